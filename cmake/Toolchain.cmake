@@ -1,0 +1,52 @@
+# Language standards, warnings, numerics flags, sanitizers and the optional CUDA language.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
+
+find_program(PLANCK_CCACHE ccache)
+if(PLANCK_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${PLANCK_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${PLANCK_CCACHE})
+endif()
+
+set(PLANCK_WITH_CUDA OFF)
+if(PLANCK_CUDA)
+  include(CheckLanguage)
+  if(NOT CMAKE_CUDA_COMPILER)
+    find_program(PLANCK_NVCC nvcc HINTS ENV CUDA_HOME PATH_SUFFIXES bin PATHS /usr/local/cuda)
+    if(PLANCK_NVCC)
+      set(CMAKE_CUDA_COMPILER ${PLANCK_NVCC})
+    endif()
+  endif()
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_ARCHITECTURES ${PLANCK_CUDA_ARCHITECTURES})
+    enable_language(CUDA)
+    # CMake 3.25 does not know how to ask nvcc for C++20.
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    endif()
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+    set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
+    set(PLANCK_WITH_CUDA ON)
+  endif()
+endif()
+message(STATUS "planck: CUDA ${PLANCK_WITH_CUDA}")
+
+# Numerics: no contraction, no hidden reassociation. The two -fno flags change no value; they let loops vectorize.
+add_library(planck_build_flags INTERFACE)
+target_compile_options(planck_build_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wconversion;-Wshadow;-Werror;-ffp-contract=off;-fno-math-errno;-fno-trapping-math>
+  $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-prec-div=true;-prec-sqrt=true;-ftz=false;--expt-relaxed-constexpr;-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-ffp-contract=off>)
+if(PLANCK_SANITIZE)
+  target_compile_options(planck_build_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PLANCK_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all;-g1>)
+  target_link_options(planck_build_flags INTERFACE -fsanitize=${PLANCK_SANITIZE})
+endif()

@@ -1,0 +1,48 @@
+// A caching allocator per device, for owners of tensors.
+//
+// A released block is kept and given out again for a request of its size class: fresh pages and cudaMalloc cost far more
+// than most kernels. On CUDA a block belongs to the stream it was asked for on and is only reused there, so reuse is
+// ordered behind the work that still reads it. When memory runs out, cached blocks are returned to the system and the
+// request is tried once more. Safe to call from any thread.
+#pragma once
+
+#include <cstddef>
+
+#include "planck/core/stream.h"
+
+namespace planck {
+
+// Owns one block; gives it back when destroyed. Aligned to 64 bytes at least.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer();
+
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+
+ private:
+  friend Result<Buffer> allocate(const Stream&, std::size_t);
+  void swap(Buffer& other) noexcept;
+
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0, capacity_ = 0;
+  Device device_;
+  void* stream_ = nullptr;
+};
+
+[[nodiscard]] Result<Buffer> allocate(const Stream& stream, std::size_t bytes);
+
+struct AllocatorStats {
+  std::size_t in_use, cached;  // bytes
+};
+AllocatorStats allocator_stats(Device device);
+void release_cached(Device device);
+
+}  // namespace planck

@@ -1,0 +1,180 @@
+#include "planck/core/cuda_runtime.h"
+
+#include <cuda_runtime.h>
+
+namespace planck::cuda {
+
+namespace {
+
+Result<void> ok_or(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return {};
+  (void)cudaGetLastError();  // clears the sticky copy
+  const ErrorCode code = status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::device;
+  return fail(code, std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+// Runs `call` with the device current, and puts the caller's device back.
+template <class F>
+cudaError_t on(int ordinal, F&& call) {
+  int before = 0;
+  if (cudaError_t status = cudaGetDevice(&before); status != cudaSuccess) return status;
+  if (before != ordinal)
+    if (cudaError_t status = cudaSetDevice(ordinal); status != cudaSuccess) return status;
+  const cudaError_t status = call();
+  if (before != ordinal) (void)cudaSetDevice(before);
+  return status;
+}
+
+cudaStream_t as_stream(void* s) { return static_cast<cudaStream_t>(s); }
+
+Result<int> attribute(int ordinal, cudaDeviceAttr which) {
+  int value = 0;
+  if (auto r = ok_or(cudaDeviceGetAttribute(&value, which, ordinal), "cuda device attribute"); !r)
+    return tl::unexpected(r.error());
+  return value;
+}
+
+__global__ void spin_kernel(unsigned long long cycles) {
+  const long long begin = clock64();
+  while (static_cast<unsigned long long>(clock64() - begin) < cycles) {
+  }
+}
+
+}  // namespace
+
+bool built() { return true; }
+
+int device_count() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+Result<std::string> device_name(int ordinal) {
+  cudaDeviceProp properties;
+  if (auto r = ok_or(cudaGetDeviceProperties(&properties, ordinal), "cuda device name"); !r)
+    return tl::unexpected(r.error());
+  return std::string(properties.name);
+}
+
+Result<int> compute_capability(int ordinal) {
+  auto major = attribute(ordinal, cudaDevAttrComputeCapabilityMajor);
+  auto minor = attribute(ordinal, cudaDevAttrComputeCapabilityMinor);
+  if (!major || !minor) return tl::unexpected(major ? minor.error() : major.error());
+  return *major * 10 + *minor;
+}
+
+Result<int> multiprocessors(int ordinal) { return attribute(ordinal, cudaDevAttrMultiProcessorCount); }
+
+Result<void*> allocate(int ordinal, std::size_t bytes) {
+  void* pointer = nullptr;
+  if (auto r = ok_or(on(ordinal, [&] { return cudaMalloc(&pointer, bytes); }), "cuda allocate"); !r)
+    return tl::unexpected(r.error());
+  return pointer;
+}
+
+void release(int ordinal, void* pointer) {
+  (void)on(ordinal, [&] { return cudaFree(pointer); });
+}
+
+Result<void*> create_stream(int ordinal) {
+  cudaStream_t stream = nullptr;
+  if (auto r = ok_or(on(ordinal, [&] { return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); }),
+                     "cuda create stream");
+      !r)
+    return tl::unexpected(r.error());
+  return static_cast<void*>(stream);
+}
+
+void destroy_stream(int ordinal, void* stream) {
+  (void)on(ordinal, [&] { return cudaStreamDestroy(as_stream(stream)); });
+}
+
+Result<void> synchronize(int ordinal, void* stream) {
+  return ok_or(on(ordinal, [&] { return cudaStreamSynchronize(as_stream(stream)); }), "cuda synchronize");
+}
+
+namespace {
+Result<void> copy(int ordinal, void* stream, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (bytes == 0) return {};
+  return ok_or(on(ordinal, [&] { return cudaMemcpyAsync(to, from, bytes, kind, as_stream(stream)); }), "cuda copy");
+}
+}  // namespace
+
+Result<void> copy_to_device(int ordinal, void* stream, void* to, const void* from, std::size_t bytes) {
+  return copy(ordinal, stream, to, from, bytes, cudaMemcpyHostToDevice);
+}
+Result<void> copy_to_host(int ordinal, void* stream, void* to, const void* from, std::size_t bytes) {
+  return copy(ordinal, stream, to, from, bytes, cudaMemcpyDeviceToHost);
+}
+Result<void> copy_on_device(int ordinal, void* stream, void* to, const void* from, std::size_t bytes) {
+  return copy(ordinal, stream, to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+Result<void> fill_bytes(int ordinal, void* stream, void* to, int value, std::size_t bytes) {
+  if (bytes == 0) return {};
+  return ok_or(on(ordinal, [&] { return cudaMemsetAsync(to, value, bytes, as_stream(stream)); }), "cuda fill");
+}
+
+Result<void> begin_capture(int ordinal, void* stream) {
+  return ok_or(
+      on(ordinal, [&] { return cudaStreamBeginCapture(as_stream(stream), cudaStreamCaptureModeThreadLocal); }),
+      "cuda begin capture");
+}
+
+Result<void*> end_capture(int ordinal, void* stream) {
+  cudaGraph_t graph = nullptr;
+  if (auto r = ok_or(on(ordinal, [&] { return cudaStreamEndCapture(as_stream(stream), &graph); }), "cuda end capture");
+      !r)
+    return tl::unexpected(r.error());
+  cudaGraphExec_t executable = nullptr;
+  auto r = ok_or(on(ordinal, [&] { return cudaGraphInstantiate(&executable, graph, 0); }), "cuda instantiate graph");
+  (void)cudaGraphDestroy(graph);
+  if (!r) return tl::unexpected(r.error());
+  return static_cast<void*>(executable);
+}
+
+Result<void> replay(int ordinal, void* stream, void* graph) {
+  return ok_or(
+      on(ordinal, [&] { return cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), as_stream(stream)); }),
+      "cuda replay graph");
+}
+
+void destroy_graph(void* graph) { (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
+
+Result<void*> create_event(int ordinal) {
+  cudaEvent_t event = nullptr;
+  if (auto r = ok_or(on(ordinal, [&] { return cudaEventCreate(&event); }), "cuda create event"); !r)
+    return tl::unexpected(r.error());
+  return static_cast<void*>(event);
+}
+
+void destroy_event(void* event) { (void)cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
+
+Result<void> record(int ordinal, void* stream, void* event) {
+  return ok_or(
+      on(ordinal, [&] { return cudaEventRecord(static_cast<cudaEvent_t>(event), as_stream(stream)); }),
+      "cuda record event");
+}
+
+Result<double> seconds_between(void* begin, void* end) {
+  float milliseconds = 0;
+  if (auto r = ok_or(cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(begin), static_cast<cudaEvent_t>(end)),
+                     "cuda elapsed time");
+      !r)
+    return tl::unexpected(r.error());
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
+Result<void> spin(int ordinal, void* stream, std::uint64_t cycles) {
+  return ok_or(on(ordinal,
+                  [&] {
+                    spin_kernel<<<1, 1, 0, as_stream(stream)>>>(cycles);
+                    return cudaGetLastError();
+                  }),
+               "cuda spin");
+}
+
+}  // namespace planck::cuda

@@ -1,0 +1,45 @@
+#include "planck/core/stream.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "planck/core/cuda_runtime.h"
+
+namespace planck {
+
+Stream Stream::cpu(int threads) {
+  static const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return Stream(Device::cpu(), threads > 0 ? threads : cores, nullptr);
+}
+
+Result<Stream> Stream::cuda(int ordinal) {
+  const int count = cuda::device_count();
+  if (ordinal < 0 || ordinal >= count)
+    return fail(ErrorCode::device, cuda::built() ? fmt::format("no CUDA device {}: {} found", ordinal, count)
+                                                 : std::string("no CUDA device: this build has no CUDA"));
+  return cuda::create_stream(ordinal).map([&](void* native) {
+    return Stream(Device::cuda(ordinal), 1,
+                  std::shared_ptr<void>(native, [ordinal](void* s) {
+                    (void)cuda::synchronize(ordinal, s);  // cached blocks of this stream may be reused from here on
+                    cuda::destroy_stream(ordinal, s);
+                  }));
+  });
+}
+
+Stream Stream::borrow_cuda(void* cuda_stream, int ordinal) {
+  return Stream(Device::cuda(ordinal), 1, std::shared_ptr<void>(cuda_stream, [](void*) {}));
+}
+
+Result<Stream> Stream::on(Device device) {
+  if (device.kind == DeviceKind::cpu) return cpu();
+  return cuda(device.ordinal);
+}
+
+Result<void> Stream::synchronize() const {
+  if (device_.kind == DeviceKind::cpu) return {};
+  return cuda::synchronize(device_.ordinal, native());
+}
+
+}  // namespace planck

@@ -1,0 +1,58 @@
+// What a plan promises and what a caller may ask for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "planck/core/device.h"
+#include "planck/core/dtype.h"
+
+namespace planck {
+
+enum class Reproducibility : std::uint8_t {
+  none,          // correct within the bound; the order of additions may differ between launches
+  run_to_run,    // same binary, device model and inputs: same bits, whatever the thread count or load
+  cross_device,  // same bits on every CPU and GPU, any thread count, grid size or batch split
+};
+
+constexpr std::string_view name(Reproducibility r) {
+  constexpr std::string_view kNames[] = {"none", "run_to_run", "cross_device"};
+  return kNames[static_cast<int>(r)];
+}
+
+struct PlanPreference {
+  std::size_t max_workspace_bytes = SIZE_MAX;                      // kernels that need more are not considered
+  Reproducibility at_least = Reproducibility::run_to_run;          // kernels that promise less are not considered
+  std::optional<std::string_view> kernel = {};                     // force one by name, e.g. "cuda:atomic"
+};
+
+struct PrecisionGuarantee {
+  Dtype math = Dtype::f32, accumulator = Dtype::f32;
+  Reproducibility reproducibility = Reproducibility::cross_device;
+  double max_ulp = 0;  // of the result dtype, against the formula in exact arithmetic on the same inputs
+
+  constexpr bool deterministic() const { return reproducibility != Reproducibility::none; }
+  constexpr bool bit_stable_on_same_hardware() const { return reproducibility != Reproducibility::none; }
+};
+
+enum class OpCategory : std::uint8_t { quantize, embedding, sampling };
+
+constexpr std::string_view name(OpCategory c) {
+  constexpr std::string_view kNames[] = {"quantize", "embedding", "sampling"};
+  return kNames[static_cast<int>(c)];
+}
+
+// Identity of the kernel a plan picked.
+struct KernelSku {
+  OpCategory category;
+  std::string_view op, kernel;
+  Dtype element;
+  std::optional<Dtype> aux;
+  std::string_view arch;  // "avx512", "avx2", "baseline"; "sm_90", …
+  DeviceKind backend;
+  PrecisionGuarantee guarantee;
+};
+
+}  // namespace planck

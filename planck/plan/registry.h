@@ -1,0 +1,120 @@
+// Every op by name, with its types erased: what the command line, the docs table, the harness and the benchmarks use.
+//
+// A family adds its ops in ops/ops.cpp with one line. From attributes and input specs an entry makes an AnyProblem: it
+// knows the spec of every operand, every kernel of the table with its reason to refuse, and selects plans.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "planck/plan/plan.h"
+
+namespace planck {
+
+using Attributes = std::map<std::string, std::string, std::less<>>;
+
+struct InputSpec {
+  Dtype dtype;
+  Shape shape;
+};
+using InputSpecs = std::map<std::string, InputSpec, std::less<>>;
+
+struct KernelStatus {
+  std::string_view name;
+  DeviceKind device;
+  std::string reject;  // "" where the kernel accepts the problem
+  std::size_t workspace;
+  PrecisionGuarantee guarantee;
+};
+
+class AnyPlan {
+ public:
+  virtual ~AnyPlan() = default;
+  virtual std::size_t workspace_size() const = 0;
+  virtual KernelSku sku() const = 0;
+  virtual PrecisionGuarantee precision_guarantee() const = 0;
+  [[nodiscard]] virtual Result<void> can_implement(const Operands&) const = 0;
+  [[nodiscard]] virtual Result<void> run(const Stream&, Workspace, const Operands&) const = 0;
+};
+
+class AnyProblem {
+ public:
+  virtual ~AnyProblem() = default;
+  virtual const OpInfo& info() const = 0;
+  virtual std::vector<OperandSpec> specs() const = 0;
+  virtual std::vector<KernelStatus> kernels() const = 0;
+  [[nodiscard]] virtual Result<std::unique_ptr<AnyPlan>> select(const Stream&, const PlanPreference& = {}) const = 0;
+};
+
+// Combinations of dtypes an op is instantiated for: element × aux.
+struct DtypePair {
+  Dtype element;
+  std::optional<Dtype> aux;
+};
+
+struct OpEntry {
+  const OpInfo* info;
+  std::vector<DtypePair> dtypes;
+  // Attributes have been checked to be known ones.
+  Result<std::unique_ptr<AnyProblem>> (*parse)(const OpInfo&, const Attributes&, const InputSpecs&);
+};
+
+// Finds the op, refuses unknown attributes and inputs and names missing inputs, then asks the family.
+[[nodiscard]] Result<std::unique_ptr<AnyProblem>> parse_problem(std::span<const OpEntry> entries, std::string_view op,
+                                                                const Attributes&, const InputSpecs&);
+const OpEntry* find_op(std::span<const OpEntry> entries, std::string_view op);
+
+// Makes an AnyProblem of a family's Problem.
+template <class Problem>
+class ErasedProblem final : public AnyProblem {
+ public:
+  explicit ErasedProblem(const Problem& problem) : problem_(problem) {}
+
+  const OpInfo& info() const override { return problem_.info(); }
+  std::vector<OperandSpec> specs() const override {
+    const auto all = problem_.specs();
+    return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(info().operands.size())};
+  }
+  std::vector<KernelStatus> kernels() const override {
+    std::vector<KernelStatus> rows;
+    for (const Kernel<Problem>& k : problem_.kernels())
+      rows.push_back({k.name, k.device, k.reject(problem_), k.workspace(problem_), k.guarantee(problem_)});
+    return rows;
+  }
+  Result<std::unique_ptr<AnyPlan>> select(const Stream& stream, const PlanPreference& preference) const override {
+    return Selection<Problem>::select(stream, problem_, preference).map([](auto&& s) {
+      return std::unique_ptr<AnyPlan>(new Erased(std::move(s)));
+    });
+  }
+
+ private:
+  struct Erased final : AnyPlan {
+    explicit Erased(Selection<Problem> s) : selection(std::move(s)) {}
+    std::size_t workspace_size() const override { return selection.workspace_size(); }
+    KernelSku sku() const override { return selection.sku(); }
+    PrecisionGuarantee precision_guarantee() const override { return selection.precision_guarantee(); }
+    Result<void> can_implement(const Operands& o) const override { return selection.can_implement(o); }
+    Result<void> run(const Stream& s, Workspace w, const Operands& o) const override { return selection.run(s, w, o); }
+    Selection<Problem> selection;
+  };
+  Problem problem_;
+};
+
+// Reads one attribute, with the default of its AttributeInfo; the error names op, attribute and value.
+class AttributeReader {
+ public:
+  AttributeReader(const OpInfo& op, const Attributes& attributes) : op_(op), attributes_(attributes) {}
+  Result<std::int64_t> integer(std::string_view attribute) const;
+  Result<bool> boolean(std::string_view attribute) const;
+  Result<Dtype> dtype(std::string_view attribute) const;
+  std::string text(std::string_view attribute) const;
+
+ private:
+  Error wrong(std::string_view attribute, std::string_view value, std::string_view expected) const;
+  const OpInfo& op_;
+  const Attributes& attributes_;
+};
+
+}  // namespace planck
