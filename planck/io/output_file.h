@@ -1,0 +1,53 @@
+// A file that appears under its name complete, or not at all.
+//
+// Bytes go to a file aside, in the directory of the target: one without a name where the file
+// system has such files, so that not even a killed process leaves anything behind, else a hidden
+// one that the destructor removes. commit() makes the bytes durable, renames the file over the
+// target and makes the rename durable. Until then whatever stood under the name stays as it was. A
+// symbolic link is followed; anything but a regular file is refused.
+//
+// Every failure is ErrorCode::io with the path and the system's reason. A process that wants a file
+// size limit (RLIMIT_FSIZE) reported rather than be killed by it must ignore SIGXFSZ.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "planck/core/result.h"
+
+namespace planck {
+
+class OutputFile {
+ public:
+  enum class Aside : std::uint8_t { nameless_where_possible, named };
+
+  static Result<OutputFile> create(const std::string& path,
+                                   Aside aside = Aside::nameless_where_possible);
+
+  OutputFile(OutputFile&& other) noexcept { swap(other); }
+  OutputFile& operator=(OutputFile&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~OutputFile();
+
+  // Anywhere in the file, in any order; gaps read as zeros.
+  [[nodiscard]] Result<void> write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  // Once; nothing can be written after it.
+  [[nodiscard]] Result<void> commit();
+
+ private:
+  OutputFile() = default;
+  void swap(OutputFile& other) noexcept;
+  tl::unexpected<Error> io_error(std::string_view step) const;  // with errno's reason
+  Result<void> give_name();
+
+  std::string path_, target_,
+      directory_;      // as the caller wrote it; with links followed; where it lies
+  std::string aside_;  // "": the file has no name yet
+  int file_ = -1;
+};
+
+}  // namespace planck

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Fuzzes the safetensors parser under the address and undefined-behaviour sanitizers.
+#   tests/fuzz/run.sh [SECONDS] [FOLDER]     20 seconds, in build/fuzz, where the corpus is kept between runs
+# Exits non-zero on a finding; the input that shows it is left in FOLDER as crash-… or oom-….
+set -euo pipefail
+seconds=${1:-20}
+root=$(cd "$(dirname "$0")/../.." && pwd)
+folder=${2:-$root/build/fuzz}
+compiler=${CXX_FUZZ:-clang++-14}
+command -v "$compiler" >/dev/null || { echo "fuzz: $compiler not found (Debian: clang-14, libclang-rt-14-dev)" >&2; exit 2; }
+mkdir -p "$folder/corpus"
+
+"$compiler" -std=c++20 -O1 -g -DFMT_HEADER_ONLY -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+  -Wall -Wextra -I"$root" "$root"/tests/fuzz/safetensors_fuzz.cpp "$root"/planck/io/safetensors_header.cpp \
+  "$root"/planck/io/safetensors_json.cpp -o "$folder/safetensors_fuzz"
+
+# seed NAME JSON DATA_BYTES: a file with a true header length.
+seed() {
+  local length=${#2}
+  { printf "\\x$(printf %02x $((length & 255)))\\x$(printf %02x $((length >> 8)))\\0\\0\\0\\0\\0\\0"
+    printf %s "$2"
+    head -c "$3" /dev/zero; } >"$folder/corpus/$1"
+}
+seed empty '{}' 0
+seed metadata '{"__metadata__":{"format":"pt","k":"\u00e9\n"}}' 0
+seed f32 '{"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}' 24
+seed scalar '{"s":{"dtype":"F64","shape":[],"data_offsets":[0,8]}}' 8
+seed mixed '{"a":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]},"b":{"dtype":"I8","shape":[1,3],"data_offsets":[8,11]}}' 11
+seed narrow '{"q":{"dtype":"F4","shape":[6],"data_offsets":[0,3]},"e":{"dtype":"U8","shape":[0],"data_offsets":[3,3]}}   ' 3
+seed hole '{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}' 2
+seed huge '{"a":{"dtype":"U64","shape":[9223372036854775807,3],"data_offsets":[0,18446744073709551615]}}' 2
+printf '"dtype"\n"shape"\n"data_offsets"\n"__metadata__"\n"F8_E4M3"\n"BOOL"\n' >"$folder/words"
+
+cd "$folder"
+./safetensors_fuzz corpus -dict=words -max_total_time="$seconds" -max_len=4096 -malloc_limit_mb=64 -rss_limit_mb=1024 \
+  -timeout=10 -print_final_stats=1 -verbosity=0 -artifact_prefix="$folder/"
+echo "fuzz: no finding in $seconds seconds"

@@ -1,0 +1,11 @@
+# File formats: unit tests of planck/io and planck/math/philox.h.
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+add_executable(io_test
+  ${PROJECT_SOURCE_DIR}/planck/io/output_file.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/io/safetensors.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/io/safetensors_header.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/math/philox.test.cpp)
+target_link_libraries(io_test PRIVATE planck::planck planck_build_flags fmt::fmt GTest::gtest_main)
+gtest_discover_tests(io_test TEST_PREFIX io.)

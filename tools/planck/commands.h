@@ -1,0 +1,28 @@
+// The subcommands of `planck`, one file each: add_NAME declares its options on the app and, when it is called, leaves
+// its exit code. 0: done. 1: a guarantee did not hold. 2: bad input, said in one line on standard error.
+#pragma once
+
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+
+#include "planck/core/result.h"
+
+namespace planck::cli {
+
+inline constexpr int kOk = 0, kBroken = 1, kBadInput = 2;
+
+void add_ops(CLI::App& app, int& exit_code);
+void add_run(CLI::App& app, int& exit_code);
+void add_verify(CLI::App& app, int& exit_code);
+void add_bench(CLI::App& app, int& exit_code);
+void add_quantize(CLI::App& app, int& exit_code);
+void add_dequantize(CLI::App& app, int& exit_code);
+void add_inspect(CLI::App& app, int& exit_code);
+void add_demo(CLI::App& app, int& exit_code);
+
+// Prints `planck COMMAND: message` as one line on standard error and returns kBadInput.
+int bad_input(std::string_view command, std::string_view message);
+inline int bad_input(std::string_view command, const Error& error) { return bad_input(command, error.message); }
+
+}  // namespace planck::cli
