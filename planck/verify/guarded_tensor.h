@@ -1,0 +1,57 @@
+// A tensor laid out in a device's memory between red zones, so that a write outside its elements is
+// seen.
+//
+// Gaps of strided layouts and both red zones hold the sentinel byte. Under AddressSanitizer the red
+// zones on the host are poisoned as well, so that a read outside is caught too.
+#pragma once
+
+#include <string>
+
+#include "planck/core/allocator.h"
+#include "planck/verify/host_tensor.h"
+#include "planck/verify/layout.h"
+
+namespace planck::verify {
+
+inline constexpr std::size_t kRedZoneBytes = 256;
+
+// Bytes of a device's memory between red zones.
+class GuardedBytes {
+ public:
+  GuardedBytes() = default;
+  GuardedBytes(GuardedBytes&&) noexcept = default;
+  GuardedBytes& operator=(GuardedBytes&&) noexcept = default;
+  ~GuardedBytes();
+
+  // The memory starts as a copy of `image`, which includes both red zones.
+  static Result<GuardedBytes> make(const Stream& stream, const std::vector<std::byte>& image);
+  std::byte* data() const;  // behind the first red zone
+  Result<std::vector<std::byte>> download(const Stream& stream) const;
+
+ private:
+  void set_poisoned(bool poisoned) const;
+  Buffer buffer_;
+};
+
+class GuardedTensor {
+ public:
+  // values: null for an output, whose elements then hold the sentinel.
+  static Result<GuardedTensor> make(const Stream& stream, Dtype dtype, const Shape& shape,
+                                    const Placement& placement, std::uint8_t sentinel,
+                                    const HostTensor* values);
+  View view() const;
+  Result<void> download(
+      const Stream& stream);  // after the stream's work is done; the rest looks at what it fetched
+  HostTensor values() const;
+  std::string changes() const;       // "" where every byte is as it was made
+  std::string stray_writes() const;  // "" where every byte outside the elements is as it was made
+
+ private:
+  Dtype dtype_ = Dtype::f32;
+  Shape shape_;
+  Placement placement_;
+  GuardedBytes memory_;
+  std::vector<std::byte> made_, now_;
+};
+
+}  // namespace planck::verify

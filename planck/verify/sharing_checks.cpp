@@ -1,0 +1,74 @@
+// One plan, several users: threads at once, a run that must not allocate, a CUDA graph.
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "planck/core/cuda_runtime.h"
+#include "planck/verify/checks.h"
+
+namespace planck::verify {
+
+void check_concurrent_use(const KernelCheck& check, const Outcome& golden) {
+  constexpr std::size_t kUsers = 4;
+  std::vector<Outcome> outcomes(kUsers);
+  {
+    std::vector<std::jthread> users;
+    for (std::size_t u = 0; u < kUsers; ++u)
+      users.emplace_back([&, u] {
+        const Stream& stream = check.streams[u % check.streams.size()];
+        for (int repeat = 0; repeat < 2 && outcomes[u].fault.empty(); ++repeat)
+          outcomes[u] = execute(check.subject, stream, check.inputs, {.what = "", .layouts = {}});
+      });
+  }
+  for (const Outcome& outcome : outcomes) {
+    if (!check.expect_none("concurrent use", outcome.fault) || !check.promises_bits()) return;
+    check.expect_none("concurrent use", outputs_difference(check.subject, golden, outcome));
+  }
+}
+
+void check_allocations(const KernelCheck& check) {
+  if (check.options.allocations == nullptr) {
+    ++check.report.skipped["allocations of run() (counted in the test binary only)"];
+    return;
+  }
+  const Stream& stream = check.streams.front();
+  auto placed =
+      PlacedRun::make(check.subject, stream, check.inputs, {.what = "allocations", .layouts = {}});
+  if (!placed || !placed->run()) return void(check.expect_none("allocations", "could not run"));
+  const std::size_t before = check.options.allocations();
+  const bool ok = placed->run().has_value();
+  const std::size_t made = check.options.allocations() - before;
+  check.expect_none("allocations", !ok ? std::string("could not run")
+                                   : made > 0
+                                       ? fmt::format("run() allocated {} times, must never", made)
+                                       : "");
+  (void)stream.synchronize();
+}
+
+void check_graph_replay(const KernelCheck& check, const Outcome& golden) {
+  const Stream& stream = check.streams.front();
+  if (stream.device().kind != DeviceKind::cuda) return;
+  auto placed =
+      PlacedRun::make(check.subject, stream, check.inputs, {.what = "graph", .layouts = {}});
+  if (!placed) return void(check.expect_none("graph", placed.error().message));
+  const int ordinal = stream.device().ordinal;
+  std::string fault;
+  const auto record = [&](const Result<void>& r) {
+    if (!r && fault.empty()) fault = r.error().message;
+  };
+  record(stream.synchronize());
+  record(cuda::begin_capture(ordinal, stream.native()));
+  if (!fault.empty()) return void(check.expect_none("graph", fault));
+  record(placed->run());
+  auto graph = cuda::end_capture(ordinal, stream.native());
+  if (!graph)
+    return void(check.expect_none("graph", fault.empty() ? graph.error().message : fault));
+  for (int repeat = 0; repeat < 2; ++repeat) record(cuda::replay(ordinal, stream.native(), *graph));
+  Outcome outcome = placed->finish();
+  cuda::destroy_graph(*graph);
+  if (fault.empty()) fault = outcome.fault;
+  if (check.expect_none("graph", fault) && check.promises_bits())
+    check.expect_none("graph", outputs_difference(check.subject, golden, outcome));
+}
+
+}  // namespace planck::verify
