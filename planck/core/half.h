@@ -89,6 +89,14 @@ PLANCK_HD float widen_f16(std::uint16_t h) {
   return f32_from_bits(sign | wide);
 }
 
+// f32 to bf16 is the same with one exponent range: rounding is an integer addition, branch-free.
+PLANCK_HD std::uint16_t narrow_bf16(float x) {
+  const std::uint32_t wide = bits_of(x);
+  const std::uint32_t rounded = (wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16;
+  const std::uint32_t nan = (wide >> 16) | 0x0040u;
+  return static_cast<std::uint16_t>((wide & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+
 PLANCK_HD float widen_bf16(std::uint16_t h) {
   const std::uint32_t wide = static_cast<std::uint32_t>(h) << 16;
   return f32_from_bits((wide & 0x7fffffffu) > 0x7f800000u ? wide | 0x00400000u : wide);
@@ -115,7 +123,7 @@ struct bf16 {
   std::uint16_t bits;
 
   bf16() = default;
-  PLANCK_HD explicit bf16(float x) : bits(half_detail::narrow<std::uint32_t, 23, 8, 7, 8>(half_detail::bits_of(x))) {}
+  PLANCK_HD explicit bf16(float x) : bits(half_detail::narrow_bf16(x)) {}
   PLANCK_HD explicit bf16(double x) : bits(half_detail::narrow<std::uint64_t, 52, 11, 7, 8>(half_detail::bits_of(x))) {}
   PLANCK_HD static bf16 from_bits(std::uint16_t pattern) {
     bf16 h;

@@ -31,7 +31,9 @@ struct PlanPreference {
 struct PrecisionGuarantee {
   Dtype math = Dtype::f32, accumulator = Dtype::f32;
   Reproducibility reproducibility = Reproducibility::cross_device;
-  double max_ulp = 0;  // of the result dtype, against the formula in exact arithmetic on the same inputs
+  // Distance from the formula in exact arithmetic, in units in the last place of the result dtype; 0: the correctly
+  // rounded value. For sums: relative to the sum of the magnitudes of the terms.
+  double max_ulp = 0;
 
   constexpr bool deterministic() const { return reproducibility != Reproducibility::none; }
   constexpr bool bit_stable_on_same_hardware() const { return reproducibility != Reproducibility::none; }

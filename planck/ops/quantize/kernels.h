@@ -1,0 +1,15 @@
+// The kernels of the quantize family. Each serves every op, granularity, dtype and stride pattern; operands have been
+// checked against the problem.
+#pragma once
+
+#include "planck/ops/quantize/problem.h"
+
+namespace planck {
+
+Result<void> quantize_cpu(const Stream&, Workspace, const QuantProblem&, const Operands&);
+std::size_t quantize_cpu_workspace(const QuantProblem&);
+
+Result<void> quantize_cuda(const Stream&, Workspace, const QuantProblem&, const Operands&);
+std::size_t quantize_cuda_workspace(const QuantProblem&);
+
+}  // namespace planck

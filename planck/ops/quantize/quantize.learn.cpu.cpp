@@ -1,0 +1,206 @@
+// Backward of FakeQuantize with learnable scale and zero point, on the CPU.
+//
+// dscale and dzero_point are sums over the members of a group, in the canonical order: a binary tree over the member
+// index, aligned at powers of two (docs/numerics.md). Rows: blocks of 1,024 members are summed as small trees, and the
+// block sums are merged like the digits of a binary counter. Columns (few inner elements): the same counter, each digit
+// a vector over channels. Both cut long groups at multiples of a power of two, so every cut evaluates the same tree.
+#include "planck/ops/quantize/groups.cpu.h"
+#include "planck/ops/quantize/kernels.h"
+#include "planck/ops/quantize/quantize.math.h"
+
+namespace planck {
+
+namespace {
+
+using Map3 = QuantProblem::Map;
+
+constexpr std::int64_t kRowInner = 32;                     // inner extents from here on are rows
+constexpr std::int64_t kRowSpan = std::int64_t{1} << 16;   // members of a row task
+constexpr std::int64_t kColumnSpan = std::int64_t{1} << 12;
+constexpr int kColumnWidth = 128;                          // positions of a column task
+constexpr int kLevels = 44;                                // digits of the counter
+
+bool by_rows(const Map3& m) { return m.inner >= kRowInner || m.outer == 1; }
+std::int64_t span_of(const Map3& m) {
+  if (by_rows(m)) return kRowSpan;
+  return m.inner == 1 ? kColumnSpan : std::max<std::int64_t>(1, m.members());
+}
+std::int64_t spans(const Map3& m) { return std::max<std::int64_t>(1, (m.members() + span_of(m) - 1) / span_of(m)); }
+
+// Sums of a growing list of vectors of n values, as the canonical tree.
+template <class C, int kWidth>
+class Counter {
+ public:
+  void clear() { count_ = 0; }
+  // v is overwritten.
+  void push(int n, C* v) {
+    int k = 0;
+    for (; (count_ >> k) & 1; ++k) quant_blocks<C>().add(n, digits_[k], v, v);
+    std::copy_n(v, n, digits_[k]);
+    ++count_;
+  }
+  void total(int n, C* out) const {
+    bool first = true;
+    for (int k = 0; k < kLevels; ++k) {
+      if (!((count_ >> k) & 1)) continue;
+      if (first)
+        std::copy_n(digits_[k], n, out);
+      else
+        quant_blocks<C>().add(n, digits_[k], out, out);
+      first = false;
+    }
+    if (first) std::fill_n(out, n, C(0));
+  }
+
+ private:
+  std::int64_t count_ = 0;
+  C digits_[kLevels][kWidth];
+};
+
+template <class C>
+struct Job {
+  const QuantProblem& p;
+  MapOperand dy, x, dx, scale, zero_point;  // in logical order
+  C* scale_sums;                            // [channels, spans], in the workspace
+  C* zero_point_sums;
+  Map3 m;
+  bool stream;
+};
+
+template <class C>
+struct Buffers {
+  explicit Buffers(const Job<C>& job) : groups(job.p, job.scale, &job.zero_point, 1, false) {}
+  GroupLoader<C> groups;
+  alignas(64) C dy[kBlock], x[kBlock], dx[kBlock], scale_terms[kBlock], zero_point_terms[kBlock];
+};
+
+// Terms of positions [begin, begin + n) into the buffers, from index `at` on; dx is stored.
+template <class C>
+void terms(const Job<C>& job, Buffers<C>& b, std::int64_t begin, int n, int at) {
+  const BlockGroups<C>& g = b.groups.load(begin, n);
+  const C* x = load_positions(job.x, begin, n, b.x);
+  const C* dy = load_positions(job.dy, begin, n, b.dy);
+  quant_blocks<C>().learn(g, n, dy, x, b.dx, b.scale_terms + at, b.zero_point_terms + at);
+  store_positions(job.dx, begin, n, b.dx, job.stream);
+}
+
+// Members [j0, j1) of one channel; j0 is a multiple of kBlock.
+template <class C>
+void row(const Job<C>& job, Buffers<C>& b, std::int64_t channel, std::int64_t j0, std::int64_t j1, C* scale_sum,
+         C* zero_point_sum) {
+  const Map3& m = job.m;
+  Counter<C, 1> scale_counter, zero_point_counter;
+  for (std::int64_t j = j0; j < j1; j += kBlock) {
+    const int n = static_cast<int>(std::min<std::int64_t>(kBlock, j1 - j));
+    for (int done = 0; done < n;) {
+      const std::int64_t o = (j + done) / m.inner, i = (j + done) % m.inner;
+      const int length = static_cast<int>(std::min<std::int64_t>(n - done, m.inner - i));
+      terms(job, b, (o * m.channels + channel) * m.inner + i, length, done);
+      done += length;
+    }
+    C scale_block = quant_blocks<C>().tree_sum(b.scale_terms, n);
+    C zero_point_block = quant_blocks<C>().tree_sum(b.zero_point_terms, n);
+    scale_counter.push(1, &scale_block);
+    zero_point_counter.push(1, &zero_point_block);
+  }
+  scale_counter.total(1, scale_sum);
+  zero_point_counter.total(1, zero_point_sum);
+}
+
+// Members [j0, j1) of channels [c0, c1), whole rows of `inner` members.
+template <class C>
+void columns(const Job<C>& job, Buffers<C>& b, std::int64_t c0, std::int64_t c1, std::int64_t j0, std::int64_t j1,
+             C* scale_sums, C* zero_point_sums) {
+  const Map3& m = job.m;
+  const int width = static_cast<int>(c1 - c0), inner = static_cast<int>(m.inner);
+  Counter<C, kColumnWidth> scale_counter, zero_point_counter;
+  C column[kColumnWidth];
+  for (std::int64_t o = j0 / m.inner; o < j1 / m.inner; ++o) {
+    terms(job, b, (o * m.channels + c0) * m.inner, width * inner, 0);
+    for (int i = 0; i < inner; ++i) {
+      for (int c = 0; c < width; ++c) column[c] = b.scale_terms[c * inner + i];
+      scale_counter.push(width, column);
+      for (int c = 0; c < width; ++c) column[c] = b.zero_point_terms[c * inner + i];
+      zero_point_counter.push(width, column);
+    }
+  }
+  scale_counter.total(width, scale_sums);
+  zero_point_counter.total(width, zero_point_sums);
+}
+
+// The tree over the spans of each channel, rounded once to the tensor's dtype.
+template <class C>
+void store_sums(const Stream& stream, const QuantProblem& p, C* sums, std::int64_t count, const View& out) {
+  if (!out.present) return;
+  const MapOperand target{out.data, out.dtype, group_walk(p, out)};
+  const std::int64_t channels = p.map().channels;
+  parallel_for(stream, (channels + kBlock - 1) / kBlock, [&](std::int64_t t) {
+    const std::int64_t c0 = t * kBlock;
+    const int n = static_cast<int>(std::min<std::int64_t>(kBlock, channels - c0));
+    C values[kBlock];
+    for (int k = 0; k < n; ++k) {
+      values[k] = quantize_math::canonical(quant_blocks<C>().tree_sum(sums + (c0 + k) * count, static_cast<int>(count)));
+    }
+    store_positions(target, c0, n, values, false);
+  });
+}
+
+template <class C>
+Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem& p, const Operands& operands) {
+  using Operand = quant_operand::FakeQuantizeBackward;
+  const QuantNest logical = quant_nest(p, {&operands[Operand::dy], &operands[Operand::x], &operands[Operand::dx]},
+                                       {&operands[Operand::scale], &operands[Operand::zero_point]});
+  const auto operand = [&](int k) {
+    const View& v = logical.views[static_cast<std::size_t>(k)];
+    return MapOperand{v.data, v.dtype, walk_of(logical.nest, k)};
+  };
+  const Map3 m = p.map();
+  const std::int64_t count = spans(m), span = span_of(m);
+  C* sums = static_cast<C*>(workspace.data);
+  const Job<C> job{p, operand(0), operand(1), operand(2), operand(3), operand(4), sums, sums + m.channels * count, m,
+                   bytes_for(p.element_dtype, m.channels * m.members()) >= kStreamBytes};
+  if (by_rows(m)) {
+    const std::int64_t batch = count > 1 ? 1 : std::max<std::int64_t>(1, kTaskElements / std::max<std::int64_t>(1, m.members()));
+    const std::int64_t tiles = (m.channels + batch - 1) / batch;
+    parallel_for(stream, tiles * count, [&](std::int64_t t) {
+      Buffers<C> b(job);
+      const std::int64_t s = t % count, c0 = t / count * batch;
+      for (std::int64_t c = c0; c < std::min(m.channels, c0 + batch); ++c)
+        row(job, b, c, s * span, std::min(m.members(), (s + 1) * span), job.scale_sums + c * count + s,
+            job.zero_point_sums + c * count + s);
+    });
+  } else {
+    const std::int64_t width = std::max<std::int64_t>(1, kColumnWidth / m.inner);
+    const std::int64_t tiles = (m.channels + width - 1) / width;
+    parallel_for(stream, tiles * count, [&](std::int64_t t) {
+      Buffers<C> b(job);
+      const std::int64_t s = t / tiles, c0 = t % tiles * width, c1 = std::min(m.channels, c0 + width);
+      C scale_sums[kColumnWidth], zero_point_sums[kColumnWidth];
+      columns(job, b, c0, c1, s * span, std::min(m.members(), (s + 1) * span), scale_sums, zero_point_sums);
+      for (std::int64_t c = c0; c < c1; ++c) {
+        job.scale_sums[c * count + s] = scale_sums[c - c0];
+        job.zero_point_sums[c * count + s] = zero_point_sums[c - c0];
+      }
+    });
+  }
+  store_sums(stream, p, job.scale_sums, count, operands[Operand::dscale]);
+  store_sums(stream, p, job.zero_point_sums, count, operands[Operand::dzero_point]);
+  return {};
+}
+
+}  // namespace
+
+Result<void> fake_quantize_learn_cpu(const Stream& stream, Workspace workspace, const QuantProblem& p,
+                                     const Operands& operands) {
+  return p.element_dtype == Dtype::f64 ? learn<double>(stream, workspace, p, operands)
+                                       : learn<float>(stream, workspace, p, operands);
+}
+
+std::size_t quantize_cpu_workspace(const QuantProblem& p) {
+  if (p.kind == QuantKind::dynamic_quantize) return dynamic_quantize_cpu_workspace(p);
+  if (!p.learnable) return 0;
+  const Map3 m = p.map();
+  return 2 * static_cast<std::size_t>(m.channels * spans(m)) * storage_bytes(compute_dtype(p.element_dtype));
+}
+
+}  // namespace planck
