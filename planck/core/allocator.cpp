@@ -1,13 +1,13 @@
 #include "planck/core/allocator.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
-
-#include <fmt/format.h>
 
 #include "planck/core/cuda_runtime.h"
 #include "planck/core/workspace.h"
@@ -40,11 +40,14 @@ Pool& pool(Device device) {
 
 Result<void*> system_allocate(Device device, std::size_t bytes) {
   if (device.kind == DeviceKind::cuda) return cuda::allocate(device.ordinal, bytes);
-  // Pages of 2 MiB make the first touch of large blocks several times cheaper where the system grants them.
-  const std::size_t alignment = bytes >= (std::size_t{4} << 20) ? std::size_t{2} << 20 : kWorkspaceAlignment;
+  // Pages of 2 MiB make the first touch of large blocks several times cheaper where the system
+  // grants them.
+  const std::size_t alignment =
+      bytes >= (std::size_t{4} << 20) ? std::size_t{2} << 20 : kWorkspaceAlignment;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* p = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
-  if (p == nullptr) return fail(ErrorCode::out_of_memory, fmt::format("cpu: no memory for {} bytes", bytes));
+  if (p == nullptr)
+    return fail(ErrorCode::out_of_memory, fmt::format("cpu: no memory for {} bytes", bytes));
   return p;
 }
 
@@ -64,7 +67,8 @@ Result<Buffer> allocate(const Stream& stream, std::size_t bytes) {
   Buffer buffer;
   {
     std::lock_guard lock(p.mutex);
-    if (auto it = p.free.find({stream.native(), capacity}); it != p.free.end() && !it->second.empty()) {
+    if (auto it = p.free.find({stream.native(), capacity});
+        it != p.free.end() && !it->second.empty()) {
       buffer.data_ = it->second.back();
       it->second.pop_back();
       p.stats.cached -= capacity;

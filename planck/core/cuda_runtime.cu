@@ -1,6 +1,6 @@
-#include "planck/core/cuda_runtime.h"
-
 #include <cuda_runtime.h>
+
+#include "planck/core/cuda_runtime.h"
 
 namespace planck::cuda {
 
@@ -9,7 +9,8 @@ namespace {
 Result<void> ok_or(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return {};
   (void)cudaGetLastError();  // clears the sticky copy
-  const ErrorCode code = status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::device;
+  const ErrorCode code =
+      status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::device;
   return fail(code, std::string(what) + ": " + cudaGetErrorString(status));
 }
 
@@ -67,7 +68,9 @@ Result<int> compute_capability(int ordinal) {
   return *major * 10 + *minor;
 }
 
-Result<int> multiprocessors(int ordinal) { return attribute(ordinal, cudaDevAttrMultiProcessorCount); }
+Result<int> multiprocessors(int ordinal) {
+  return attribute(ordinal, cudaDevAttrMultiProcessorCount);
+}
 
 Result<void*> allocate(int ordinal, std::size_t bytes) {
   void* pointer = nullptr;
@@ -82,8 +85,9 @@ void release(int ordinal, void* pointer) {
 
 Result<void*> create_stream(int ordinal) {
   cudaStream_t stream = nullptr;
-  if (auto r = ok_or(on(ordinal, [&] { return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); }),
-                     "cuda create stream");
+  if (auto r = ok_or(
+          on(ordinal, [&] { return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); }),
+          "cuda create stream");
       !r)
     return tl::unexpected(r.error());
   return static_cast<void*>(stream);
@@ -94,43 +98,56 @@ void destroy_stream(int ordinal, void* stream) {
 }
 
 Result<void> synchronize(int ordinal, void* stream) {
-  return ok_or(on(ordinal, [&] { return cudaStreamSynchronize(as_stream(stream)); }), "cuda synchronize");
+  return ok_or(on(ordinal, [&] { return cudaStreamSynchronize(as_stream(stream)); }),
+               "cuda synchronize");
 }
 
 namespace {
-Result<void> copy(int ordinal, void* stream, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+Result<void> copy(int ordinal, void* stream, void* to, const void* from, std::size_t bytes,
+                  cudaMemcpyKind kind) {
   if (bytes == 0) return {};
-  return ok_or(on(ordinal, [&] { return cudaMemcpyAsync(to, from, bytes, kind, as_stream(stream)); }), "cuda copy");
+  return ok_or(
+      on(ordinal, [&] { return cudaMemcpyAsync(to, from, bytes, kind, as_stream(stream)); }),
+      "cuda copy");
 }
 }  // namespace
 
-Result<void> copy_to_device(int ordinal, void* stream, void* to, const void* from, std::size_t bytes) {
+Result<void> copy_to_device(int ordinal, void* stream, void* to, const void* from,
+                            std::size_t bytes) {
   return copy(ordinal, stream, to, from, bytes, cudaMemcpyHostToDevice);
 }
-Result<void> copy_to_host(int ordinal, void* stream, void* to, const void* from, std::size_t bytes) {
+Result<void> copy_to_host(int ordinal, void* stream, void* to, const void* from,
+                          std::size_t bytes) {
   return copy(ordinal, stream, to, from, bytes, cudaMemcpyDeviceToHost);
 }
-Result<void> copy_on_device(int ordinal, void* stream, void* to, const void* from, std::size_t bytes) {
+Result<void> copy_on_device(int ordinal, void* stream, void* to, const void* from,
+                            std::size_t bytes) {
   return copy(ordinal, stream, to, from, bytes, cudaMemcpyDeviceToDevice);
 }
 Result<void> fill_bytes(int ordinal, void* stream, void* to, int value, std::size_t bytes) {
   if (bytes == 0) return {};
-  return ok_or(on(ordinal, [&] { return cudaMemsetAsync(to, value, bytes, as_stream(stream)); }), "cuda fill");
+  return ok_or(on(ordinal, [&] { return cudaMemsetAsync(to, value, bytes, as_stream(stream)); }),
+               "cuda fill");
 }
 
 Result<void> begin_capture(int ordinal, void* stream) {
-  return ok_or(
-      on(ordinal, [&] { return cudaStreamBeginCapture(as_stream(stream), cudaStreamCaptureModeThreadLocal); }),
-      "cuda begin capture");
+  return ok_or(on(ordinal,
+                  [&] {
+                    return cudaStreamBeginCapture(as_stream(stream),
+                                                  cudaStreamCaptureModeThreadLocal);
+                  }),
+               "cuda begin capture");
 }
 
 Result<void*> end_capture(int ordinal, void* stream) {
   cudaGraph_t graph = nullptr;
-  if (auto r = ok_or(on(ordinal, [&] { return cudaStreamEndCapture(as_stream(stream), &graph); }), "cuda end capture");
+  if (auto r = ok_or(on(ordinal, [&] { return cudaStreamEndCapture(as_stream(stream), &graph); }),
+                     "cuda end capture");
       !r)
     return tl::unexpected(r.error());
   cudaGraphExec_t executable = nullptr;
-  auto r = ok_or(on(ordinal, [&] { return cudaGraphInstantiate(&executable, graph, 0); }), "cuda instantiate graph");
+  auto r = ok_or(on(ordinal, [&] { return cudaGraphInstantiate(&executable, graph, 0); }),
+                 "cuda instantiate graph");
   (void)cudaGraphDestroy(graph);
   if (!r) return tl::unexpected(r.error());
   return static_cast<void*>(executable);
@@ -138,7 +155,8 @@ Result<void*> end_capture(int ordinal, void* stream) {
 
 Result<void> replay(int ordinal, void* stream, void* graph) {
   return ok_or(
-      on(ordinal, [&] { return cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), as_stream(stream)); }),
+      on(ordinal,
+         [&] { return cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), as_stream(stream)); }),
       "cuda replay graph");
 }
 
@@ -155,13 +173,15 @@ void destroy_event(void* event) { (void)cudaEventDestroy(static_cast<cudaEvent_t
 
 Result<void> record(int ordinal, void* stream, void* event) {
   return ok_or(
-      on(ordinal, [&] { return cudaEventRecord(static_cast<cudaEvent_t>(event), as_stream(stream)); }),
+      on(ordinal,
+         [&] { return cudaEventRecord(static_cast<cudaEvent_t>(event), as_stream(stream)); }),
       "cuda record event");
 }
 
 Result<double> seconds_between(void* begin, void* end) {
   float milliseconds = 0;
-  if (auto r = ok_or(cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(begin), static_cast<cudaEvent_t>(end)),
+  if (auto r = ok_or(cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(begin),
+                                          static_cast<cudaEvent_t>(end)),
                      "cuda elapsed time");
       !r)
     return tl::unexpected(r.error());

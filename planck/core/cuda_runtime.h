@@ -1,7 +1,7 @@
 // The little of the CUDA runtime that host code needs, without a CUDA header.
 //
-// In a build without CUDA every call answers with ErrorCode::device and device_count() is 0. A missing driver, a driver
-// that is too old and a machine without a GPU all count as no device.
+// In a build without CUDA every call answers with ErrorCode::device and device_count() is 0. A
+// missing driver, a driver that is too old and a machine without a GPU all count as no device.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +25,11 @@ Result<void*> create_stream(int ordinal);  // a cudaStream_t
 void destroy_stream(int ordinal, void* stream);
 Result<void> synchronize(int ordinal, void* stream);
 
-Result<void> copy_to_device(int ordinal, void* stream, void* to, const void* from, std::size_t bytes);
+Result<void> copy_to_device(int ordinal, void* stream, void* to, const void* from,
+                            std::size_t bytes);
 Result<void> copy_to_host(int ordinal, void* stream, void* to, const void* from, std::size_t bytes);
-Result<void> copy_on_device(int ordinal, void* stream, void* to, const void* from, std::size_t bytes);
+Result<void> copy_on_device(int ordinal, void* stream, void* to, const void* from,
+                            std::size_t bytes);
 Result<void> fill_bytes(int ordinal, void* stream, void* to, int value, std::size_t bytes);
 
 // A recorded sequence of launches.
@@ -36,7 +38,8 @@ Result<void*> end_capture(int ordinal, void* stream);  // a cudaGraphExec_t
 Result<void> replay(int ordinal, void* stream, void* graph);
 void destroy_graph(void* graph);
 
-// Time between two marks on a stream, in seconds; spin() keeps the stream busy so that launches queue up behind it.
+// Time between two marks on a stream, in seconds; spin() keeps the stream busy so that launches
+// queue up behind it.
 Result<void*> create_event(int ordinal);
 void destroy_event(void* event);
 Result<void> record(int ordinal, void* stream, void* event);

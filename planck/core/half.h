@@ -1,9 +1,10 @@
 // 16-bit floating point storage types: IEEE binary16 (f16) and bfloat16 (bf16).
 //
-// Promise: conversions from f32 and f64 are correctly rounded (nearest, ties to even), in one rounding; widening is
-// exact. Subnormals are kept, infinities stay infinite, overflow gives infinity. NaN stays NaN: the sign and the
-// leading payload bits are kept and the quiet bit is set. The code is integer arithmetic alone, so host and device
-// agree bit for bit on every pattern. There is no arithmetic here: kernels compute in f32.
+// Promise: conversions from f32 and f64 are correctly rounded (nearest, ties to even), in one
+// rounding; widening is exact. Subnormals are kept, infinities stay infinite, overflow gives
+// infinity. NaN stays NaN: the sign and the leading payload bits are kept and the quiet bit is set.
+// The code is integer arithmetic alone, so host and device agree bit for bit on every pattern.
+// There is no arithmetic here: kernels compute in f32.
 #pragma once
 
 #include <bit>
@@ -65,7 +66,8 @@ PLANCK_HD std::uint16_t narrow(U wide) {
   const int target = exponent - kBiasW + kBiasN;  // the biased exponent in the narrow format
   if (target >= kMaxN) return infinity;
   U rounded;
-  if (target > 0) {  // a carry out of the mantissa runs into the exponent, up to infinity: as it must
+  if (target >
+      0) {  // a carry out of the mantissa runs into the exponent, up to infinity: as it must
     rounded = shift_round<U>((static_cast<U>(target) << MW) | mantissa, MW - MN);
   } else {
     const U full = exponent == 0 ? mantissa : (U{1} << MW) | mantissa;
@@ -80,10 +82,13 @@ PLANCK_HD std::uint16_t narrow(U wide) {
 PLANCK_HD float widen_f16(std::uint16_t h) {
   const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000u) << 16;
   const std::uint32_t magnitude = h & 0x7fffu;
-  // Branch-free for the vectorizer: normal numbers are rebiased, subnormals are an exact product, NaN and Inf last.
+  // Branch-free for the vectorizer: normal numbers are rebiased, subnormals are an exact product,
+  // NaN and Inf last.
   const std::uint32_t normal = (magnitude << 13) + ((127u - 15u) << 23);
-  const std::uint32_t subnormal = bits_of(static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f);
-  const std::uint32_t special = 0x7f800000u | ((magnitude & 0x3ffu) << 13) | ((magnitude & 0x3ffu) ? 0x00400000u : 0u);
+  const std::uint32_t subnormal =
+      bits_of(static_cast<float>(static_cast<std::int32_t>(magnitude)) * 0x1p-24f);
+  const std::uint32_t special =
+      0x7f800000u | ((magnitude & 0x3ffu) << 13) | ((magnitude & 0x3ffu) ? 0x00400000u : 0u);
   std::uint32_t wide = magnitude < 0x400u ? subnormal : normal;
   wide = magnitude >= 0x7c00u ? special : wide;
   return f32_from_bits(sign | wide);
@@ -108,15 +113,19 @@ struct f16 {
   std::uint16_t bits;
 
   f16() = default;
-  PLANCK_HD explicit f16(float x) : bits(half_detail::narrow<std::uint32_t, 23, 8, 10, 5>(half_detail::bits_of(x))) {}
-  PLANCK_HD explicit f16(double x) : bits(half_detail::narrow<std::uint64_t, 52, 11, 10, 5>(half_detail::bits_of(x))) {}
+  PLANCK_HD explicit f16(float x)
+      : bits(half_detail::narrow<std::uint32_t, 23, 8, 10, 5>(half_detail::bits_of(x))) {}
+  PLANCK_HD explicit f16(double x)
+      : bits(half_detail::narrow<std::uint64_t, 52, 11, 10, 5>(half_detail::bits_of(x))) {}
   PLANCK_HD static f16 from_bits(std::uint16_t pattern) {
     f16 h;
     h.bits = pattern;
     return h;
   }
   PLANCK_HD explicit operator float() const { return half_detail::widen_f16(bits); }
-  PLANCK_HD explicit operator double() const { return static_cast<double>(half_detail::widen_f16(bits)); }
+  PLANCK_HD explicit operator double() const {
+    return static_cast<double>(half_detail::widen_f16(bits));
+  }
 };
 
 struct bf16 {
@@ -124,14 +133,17 @@ struct bf16 {
 
   bf16() = default;
   PLANCK_HD explicit bf16(float x) : bits(half_detail::narrow_bf16(x)) {}
-  PLANCK_HD explicit bf16(double x) : bits(half_detail::narrow<std::uint64_t, 52, 11, 7, 8>(half_detail::bits_of(x))) {}
+  PLANCK_HD explicit bf16(double x)
+      : bits(half_detail::narrow<std::uint64_t, 52, 11, 7, 8>(half_detail::bits_of(x))) {}
   PLANCK_HD static bf16 from_bits(std::uint16_t pattern) {
     bf16 h;
     h.bits = pattern;
     return h;
   }
   PLANCK_HD explicit operator float() const { return half_detail::widen_bf16(bits); }
-  PLANCK_HD explicit operator double() const { return static_cast<double>(half_detail::widen_bf16(bits)); }
+  PLANCK_HD explicit operator double() const {
+    return static_cast<double>(half_detail::widen_bf16(bits));
+  }
 };
 
 static_assert(sizeof(f16) == 2 && sizeof(bf16) == 2);

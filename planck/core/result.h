@@ -7,9 +7,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
-
 #include <tl/expected.hpp>
+#include <utility>
 
 namespace planck {
 
@@ -25,9 +24,14 @@ enum class ErrorCode : std::uint8_t {
 };
 
 constexpr std::string_view name(ErrorCode code) {
-  constexpr std::string_view kNames[] = {"unsupported",      "invalid_problem", "misaligned_operand",
-                                         "workspace_too_small", "buffer_too_small", "out_of_memory",
-                                         "device",           "io"};
+  constexpr std::string_view kNames[] = {"unsupported",
+                                         "invalid_problem",
+                                         "misaligned_operand",
+                                         "workspace_too_small",
+                                         "buffer_too_small",
+                                         "out_of_memory",
+                                         "device",
+                                         "io"};
   return kNames[static_cast<int>(code)];
 }
 

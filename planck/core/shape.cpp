@@ -8,10 +8,12 @@ Result<void> check_shape(const Shape& shape, std::string_view what) {
   std::int64_t bytes = 8;
   for (int d = 0; d < shape.rank(); ++d) {
     if (shape[d] < 0)
-      return fail(ErrorCode::invalid_problem, fmt::format("{}: extent {} is {}, must be >= 0", what, d, shape[d]));
-    if (shape[d] > 0 && __builtin_mul_overflow(bytes, shape[d], &bytes))
       return fail(ErrorCode::invalid_problem,
-                  fmt::format("{}: shape {} has more elements than fit in memory", what, to_string(shape)));
+                  fmt::format("{}: extent {} is {}, must be >= 0", what, d, shape[d]));
+    if (shape[d] > 0 && __builtin_mul_overflow(bytes, shape[d], &bytes))
+      return fail(
+          ErrorCode::invalid_problem,
+          fmt::format("{}: shape {} has more elements than fit in memory", what, to_string(shape)));
   }
   return {};
 }

@@ -1,4 +1,5 @@
-// Shapes and strides: up to eight int64 values. Strides count elements; 0 broadcasts, negative values flip.
+// Shapes and strides: up to eight int64 values. Strides count elements; 0 broadcasts, negative
+// values flip.
 #pragma once
 
 #include <array>

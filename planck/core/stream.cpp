@@ -1,9 +1,9 @@
 #include "planck/core/stream.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <thread>
-
-#include <fmt/format.h>
 
 #include "planck/core/cuda_runtime.h"
 
@@ -17,12 +17,13 @@ Stream Stream::cpu(int threads) {
 Result<Stream> Stream::cuda(int ordinal) {
   const int count = cuda::device_count();
   if (ordinal < 0 || ordinal >= count)
-    return fail(ErrorCode::device, cuda::built() ? fmt::format("no CUDA device {}: {} found", ordinal, count)
-                                                 : std::string("no CUDA device: this build has no CUDA"));
+    return fail(ErrorCode::device, cuda::built()
+                                       ? fmt::format("no CUDA device {}: {} found", ordinal, count)
+                                       : std::string("no CUDA device: this build has no CUDA"));
   return cuda::create_stream(ordinal).map([&](void* native) {
-    return Stream(Device::cuda(ordinal), 1,
-                  std::shared_ptr<void>(native, [ordinal](void* s) {
-                    (void)cuda::synchronize(ordinal, s);  // cached blocks of this stream may be reused from here on
+    return Stream(Device::cuda(ordinal), 1, std::shared_ptr<void>(native, [ordinal](void* s) {
+                    (void)cuda::synchronize(
+                        ordinal, s);  // cached blocks of this stream may be reused from here on
                     cuda::destroy_stream(ordinal, s);
                   }));
   });

@@ -1,6 +1,7 @@
 // A place to run: CPU threads, or a CUDA stream, owned or borrowed. Copies share it.
 //
-// On the CPU, work is done when the call returns. On CUDA, work is queued; synchronize() waits for it.
+// On the CPU, work is done when the call returns. On CUDA, work is queued; synchronize() waits for
+// it.
 #pragma once
 
 #include <memory>

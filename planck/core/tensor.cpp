@@ -24,11 +24,13 @@ Result<Tensor> Tensor::to(const Stream& from, const Stream& destination) const {
   const bool target_cuda = destination.device().kind == DeviceKind::cuda;
   Result<void> done;
   if (source_cuda && target_cuda)
-    done = cuda::copy_on_device(from.device().ordinal, from.native(), copy->data(), data(), bytes());
+    done =
+        cuda::copy_on_device(from.device().ordinal, from.native(), copy->data(), data(), bytes());
   else if (source_cuda)
     done = cuda::copy_to_host(from.device().ordinal, from.native(), copy->data(), data(), bytes());
   else if (target_cuda)
-    done = cuda::copy_to_device(destination.device().ordinal, destination.native(), copy->data(), data(), bytes());
+    done = cuda::copy_to_device(destination.device().ordinal, destination.native(), copy->data(),
+                                data(), bytes());
   else if (bytes() > 0)
     std::memcpy(copy->data(), data(), bytes());
   if (done && source_cuda) done = from.synchronize();

@@ -1,10 +1,10 @@
 #include "planck/core/view.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdlib>
 #include <utility>
-
-#include <fmt/format.h>
 
 namespace planck {
 
@@ -31,13 +31,14 @@ Result<Strides> reshaped_strides(const View& view, const Shape& shape) {
     while (available == 1) {  // a new run: merge old extents while they continue one another
       step = view.strides[old];
       available = view.shape[old--];
-      while (available > 1 && old >= 0 && (view.shape[old] == 1 || view.strides[old] == step * available))
+      while (available > 1 && old >= 0 &&
+             (view.shape[old] == 1 || view.strides[old] == step * available))
         available *= view.shape[old--];
     }
     if (available % need != 0)
-      return fail(ErrorCode::misaligned_operand, fmt::format("strides {} of shape {} cannot be read as shape {}",
-                                                             to_string(view.strides), to_string(view.shape),
-                                                             to_string(shape)));
+      return fail(ErrorCode::misaligned_operand,
+                  fmt::format("strides {} of shape {} cannot be read as shape {}",
+                              to_string(view.strides), to_string(view.shape), to_string(shape)));
     out[d] = step;
     step *= need;
     available /= need;

@@ -1,4 +1,5 @@
-// Views: a pointer with shape and strides, typed (TensorView<T>) or with its dtype at run time (View). They own nothing.
+// Views: a pointer with shape and strides, typed (TensorView<T>) or with its dtype at run time
+// (View). They own nothing.
 #pragma once
 
 #include <span>
@@ -9,7 +10,8 @@
 
 namespace planck {
 
-// The dtype is a value. What crosses the plan protocol inside the library, and what generic callers use.
+// The dtype is a value. What crosses the plan protocol inside the library, and what generic callers
+// use.
 struct View {
   void* data = nullptr;
   Dtype dtype = Dtype::f32;
@@ -36,14 +38,13 @@ struct TensorView {
     const std::int64_t count = numel(extents);
     const std::size_t need = bytes_for(dtype_of<T>, count) / storage_bytes(dtype_of<T>);
     if (buffer.size() < need)
-      return fail(ErrorCode::buffer_too_small, "buffer holds " + std::to_string(buffer.size()) + " units, shape " +
-                                                   to_string(extents) + " needs " + std::to_string(need));
+      return fail(ErrorCode::buffer_too_small, "buffer holds " + std::to_string(buffer.size()) +
+                                                   " units, shape " + to_string(extents) +
+                                                   " needs " + std::to_string(need));
     return TensorView(buffer.data(), extents);
   }
 
-  operator TensorView<const T>() const
-    requires(!std::is_const_v<T>)
-  {
+  operator TensorView<const T>() const requires(!std::is_const_v<T>) {
     TensorView<const T> view;
     view.data = data;
     view.shape = shape;
@@ -71,7 +72,8 @@ struct ByteRange {
 };
 ByteRange byte_range(const View& view);
 
-// Whether two index tuples may reach the same element (a sufficient test: true may be a false alarm).
+// Whether two index tuples may reach the same element (a sufficient test: true may be a false
+// alarm).
 bool may_overlap_itself(const Shape& shape, const Strides& strides);
 
 }  // namespace planck

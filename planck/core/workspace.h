@@ -1,4 +1,5 @@
-// Memory a plan may write while it runs, on the stream's device. Its contents mean nothing before and after.
+// Memory a plan may write while it runs, on the stream's device. Its contents mean nothing before
+// and after.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,8 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Copies to memory past the caches, whole vectors at a time; the unaligned ends take the ordinary way.
+// Copies to memory past the caches, whole vectors at a time; the unaligned ends take the ordinary
+// way.
 void stream_bytes(void* to, const void* from, std::size_t bytes) {
   auto* out = static_cast<std::uint8_t*>(to);
   const auto* in = static_cast<const std::uint8_t*>(from);
@@ -48,7 +49,8 @@ void widen_f16(const std::uint16_t* in, int n, float* out) {
   const hn::Rebind<hwy::float16_t, decltype(d)> dh;
   const int lanes = static_cast<int>(hn::Lanes(d));
   for (; i + lanes <= n; i += lanes)
-    hn::StoreU(hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(in + i))), d, out + i);
+    hn::StoreU(hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(in + i))), d,
+               out + i);
 #endif
   for (; i < n; ++i) out[i] = static_cast<float>(f16::from_bits(in[i]));
 }
@@ -60,7 +62,8 @@ void narrow_f16(const float* in, int n, std::uint16_t* out) {
   const hn::Rebind<hwy::float16_t, decltype(d)> dh;
   const int lanes = static_cast<int>(hn::Lanes(d));
   for (; i + lanes <= n; i += lanes)
-    hn::StoreU(hn::DemoteTo(dh, hn::LoadU(d, in + i)), dh, reinterpret_cast<hwy::float16_t*>(out + i));
+    hn::StoreU(hn::DemoteTo(dh, hn::LoadU(d, in + i)), dh,
+               reinterpret_cast<hwy::float16_t*>(out + i));
 #endif
   for (; i < n; ++i) out[i] = f16(in[i]).bits;
 }
@@ -92,28 +95,34 @@ void spread(T* to, std::int64_t stride, int n, const T* from, bool stream) {
   for (int i = 0; i < n; ++i) to[i * stride] = from[i];
 }
 
-void load_f32(Dtype t, const void* base, std::int64_t offset, std::int64_t stride, int n, float* out) {
+void load_f32(Dtype t, const void* base, std::int64_t offset, std::int64_t stride, int n,
+              float* out) {
   if (t == Dtype::f32) {
     const float* in = gathered(static_cast<const float*>(base) + offset, stride, n, out);
     if (in != out) std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(float));
     return;
   }
   std::uint16_t halves[kBlock];
-  const std::uint16_t* in = gathered(static_cast<const std::uint16_t*>(base) + offset, stride, n, halves);
+  const std::uint16_t* in =
+      gathered(static_cast<const std::uint16_t*>(base) + offset, stride, n, halves);
   t == Dtype::f16 ? widen_f16(in, n, out) : widen_bf16(in, n, out);
 }
 
-void load_f64(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int n, double* out) {
+void load_f64(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int n,
+              double* out) {
   const double* in = gathered(static_cast<const double*>(base) + offset, stride, n, out);
   if (in != out) std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(double));
 }
 
-void load_i32(const void* base, std::int64_t offset, std::int64_t stride, int n, std::int32_t* out) {
-  const std::int32_t* in = gathered(static_cast<const std::int32_t*>(base) + offset, stride, n, out);
+void load_i32(const void* base, std::int64_t offset, std::int64_t stride, int n,
+              std::int32_t* out) {
+  const std::int32_t* in =
+      gathered(static_cast<const std::int32_t*>(base) + offset, stride, n, out);
   if (in != out) std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(std::int32_t));
 }
 
-void load_q(Dtype t, const void* base, std::int64_t offset, std::int64_t stride, int n, std::int32_t* out) {
+void load_q(Dtype t, const void* base, std::int64_t offset, std::int64_t stride, int n,
+            std::int32_t* out) {
   const auto* bytes = static_cast<const std::uint8_t*>(base);
   std::uint8_t raw[kBlock];
   const std::uint8_t* in = raw;
@@ -136,18 +145,21 @@ void load_q(Dtype t, const void* base, std::int64_t offset, std::int64_t stride,
   for (int i = 0; i < n; ++i) out[i] = (in[i] ^ sign) - sign;
 }
 
-void store_f32(Dtype t, void* base, std::int64_t offset, std::int64_t stride, int n, const float* in, bool stream) {
+void store_f32(Dtype t, void* base, std::int64_t offset, std::int64_t stride, int n,
+               const float* in, bool stream) {
   if (t == Dtype::f32) return spread(static_cast<float*>(base) + offset, stride, n, in, stream);
   alignas(64) std::uint16_t halves[kBlock];
   t == Dtype::f16 ? narrow_f16(in, n, halves) : narrow_bf16(in, n, halves);
   spread(static_cast<std::uint16_t*>(base) + offset, stride, n, halves, stream);
 }
 
-void store_f64(Dtype, void* base, std::int64_t offset, std::int64_t stride, int n, const double* in, bool stream) {
+void store_f64(Dtype, void* base, std::int64_t offset, std::int64_t stride, int n, const double* in,
+               bool stream) {
   spread(static_cast<double*>(base) + offset, stride, n, in, stream);
 }
 
-void store_q(Dtype t, void* base, std::int64_t offset, std::int64_t stride, int n, const std::uint8_t* in, bool stream) {
+void store_q(Dtype t, void* base, std::int64_t offset, std::int64_t stride, int n,
+             const std::uint8_t* in, bool stream) {
   auto* bytes = static_cast<std::uint8_t*>(base);
   if (!is_packed(t)) return spread(bytes + offset, stride, n, in, stream);
   alignas(64) std::uint8_t pairs[kBlock / 2];
@@ -159,7 +171,8 @@ void store_q(Dtype t, void* base, std::int64_t offset, std::int64_t stride, int 
 }  // namespace
 
 const BlockOps* block_ops_table() {
-  static constexpr BlockOps kOps = {load_f32, load_f64, load_i32, load_q, store_f32, store_f64, store_q};
+  static constexpr BlockOps kOps = {load_f32,  load_f64,  load_i32, load_q,
+                                    store_f32, store_f64, store_q};
   return &kOps;
 }
 

@@ -48,7 +48,8 @@ void collapse(Nest& nest) {
       merge = nest.stride[at(o)][at(rank - 1)] == nest.stride[at(o)][d] * extent;
     if (!merge) nest.extent[at(rank++)] = 1;
     nest.extent[at(rank - 1)] *= extent;
-    for (int o = 0; o < nest.operands; ++o) nest.stride[at(o)][at(rank - 1)] = nest.stride[at(o)][d];
+    for (int o = 0; o < nest.operands; ++o)
+      nest.stride[at(o)][at(rank - 1)] = nest.stride[at(o)][d];
   }
   if (rank == 0) {
     nest.extent[0] = 1;

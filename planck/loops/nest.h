@@ -1,7 +1,9 @@
-// Loop nests: one order of visiting the elements of a problem, and how each operand is walked in that order.
+// Loop nests: one order of visiting the elements of a problem, and how each operand is walked in
+// that order.
 //
-// For elementwise work the order is free, so it follows the output's memory: axes sorted by its strides, its negative
-// strides flipped, axes that all operands agree on merged. For sums the logical order is kept.
+// For elementwise work the order is free, so it follows the output's memory: axes sorted by its
+// strides, its negative strides flipped, axes that all operands agree on merged. For sums the
+// logical order is kept.
 #pragma once
 
 #include <array>
@@ -34,10 +36,12 @@ struct Nest {
 Nest make_nest(int rank, const NestStrides& extent, std::span<const NestStrides> strides);
 // Sorts axes by the key operand's strides, largest first, and flips its negative ones.
 void sort_by(Nest& nest, int key);
-// Drops axes of extent 1 and merges neighbours wherever every operand allows; rank is 1 at least afterwards.
+// Drops axes of extent 1 and merges neighbours wherever every operand allows; rank is 1 at least
+// afterwards.
 void collapse(Nest& nest);
 
-// One operand of a nest, collapsed for itself: position p of the nest's order lies at offset + Σ coordinate · stride.
+// One operand of a nest, collapsed for itself: position p of the nest's order lies at offset + Σ
+// coordinate · stride.
 struct Walk {
   int rank = 1;
   NestStrides extent{}, stride{};
@@ -45,7 +49,8 @@ struct Walk {
 
   bool dense() const { return rank == 1 && stride[0] == 1; }
 
-  // Calls f(offset, stride, length) for the runs that make up positions [begin, begin + count), in order.
+  // Calls f(offset, stride, length) for the runs that make up positions [begin, begin + count), in
+  // order.
   template <class F>
   void runs(std::int64_t begin, std::int64_t count, F&& f) const {
     if (rank == 1) {

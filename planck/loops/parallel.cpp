@@ -1,13 +1,13 @@
 #include "planck/loops/parallel.h"
 
+#include <tbb/global_control.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <mutex>
-
-#include <tbb/global_control.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 namespace planck::parallel_detail {
 
@@ -15,13 +15,15 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
-// One arena for each number of threads, made on first use and kept: making one costs more than a small kernel.
+// One arena for each number of threads, made on first use and kept: making one costs more than a
+// small kernel.
 tbb::task_arena& arena(int threads) {
   static tbb::global_control allow(tbb::global_control::max_allowed_parallelism, kMaxThreads);
   static std::array<std::unique_ptr<tbb::task_arena>, kMaxThreads + 1> arenas;
   static std::array<std::once_flag, kMaxThreads + 1> made;
   const auto n = static_cast<std::size_t>(std::clamp(threads, 1, kMaxThreads));
-  std::call_once(made[n], [&] { arenas[n] = std::make_unique<tbb::task_arena>(static_cast<int>(n)); });
+  std::call_once(made[n],
+                 [&] { arenas[n] = std::make_unique<tbb::task_arena>(static_cast<int>(n)); });
   return *arenas[n];
 }
 

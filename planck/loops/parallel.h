@@ -1,5 +1,5 @@
-// Runs independent tasks on a CPU stream's threads. The number of threads never decides what a task is: callers cut the
-// work by its shape alone, so results do not depend on it.
+// Runs independent tasks on a CPU stream's threads. The number of threads never decides what a task
+// is: callers cut the work by its shape alone, so results do not depend on it.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace parallel_detail {
 void run(int threads, std::int64_t tasks, void* context, void (*call)(void*, std::int64_t));
 }
 
-// Calls task(i) for i in [0, tasks), on at most stream.threads() threads, and waits. One task or one thread: no
-// scheduler is woken.
+// Calls task(i) for i in [0, tasks), on at most stream.threads() threads, and waits. One task or
+// one thread: no scheduler is woken.
 template <class F>
 void parallel_for(const Stream& stream, std::int64_t tasks, F&& task) {
   if (tasks <= 1 || stream.threads() <= 1) {

@@ -7,7 +7,8 @@ namespace planck {
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry>& entries = *[] {
     auto* all = new std::vector<OpEntry>;
-    for (const auto& family : {quantize_ops()}) all->insert(all->end(), family.begin(), family.end());
+    for (const auto& family : {quantize_ops()})
+      all->insert(all->end(), family.begin(), family.end());
     return all;
   }();
   return entries;

@@ -12,8 +12,8 @@
 namespace planck {
 
 enum class Reproducibility : std::uint8_t {
-  none,          // correct within the bound; the order of additions may differ between launches
-  run_to_run,    // same binary, device model and inputs: same bits, whatever the thread count or load
+  none,        // correct within the bound; the order of additions may differ between launches
+  run_to_run,  // same binary, device model and inputs: same bits, whatever the thread count or load
   cross_device,  // same bits on every CPU and GPU, any thread count, grid size or batch split
 };
 
@@ -23,20 +23,23 @@ constexpr std::string_view name(Reproducibility r) {
 }
 
 struct PlanPreference {
-  std::size_t max_workspace_bytes = SIZE_MAX;                      // kernels that need more are not considered
-  Reproducibility at_least = Reproducibility::run_to_run;          // kernels that promise less are not considered
-  std::optional<std::string_view> kernel = {};                     // force one by name, e.g. "cuda:atomic"
+  std::size_t max_workspace_bytes = SIZE_MAX;  // kernels that need more are not considered
+  Reproducibility at_least =
+      Reproducibility::run_to_run;              // kernels that promise less are not considered
+  std::optional<std::string_view> kernel = {};  // force one by name, e.g. "cuda:atomic"
 };
 
 struct PrecisionGuarantee {
   Dtype math = Dtype::f32, accumulator = Dtype::f32;
   Reproducibility reproducibility = Reproducibility::cross_device;
-  // Distance from the formula in exact arithmetic, in units in the last place of the result dtype; 0: the correctly
-  // rounded value. For sums: relative to the sum of the magnitudes of the terms.
+  // Distance from the formula in exact arithmetic, in units in the last place of the result dtype;
+  // 0: the correctly rounded value. For sums: relative to the sum of the magnitudes of the terms.
   double max_ulp = 0;
 
   constexpr bool deterministic() const { return reproducibility != Reproducibility::none; }
-  constexpr bool bit_stable_on_same_hardware() const { return reproducibility != Reproducibility::none; }
+  constexpr bool bit_stable_on_same_hardware() const {
+    return reproducibility != Reproducibility::none;
+  }
 };
 
 enum class OpCategory : std::uint8_t { quantize, embedding, sampling };

@@ -6,26 +6,33 @@ namespace planck {
 
 namespace {
 
-Result<void> check_one(const OpInfo& op, const OperandInfo& info, const OperandSpec& spec, const View& v) {
+Result<void> check_one(const OpInfo& op, const OperandInfo& info, const OperandSpec& spec,
+                       const View& v) {
   const auto invalid = [&](std::string text) {
     return fail(ErrorCode::invalid_problem, fmt::format("{}: {} {}", op.name, info.name, text));
   };
-  if (v.dtype != spec.dtype) return invalid(fmt::format("is {}, must be {}", name(v.dtype), name(spec.dtype)));
+  if (v.dtype != spec.dtype)
+    return invalid(fmt::format("is {}, must be {}", name(v.dtype), name(spec.dtype)));
   if (v.strides.rank() != v.shape.rank())
     return invalid(fmt::format("has {} strides for {} extents", v.strides.rank(), v.shape.rank()));
   if (spec.count_only) {
     if (numel(v.shape) != numel(spec.shape))
       return invalid(fmt::format("has {} elements, {}", numel(v.shape), spec.count_rule));
     if (auto strides = reshaped_strides(v, spec.shape); !strides)
-      return fail(ErrorCode::misaligned_operand, fmt::format("{}: {}: {}", op.name, info.name, strides.error().message));
+      return fail(ErrorCode::misaligned_operand,
+                  fmt::format("{}: {}: {}", op.name, info.name, strides.error().message));
   } else if (v.shape != spec.shape) {
-    return invalid(fmt::format("has shape {}, the descriptor says {}", to_string(v.shape), to_string(spec.shape)));
+    return invalid(fmt::format("has shape {}, the descriptor says {}", to_string(v.shape),
+                               to_string(spec.shape)));
   }
   if (numel(v.shape) == 0) return {};
-  if (v.data == nullptr) return invalid(fmt::format("is a null pointer, shape {} is not empty", to_string(v.shape)));
-  if (const auto address = reinterpret_cast<std::uintptr_t>(v.data); address % storage_bytes(v.dtype) != 0)
-    return fail(ErrorCode::misaligned_operand, fmt::format("{}: {} is at an address that is not a multiple of {} bytes",
-                                                           op.name, info.name, storage_bytes(v.dtype)));
+  if (v.data == nullptr)
+    return invalid(fmt::format("is a null pointer, shape {} is not empty", to_string(v.shape)));
+  if (const auto address = reinterpret_cast<std::uintptr_t>(v.data);
+      address % storage_bytes(v.dtype) != 0)
+    return fail(ErrorCode::misaligned_operand,
+                fmt::format("{}: {} is at an address that is not a multiple of {} bytes", op.name,
+                            info.name, storage_bytes(v.dtype)));
   if (info.role != Role::output) return {};
   if (may_overlap_itself(v.shape, v.strides))
     return invalid(fmt::format("is an output whose strides {} reach an element of shape {} twice",
@@ -39,21 +46,25 @@ Result<void> check_one(const OpInfo& op, const OperandInfo& info, const OperandS
       odd_stride |= !packs && v.strides[d] % 2 != 0;
     }
     if (!packed_axis || odd_stride)
-      return fail(ErrorCode::misaligned_operand,
-                  fmt::format("{}: {} is packed {}: one axis must have stride 1 and an even extent and all other strides "
-                              "must be even, shape {} has strides {}",
-                              op.name, info.name, name(v.dtype), to_string(v.shape), to_string(v.strides)));
+      return fail(
+          ErrorCode::misaligned_operand,
+          fmt::format("{}: {} is packed {}: one axis must have stride 1 and an even extent and all "
+                      "other strides "
+                      "must be even, shape {} has strides {}",
+                      op.name, info.name, name(v.dtype), to_string(v.shape), to_string(v.strides)));
   }
   return {};
 }
 
 bool same_elements(const View& a, const View& b) {
-  return a.data == b.data && bits(a.dtype) == bits(b.dtype) && a.shape == b.shape && a.strides == b.strides;
+  return a.data == b.data && bits(a.dtype) == bits(b.dtype) && a.shape == b.shape &&
+         a.strides == b.strides;
 }
 
 }  // namespace
 
-Result<void> check_operands(const OpInfo& op, std::span<const OperandSpec> specs, const Operands& operands) {
+Result<void> check_operands(const OpInfo& op, std::span<const OperandSpec> specs,
+                            const Operands& operands) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const OperandInfo& info = op.operands[i];
     if (!specs[i].used) continue;
@@ -63,19 +74,21 @@ Result<void> check_operands(const OpInfo& op, std::span<const OperandSpec> specs
     }
     if (auto ok = check_one(op, info, specs[i], operands[i]); !ok) return ok;
   }
-  // An output may be the very same view as an input (in place), and nothing else may share its memory.
+  // An output may be the very same view as an input (in place), and nothing else may share its
+  // memory.
   for (std::size_t i = 0; i < specs.size(); ++i) {
     if (op.operands[i].role != Role::output || !specs[i].used || !operands[i].present) continue;
     const ByteRange out = byte_range(operands[i]);
     for (std::size_t j = 0; j < specs.size(); ++j) {
       if (j == i || !specs[j].used || !operands[j].present) continue;
       const ByteRange other = byte_range(operands[j]);
-      const bool apart = out.begin == out.end || other.begin == other.end || out.end <= other.begin ||
-                         other.end <= out.begin;
-      if (apart || (op.operands[j].role == Role::input && same_elements(operands[i], operands[j]))) continue;
+      const bool apart = out.begin == out.end || other.begin == other.end ||
+                         out.end <= other.begin || other.end <= out.begin;
+      if (apart || (op.operands[j].role == Role::input && same_elements(operands[i], operands[j])))
+        continue;
       return fail(ErrorCode::invalid_problem,
-                  fmt::format("{}: output {} overlaps {} without being the same view", op.name, op.operands[i].name,
-                              op.operands[j].name));
+                  fmt::format("{}: output {} overlaps {} without being the same view", op.name,
+                              op.operands[i].name, op.operands[j].name));
     }
   }
   return {};

@@ -1,5 +1,5 @@
-// What is known about an op without its types: names, operands, attributes. The command line, the docs table, the
-// harness and the benchmarks read it from here.
+// What is known about an op without its types: names, operands, attributes. The command line, the
+// docs table, the harness and the benchmarks read it from here.
 #pragma once
 
 #include <array>
@@ -43,15 +43,17 @@ struct OpInfo {
 struct OperandSpec {
   Dtype dtype = Dtype::f32;
   Shape shape;
-  bool count_only = false;   // any shape with as many elements will do (scales, zero points)
-  std::string count_rule;    // what the count must equal, for the message: "shape[axis=1] is 8"
-  bool used = true;          // false: this problem neither reads nor writes it
+  bool count_only = false;  // any shape with as many elements will do (scales, zero points)
+  std::string count_rule;   // what the count must equal, for the message: "shape[axis=1] is 8"
+  bool used = true;         // false: this problem neither reads nor writes it
 };
 
 inline constexpr int kMaxOperands = 8;
 using Operands = std::array<View, kMaxOperands>;  // in the order of OpInfo::operands
 
-// Checks operands against specs: presence, dtype, shape, alignment, packing, aliasing. `specs` has one entry an operand.
-[[nodiscard]] Result<void> check_operands(const OpInfo& op, std::span<const OperandSpec> specs, const Operands& operands);
+// Checks operands against specs: presence, dtype, shape, alignment, packing, aliasing. `specs` has
+// one entry an operand.
+[[nodiscard]] Result<void> check_operands(const OpInfo& op, std::span<const OperandSpec> specs,
+                                          const Operands& operands);
 
 }  // namespace planck

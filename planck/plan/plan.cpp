@@ -7,10 +7,12 @@
 
 namespace planck::plan_detail {
 
-std::string unavailable(std::string_view kernel, DeviceKind device, bool built, const Stream& stream,
-                        const PlanPreference& preference) {
-  if (preference.kernel && *preference.kernel != kernel) return fmt::format("not the kernel asked for ({})", *preference.kernel);
-  if (device != stream.device().kind) return fmt::format("does not run on {}", to_string(stream.device()));
+std::string unavailable(std::string_view kernel, DeviceKind device, bool built,
+                        const Stream& stream, const PlanPreference& preference) {
+  if (preference.kernel && *preference.kernel != kernel)
+    return fmt::format("not the kernel asked for ({})", *preference.kernel);
+  if (device != stream.device().kind)
+    return fmt::format("does not run on {}", to_string(stream.device()));
   if (!built) return "this build has no CUDA";
   return "";
 }
@@ -26,30 +28,41 @@ Error none_selected(const OpInfo& op, const Stream& stream,
   return Error{ErrorCode::unsupported, std::move(text)};
 }
 
-Result<void> check_run(const OpInfo& op, Device selected, const Stream& stream, std::size_t need, Workspace workspace) {
+Result<void> check_run(const OpInfo& op, Device selected, const Stream& stream, std::size_t need,
+                       Workspace workspace) {
   if (!(stream.device() == selected))
-    return fail(ErrorCode::invalid_problem, fmt::format("{}: the plan was selected for {}, the stream is on {}", op.name,
-                                                        to_string(selected), to_string(stream.device())));
+    return fail(ErrorCode::invalid_problem,
+                fmt::format("{}: the plan was selected for {}, the stream is on {}", op.name,
+                            to_string(selected), to_string(stream.device())));
   if (workspace.bytes < need)
     return fail(ErrorCode::workspace_too_small,
-                fmt::format("{}: workspace has {} bytes, the plan needs {}", op.name, workspace.bytes, need));
+                fmt::format("{}: workspace has {} bytes, the plan needs {}", op.name,
+                            workspace.bytes, need));
   if (need > 0 && (workspace.data == nullptr ||
                    reinterpret_cast<std::uintptr_t>(workspace.data) % kWorkspaceAlignment != 0))
-    return fail(ErrorCode::misaligned_operand,
-                fmt::format("{}: workspace must be aligned to {} bytes", op.name, kWorkspaceAlignment));
+    return fail(
+        ErrorCode::misaligned_operand,
+        fmt::format("{}: workspace must be aligned to {} bytes", op.name, kWorkspaceAlignment));
   return {};
 }
 
 std::string_view arch_name(Device device) {
   if (device.kind == DeviceKind::cpu) return cpu_target_name();
   switch (cuda::compute_capability(device.ordinal).value_or(0)) {
-    case 80: return "sm_80";
-    case 86: return "sm_86";
-    case 89: return "sm_89";
-    case 90: return "sm_90";
-    case 100: return "sm_100";
-    case 120: return "sm_120";
-    default: return "cuda";
+    case 80:
+      return "sm_80";
+    case 86:
+      return "sm_86";
+    case 89:
+      return "sm_89";
+    case 90:
+      return "sm_90";
+    case 100:
+      return "sm_100";
+    case 120:
+      return "sm_120";
+    default:
+      return "cuda";
   }
 }
 

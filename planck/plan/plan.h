@@ -2,10 +2,11 @@
 //
 //   descriptor → select → can_implement → workspace_size / sku / precision_guarantee → run
 //
-// A family supplies a Problem (a plain value: which op, which dtypes, which attributes) and a table of kernels, best
-// first. select() takes the first row that accepts the problem on the stream's device; when none does, the error lists
-// every row's reason. A plan is immutable, copyable and safe to share between threads. run() validates its operands,
-// allocates nothing and, on CUDA, queues its launches on the stream, where they can be captured in a graph.
+// A family supplies a Problem (a plain value: which op, which dtypes, which attributes) and a table
+// of kernels, best first. select() takes the first row that accepts the problem on the stream's
+// device; when none does, the error lists every row's reason. A plan is immutable, copyable and
+// safe to share between threads. run() validates its operands, allocates nothing and, on CUDA,
+// queues its launches on the stream, where they can be captured in a graph.
 #pragma once
 
 #include <span>
@@ -33,18 +34,21 @@ struct Kernel {
 namespace plan_detail {
 
 // Why a row cannot serve, before its own reject() is asked; "" where nothing speaks against it.
-std::string unavailable(std::string_view kernel, DeviceKind device, bool built, const Stream& stream,
-                        const PlanPreference& preference);
-Error none_selected(const OpInfo& op, const Stream& stream, std::span<const std::pair<std::string_view, std::string>> reasons);
-Result<void> check_run(const OpInfo& op, Device selected, const Stream& stream, std::size_t need, Workspace workspace);
+std::string unavailable(std::string_view kernel, DeviceKind device, bool built,
+                        const Stream& stream, const PlanPreference& preference);
+Error none_selected(const OpInfo& op, const Stream& stream,
+                    std::span<const std::pair<std::string_view, std::string>> reasons);
+Result<void> check_run(const OpInfo& op, Device selected, const Stream& stream, std::size_t need,
+                       Workspace workspace);
 std::string_view arch_name(Device device);
 
 }  // namespace plan_detail
 
 // A kernel chosen for one problem. Problem provides:
 //   const OpInfo& info() const;                        Result<void> check() const;
-//   std::array<OperandSpec, N> specs() const;          static std::span<const Kernel<Problem>> kernels(…via info);
-//   Dtype element() const;                             std::optional<Dtype> aux() const;
+//   std::array<OperandSpec, N> specs() const;          static std::span<const Kernel<Problem>>
+//   kernels(…via info); Dtype element() const;                             std::optional<Dtype>
+//   aux() const;
 template <class Problem>
 class Selection {
  public:
@@ -54,19 +58,21 @@ class Selection {
     std::array<std::pair<std::string_view, std::string>, 16> reasons;
     std::size_t count = 0;
     for (const Kernel<Problem>& kernel : problem.kernels()) {
-      std::string reason =
-          plan_detail::unavailable(kernel.name, kernel.device, kernel.launch != nullptr, stream, preference);
+      std::string reason = plan_detail::unavailable(kernel.name, kernel.device,
+                                                    kernel.launch != nullptr, stream, preference);
       if (reason.empty()) reason = kernel.reject(problem);
       if (reason.empty() && kernel.workspace(problem) > preference.max_workspace_bytes)
-        reason = "needs " + std::to_string(kernel.workspace(problem)) + " bytes of workspace, at most " +
-                 std::to_string(preference.max_workspace_bytes) + " are allowed";
+        reason = "needs " + std::to_string(kernel.workspace(problem)) +
+                 " bytes of workspace, at most " + std::to_string(preference.max_workspace_bytes) +
+                 " are allowed";
       if (reason.empty() && kernel.guarantee(problem).reproducibility < preference.at_least)
         reason = "promises " + std::string(name(kernel.guarantee(problem).reproducibility)) + ", " +
                  std::string(name(preference.at_least)) + " is asked for";
       if (reason.empty()) return Selection(problem, kernel, stream.device());
       if (count < reasons.size()) reasons[count++] = {kernel.name, std::move(reason)};
     }
-    return tl::unexpected(plan_detail::none_selected(problem.info(), stream, {reasons.data(), count}));
+    return tl::unexpected(
+        plan_detail::none_selected(problem.info(), stream, {reasons.data(), count}));
   }
 
   [[nodiscard]] Result<void> can_implement(const Operands& operands) const {
@@ -75,20 +81,32 @@ class Selection {
   std::size_t workspace_size() const { return workspace_; }
   PrecisionGuarantee precision_guarantee() const { return kernel_->guarantee(problem_); }
   KernelSku sku() const {
-    return {problem_.info().category, problem_.info().name, kernel_->name,  problem_.element(), problem_.aux(),
-            plan_detail::arch_name(device_), device_.kind, precision_guarantee()};
+    return {problem_.info().category,
+            problem_.info().name,
+            kernel_->name,
+            problem_.element(),
+            problem_.aux(),
+            plan_detail::arch_name(device_),
+            device_.kind,
+            precision_guarantee()};
   }
   const Problem& problem() const { return problem_; }
 
-  [[nodiscard]] Result<void> run(const Stream& stream, Workspace workspace, const Operands& operands) const {
-    if (auto ok = plan_detail::check_run(problem_.info(), device_, stream, workspace_, workspace); !ok) return ok;
+  [[nodiscard]] Result<void> run(const Stream& stream, Workspace workspace,
+                                 const Operands& operands) const {
+    if (auto ok = plan_detail::check_run(problem_.info(), device_, stream, workspace_, workspace);
+        !ok)
+      return ok;
     if (auto ok = can_implement(operands); !ok) return ok;
     return kernel_->launch(stream, workspace, problem_, operands);
   }
 
  private:
   Selection(const Problem& problem, const Kernel<Problem>& kernel, Device device)
-      : problem_(problem), specs_(problem.specs()), kernel_(&kernel), device_(device),
+      : problem_(problem),
+        specs_(problem.specs()),
+        kernel_(&kernel),
+        device_(device),
         workspace_(kernel.workspace(problem)) {}
 
   Problem problem_;
@@ -99,7 +117,8 @@ class Selection {
 };
 
 // The typed face of a Selection. Op provides:
-//   Problem, Descriptor, Args;   static Result<Problem> problem(const Descriptor&);   static Operands operands(const Args&);
+//   Problem, Descriptor, Args;   static Result<Problem> problem(const Descriptor&);   static
+//   Operands operands(const Args&);
 template <class Op>
 class Plan {
  public:
@@ -117,7 +136,8 @@ class Plan {
   std::size_t workspace_size() const { return selection_.workspace_size(); }
   KernelSku sku() const { return selection_.sku(); }
   PrecisionGuarantee precision_guarantee() const { return selection_.precision_guarantee(); }
-  [[nodiscard]] Result<void> run(const Stream& stream, Workspace workspace, const Args& args) const {
+  [[nodiscard]] Result<void> run(const Stream& stream, Workspace workspace,
+                                 const Args& args) const {
     return selection_.run(stream, workspace, Op::operands(args));
   }
 

@@ -1,8 +1,8 @@
 #include "planck/plan/registry.h"
 
-#include <charconv>
-
 #include <fmt/format.h>
+
+#include <charconv>
 
 namespace planck {
 
@@ -12,10 +12,12 @@ const OpEntry* find_op(std::span<const OpEntry> entries, std::string_view op) {
   return nullptr;
 }
 
-Result<std::unique_ptr<AnyProblem>> parse_problem(std::span<const OpEntry> entries, std::string_view op,
-                                                  const Attributes& attributes, const InputSpecs& inputs) {
+Result<std::unique_ptr<AnyProblem>> parse_problem(std::span<const OpEntry> entries,
+                                                  std::string_view op, const Attributes& attributes,
+                                                  const InputSpecs& inputs) {
   const OpEntry* entry = find_op(entries, op);
-  if (entry == nullptr) return fail(ErrorCode::invalid_problem, fmt::format("no op is called {}", op));
+  if (entry == nullptr)
+    return fail(ErrorCode::invalid_problem, fmt::format("no op is called {}", op));
   const OpInfo& info = *entry->info;
   for (const auto& [key, value] : attributes) {
     bool known = false;
@@ -26,17 +28,23 @@ Result<std::unique_ptr<AnyProblem>> parse_problem(std::span<const OpEntry> entri
     }
     if (!known)
       return fail(ErrorCode::invalid_problem,
-                  fmt::format("{}: no attribute is called {}; it has: {}", op, key, all.empty() ? "none" : all));
+                  fmt::format("{}: no attribute is called {}; it has: {}", op, key,
+                              all.empty() ? "none" : all));
   }
   std::string wanted;
   for (const OperandInfo& operand : info.operands)
-    if (operand.role == Role::input) wanted += fmt::format("{}{}", wanted.empty() ? "" : ", ", operand.name);
+    if (operand.role == Role::input)
+      wanted += fmt::format("{}{}", wanted.empty() ? "" : ", ", operand.name);
   for (const auto& [key, spec] : inputs)
-    if (const int i = info.operand(key); i < 0 || info.operands[static_cast<std::size_t>(i)].role != Role::input)
-      return fail(ErrorCode::invalid_problem, fmt::format("{}: no input is called {}; it has: {}", op, key, wanted));
+    if (const int i = info.operand(key);
+        i < 0 || info.operands[static_cast<std::size_t>(i)].role != Role::input)
+      return fail(ErrorCode::invalid_problem,
+                  fmt::format("{}: no input is called {}; it has: {}", op, key, wanted));
   for (const OperandInfo& operand : info.operands)
-    if (operand.role == Role::input && !operand.optional && inputs.find(operand.name) == inputs.end())
-      return fail(ErrorCode::invalid_problem, fmt::format("{}: input {} is missing; it has: {}", op, operand.name, wanted));
+    if (operand.role == Role::input && !operand.optional &&
+        inputs.find(operand.name) == inputs.end())
+      return fail(ErrorCode::invalid_problem,
+                  fmt::format("{}: input {} is missing; it has: {}", op, operand.name, wanted));
   return entry->parse(info, attributes, inputs);
 }
 
@@ -47,8 +55,10 @@ std::string AttributeReader::text(std::string_view attribute) const {
   return "";
 }
 
-Error AttributeReader::wrong(std::string_view attribute, std::string_view value, std::string_view expected) const {
-  return {ErrorCode::invalid_problem, fmt::format("{}: {}={} is not {}", op_.name, attribute, value, expected)};
+Error AttributeReader::wrong(std::string_view attribute, std::string_view value,
+                             std::string_view expected) const {
+  return {ErrorCode::invalid_problem,
+          fmt::format("{}: {}={} is not {}", op_.name, attribute, value, expected)};
 }
 
 Result<std::int64_t> AttributeReader::integer(std::string_view attribute) const {

@@ -1,7 +1,9 @@
-// Every op by name, with its types erased: what the command line, the docs table, the harness and the benchmarks use.
+// Every op by name, with its types erased: what the command line, the docs table, the harness and
+// the benchmarks use.
 //
-// A family adds its ops in ops/ops.cpp with one line. From attributes and input specs an entry makes an AnyProblem: it
-// knows the spec of every operand, every kernel of the table with its reason to refuse, and selects plans.
+// A family adds its ops in ops/ops.cpp with one line. From attributes and input specs an entry
+// makes an AnyProblem: it knows the spec of every operand, every kernel of the table with its
+// reason to refuse, and selects plans.
 #pragma once
 
 #include <map>
@@ -45,7 +47,8 @@ class AnyProblem {
   virtual const OpInfo& info() const = 0;
   virtual std::vector<OperandSpec> specs() const = 0;
   virtual std::vector<KernelStatus> kernels() const = 0;
-  [[nodiscard]] virtual Result<std::unique_ptr<AnyPlan>> select(const Stream&, const PlanPreference& = {}) const = 0;
+  [[nodiscard]] virtual Result<std::unique_ptr<AnyPlan>> select(
+      const Stream&, const PlanPreference& = {}) const = 0;
 };
 
 // Combinations of dtypes an op is instantiated for: element × aux.
@@ -61,9 +64,12 @@ struct OpEntry {
   Result<std::unique_ptr<AnyProblem>> (*parse)(const OpInfo&, const Attributes&, const InputSpecs&);
 };
 
-// Finds the op, refuses unknown attributes and inputs and names missing inputs, then asks the family.
-[[nodiscard]] Result<std::unique_ptr<AnyProblem>> parse_problem(std::span<const OpEntry> entries, std::string_view op,
-                                                                const Attributes&, const InputSpecs&);
+// Finds the op, refuses unknown attributes and inputs and names missing inputs, then asks the
+// family.
+[[nodiscard]] Result<std::unique_ptr<AnyProblem>> parse_problem(std::span<const OpEntry> entries,
+                                                                std::string_view op,
+                                                                const Attributes&,
+                                                                const InputSpecs&);
 const OpEntry* find_op(std::span<const OpEntry> entries, std::string_view op);
 
 // Makes an AnyProblem of a family's Problem.
@@ -80,10 +86,12 @@ class ErasedProblem final : public AnyProblem {
   std::vector<KernelStatus> kernels() const override {
     std::vector<KernelStatus> rows;
     for (const Kernel<Problem>& k : problem_.kernels())
-      rows.push_back({k.name, k.device, k.reject(problem_), k.workspace(problem_), k.guarantee(problem_)});
+      rows.push_back(
+          {k.name, k.device, k.reject(problem_), k.workspace(problem_), k.guarantee(problem_)});
     return rows;
   }
-  Result<std::unique_ptr<AnyPlan>> select(const Stream& stream, const PlanPreference& preference) const override {
+  Result<std::unique_ptr<AnyPlan>> select(const Stream& stream,
+                                          const PlanPreference& preference) const override {
     return Selection<Problem>::select(stream, problem_, preference).map([](auto&& s) {
       return std::unique_ptr<AnyPlan>(new Erased(std::move(s)));
     });
@@ -94,18 +102,26 @@ class ErasedProblem final : public AnyProblem {
     explicit Erased(Selection<Problem> s) : selection(std::move(s)) {}
     std::size_t workspace_size() const override { return selection.workspace_size(); }
     KernelSku sku() const override { return selection.sku(); }
-    PrecisionGuarantee precision_guarantee() const override { return selection.precision_guarantee(); }
-    Result<void> can_implement(const Operands& o) const override { return selection.can_implement(o); }
-    Result<void> run(const Stream& s, Workspace w, const Operands& o) const override { return selection.run(s, w, o); }
+    PrecisionGuarantee precision_guarantee() const override {
+      return selection.precision_guarantee();
+    }
+    Result<void> can_implement(const Operands& o) const override {
+      return selection.can_implement(o);
+    }
+    Result<void> run(const Stream& s, Workspace w, const Operands& o) const override {
+      return selection.run(s, w, o);
+    }
     Selection<Problem> selection;
   };
   Problem problem_;
 };
 
-// Reads one attribute, with the default of its AttributeInfo; the error names op, attribute and value.
+// Reads one attribute, with the default of its AttributeInfo; the error names op, attribute and
+// value.
 class AttributeReader {
  public:
-  AttributeReader(const OpInfo& op, const Attributes& attributes) : op_(op), attributes_(attributes) {}
+  AttributeReader(const OpInfo& op, const Attributes& attributes)
+      : op_(op), attributes_(attributes) {}
   Result<std::int64_t> integer(std::string_view attribute) const;
   Result<bool> boolean(std::string_view attribute) const;
   Result<Dtype> dtype(std::string_view attribute) const;

@@ -1,5 +1,5 @@
-// The kernels of the quantize family. Each serves every op, granularity, dtype and stride pattern; operands have been
-// checked against the problem.
+// The kernels of the quantize family. Each serves every op, granularity, dtype and stride pattern;
+// operands have been checked against the problem.
 #pragma once
 
 #include "planck/ops/quantize/problem.h"

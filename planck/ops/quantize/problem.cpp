@@ -15,7 +15,8 @@ constexpr OperandInfo kQuantizeBackward[] = {{"dy", Role::input},
                                              {"dx", Role::output}};
 constexpr OperandInfo kDequantize[] = {
     {"q", Role::input}, {"scale", Role::input}, {"zero_point", Role::input}, {"x", Role::output}};
-constexpr OperandInfo kDequantizeBackward[] = {{"dy", Role::input}, {"scale", Role::input}, {"dq", Role::output}};
+constexpr OperandInfo kDequantizeBackward[] = {
+    {"dy", Role::input}, {"scale", Role::input}, {"dq", Role::output}};
 constexpr OperandInfo kFakeQuantize[] = {
     {"x", Role::input}, {"scale", Role::input}, {"zero_point", Role::input}, {"y", Role::output}};
 constexpr OperandInfo kFakeQuantizeBackward[] = {{"dy", Role::input},
@@ -31,9 +32,11 @@ constexpr OperandInfo kDynamicQuantize[] = {
 constexpr AttributeInfo kDtype = {"dtype", "s8", "integer dtype of q: s8, u8, s4 or u4"};
 constexpr AttributeInfo kQMin = {"q_min", "", "lowest integer; the dtype's lowest unless set"};
 constexpr AttributeInfo kQMax = {"q_max", "", "highest integer; the dtype's highest unless set"};
-constexpr AttributeInfo kMath = {"math", "divide", "divide: x / s, correctly rounded; reciprocal: x * (1 / s)"};
+constexpr AttributeInfo kMath = {"math", "divide",
+                                 "divide: x / s, correctly rounded; reciprocal: x * (1 / s)"};
 constexpr AttributeInfo kLearnable = {"learnable", "false", "true: also dscale and dzero_point"};
-constexpr AttributeInfo kSymmetric = {"symmetric", "true", "false: affine, with a zero point from the data"};
+constexpr AttributeInfo kSymmetric = {"symmetric", "true",
+                                      "false: affine, with a zero point from the data"};
 constexpr AttributeInfo kAxis = {"axis", "0", "the channel axis"};
 constexpr AttributeInfo kGroup = {"group", "128", "elements of a group, along the last axis"};
 
@@ -46,23 +49,40 @@ struct KindRow {
 // In the order of QuantKind.
 const std::array<KindRow, 7>& kind_rows() {
   static const std::array<KindRow, 7> rows = {{
-      {"quantize_", "", "q = clamp(rint(x / s) + z, q_min, q_max)", kQuantize, {kDtype, kQMin, kQMax, kMath}},
-      {"quantize_", "_backward", "dx = dy / s where q_min <= rint(x / s) + z <= q_max, else 0", kQuantizeBackward,
+      {"quantize_",
+       "",
+       "q = clamp(rint(x / s) + z, q_min, q_max)",
+       kQuantize,
+       {kDtype, kQMin, kQMax, kMath}},
+      {"quantize_",
+       "_backward",
+       "dx = dy / s where q_min <= rint(x / s) + z <= q_max, else 0",
+       kQuantizeBackward,
        {kDtype, kQMin, kQMax, kMath}},
       {"dequantize_", "", "x = s * (q - z)", kDequantize, {kDtype}},
       {"dequantize_", "_backward", "dq = s * dy", kDequantizeBackward, {kDtype}},
-      {"fake_quantize_", "", "y = s * (clamp(rint(x / s) + z, q_min, q_max) - z)", kFakeQuantize,
+      {"fake_quantize_",
+       "",
+       "y = s * (clamp(rint(x / s) + z, q_min, q_max) - z)",
+       kFakeQuantize,
        {kDtype, kQMin, kQMax, kMath}},
-      {"fake_quantize_", "_backward",
-       "dx = dy in range, else 0; learnable: ds = sum dy * (in range ? (q - z) - x / s : q - z), dz = sum dy * (in range ? 0 : -s)",
-       kFakeQuantizeBackward, {kDtype, kQMin, kQMax, kMath, kLearnable}},
-      {"dynamic_quantize_", "", "s and z from the data, then q = clamp(rint(x / s) + z, q_min, q_max)",
-       kDynamicQuantize, {kDtype, kQMin, kQMax, kSymmetric}},
+      {"fake_quantize_",
+       "_backward",
+       "dx = dy in range, else 0; learnable: ds = sum dy * (in range ? (q - z) - x / s : q - z), "
+       "dz = sum dy * (in range ? 0 : -s)",
+       kFakeQuantizeBackward,
+       {kDtype, kQMin, kQMax, kMath, kLearnable}},
+      {"dynamic_quantize_",
+       "",
+       "s and z from the data, then q = clamp(rint(x / s) + z, q_min, q_max)",
+       kDynamicQuantize,
+       {kDtype, kQMin, kQMax, kSymmetric}},
   }};
   return rows;
 }
 
-constexpr std::string_view kGranularityNames[] = {"per_tensor", "per_channel", "per_token", "per_group"};
+constexpr std::string_view kGranularityNames[] = {"per_tensor", "per_channel", "per_token",
+                                                  "per_group"};
 
 struct NamedInfo {
   std::string name;
@@ -94,7 +114,8 @@ const NamedInfo& named_info(QuantKind kind, Granularity granularity) {
 QuantProblem::Map QuantProblem::map() const {
   const std::int64_t count = numel(shape);
   switch (granularity) {
-    case Granularity::per_tensor: return {1, 1, count};
+    case Granularity::per_tensor:
+      return {1, 1, count};
     case Granularity::per_channel: {
       std::int64_t inner = 1, outer = 1;
       for (int d = 0; d < axis; ++d) outer *= shape[d];
@@ -102,7 +123,8 @@ QuantProblem::Map QuantProblem::map() const {
       return {outer, shape[axis], inner};
     }
     case Granularity::per_token:
-    case Granularity::per_group: break;
+    case Granularity::per_group:
+      break;
   }
   const std::int64_t channels = numel(group_shape());
   return {1, channels, channels == 0 ? 0 : count / channels};
@@ -140,7 +162,8 @@ std::array<std::int64_t, kMaxRank + 1> QuantProblem::element_strides(const View&
 
 std::array<std::int64_t, kMaxRank + 1> QuantProblem::group_strides(const View& v) const {
   std::array<std::int64_t, kMaxRank + 1> s{};
-  const Strides steps = reshaped_strides(v, group_shape()).value_or(Strides{});  // check_operands has seen to it
+  const Strides steps =
+      reshaped_strides(v, group_shape()).value_or(Strides{});  // check_operands has seen to it
   if (granularity == Granularity::per_channel)
     s[static_cast<std::size_t>(axis)] = steps[0];
   else
@@ -156,28 +179,37 @@ Result<void> QuantProblem::check() const {
     return fail(ErrorCode::invalid_problem, fmt::format("{}: {}", op, text));
   };
   if (auto ok = check_shape(shape, op); !ok) return ok;
-  if (!is_float(element_dtype)) return invalid(fmt::format("element dtype is {}, must be f32, f64, f16 or bf16", name(element_dtype)));
-  if (!is_quantized(quantized_dtype)) return invalid(fmt::format("dtype is {}, must be s8, u8, s4 or u4", name(quantized_dtype)));
+  if (!is_float(element_dtype))
+    return invalid(
+        fmt::format("element dtype is {}, must be f32, f64, f16 or bf16", name(element_dtype)));
+  if (!is_quantized(quantized_dtype))
+    return invalid(fmt::format("dtype is {}, must be s8, u8, s4 or u4", name(quantized_dtype)));
   const IntRange range = int_range(quantized_dtype);
   if (q_min > q_max) return invalid(fmt::format("q_min is {}, above q_max {}", q_min, q_max));
   if (q_min < range.lowest || q_max > range.highest)
-    return invalid(fmt::format("[q_min, q_max] is [{}, {}], {} holds [{}, {}]", q_min, q_max, name(quantized_dtype),
-                               range.lowest, range.highest));
+    return invalid(fmt::format("[q_min, q_max] is [{}, {}], {} holds [{}, {}]", q_min, q_max,
+                               name(quantized_dtype), range.lowest, range.highest));
   if (kind == QuantKind::dynamic_quantize && q_min == q_max)
-    return invalid(fmt::format("q_min and q_max are both {}, a scale needs two values at least", q_min));
-  const bool holds_q = kind == QuantKind::quantize || kind == QuantKind::dequantize || kind == QuantKind::dynamic_quantize;
-  if (holds_q && is_packed(quantized_dtype) && (shape.rank() == 0 || shape[shape.rank() - 1] % 2 != 0))
-    return invalid(fmt::format("{} is packed in pairs, the last extent of shape {} must be even", name(quantized_dtype),
-                               to_string(shape)));
+    return invalid(
+        fmt::format("q_min and q_max are both {}, a scale needs two values at least", q_min));
+  const bool holds_q = kind == QuantKind::quantize || kind == QuantKind::dequantize ||
+                       kind == QuantKind::dynamic_quantize;
+  if (holds_q && is_packed(quantized_dtype) &&
+      (shape.rank() == 0 || shape[shape.rank() - 1] % 2 != 0))
+    return invalid(fmt::format("{} is packed in pairs, the last extent of shape {} must be even",
+                               name(quantized_dtype), to_string(shape)));
   if (granularity == Granularity::per_channel && (axis < 0 || axis >= shape.rank()))
-    return invalid(fmt::format("axis is {}, the shape {} has {} axes", axis, to_string(shape), shape.rank()));
+    return invalid(
+        fmt::format("axis is {}, the shape {} has {} axes", axis, to_string(shape), shape.rank()));
   if (granularity == Granularity::per_token && shape.rank() == 0)
     return invalid("a scalar has no tokens: the shape needs one axis at least");
   if (granularity == Granularity::per_group) {
-    if (shape.rank() == 0) return invalid("a scalar has no groups: the shape needs one axis at least");
+    if (shape.rank() == 0)
+      return invalid("a scalar has no groups: the shape needs one axis at least");
     if (group < 1) return invalid(fmt::format("group is {}, must be at least 1", group));
     if (shape[shape.rank() - 1] % group != 0)
-      return invalid(fmt::format("group is {}, it does not divide the last extent of shape {}", group, to_string(shape)));
+      return invalid(fmt::format("group is {}, it does not divide the last extent of shape {}",
+                                 group, to_string(shape)));
   }
   return {};
 }
@@ -185,13 +217,18 @@ Result<void> QuantProblem::check() const {
 std::array<OperandSpec, kQuantOperands> QuantProblem::specs() const {
   std::string rule;
   switch (granularity) {
-    case Granularity::per_tensor: rule = "a tensor has 1"; break;
-    case Granularity::per_channel: rule = fmt::format("shape[axis={}] is {}", axis, shape[axis]); break;
+    case Granularity::per_tensor:
+      rule = "a tensor has 1";
+      break;
+    case Granularity::per_channel:
+      rule = fmt::format("shape[axis={}] is {}", axis, shape[axis]);
+      break;
     case Granularity::per_token:
       rule = fmt::format("shape {} has {} tokens", to_string(shape), numel(group_shape()));
       break;
     case Granularity::per_group:
-      rule = fmt::format("shape {} has {} groups of {}", to_string(shape), numel(group_shape()), group);
+      rule = fmt::format("shape {} has {} groups of {}", to_string(shape), numel(group_shape()),
+                         group);
       break;
   }
   std::array<OperandSpec, kQuantOperands> out;
@@ -199,8 +236,11 @@ std::array<OperandSpec, kQuantOperands> QuantProblem::specs() const {
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const std::string_view operand = op.operands[i].name;
     OperandSpec& s = out[i];
-    s.dtype = operand == "q" ? quantized_dtype : operand == "zero_point" ? Dtype::i32 : element_dtype;
-    s.count_only = operand == "scale" || operand == "zero_point" || operand == "dscale" || operand == "dzero_point";
+    s.dtype = operand == "q"            ? quantized_dtype
+              : operand == "zero_point" ? Dtype::i32
+                                        : element_dtype;
+    s.count_only = operand == "scale" || operand == "zero_point" || operand == "dscale" ||
+                   operand == "dzero_point";
     s.shape = s.count_only ? group_shape() : shape;
     if (s.count_only) s.count_rule = rule;
     s.used = learnable || (operand != "dscale" && operand != "dzero_point");
@@ -210,8 +250,9 @@ std::array<OperandSpec, kQuantOperands> QuantProblem::specs() const {
 
 namespace {
 
-Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& attributes, const InputSpecs& inputs,
-                                          QuantKind kind, Granularity granularity) {
+Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& attributes,
+                                          const InputSpecs& inputs, QuantKind kind,
+                                          Granularity granularity) {
   const AttributeReader read(op, attributes);
   QuantProblem p;
   p.kind = kind;
@@ -234,18 +275,20 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
     return read.integer(attribute).and_then([&](std::int64_t v) -> Result<void> {
       target = static_cast<std::remove_reference_t<decltype(target)>>(v);
       if (static_cast<std::int64_t>(target) != v)
-        return fail(ErrorCode::invalid_problem, fmt::format("{}: {}={} is out of range", op.name, attribute, v));
+        return fail(ErrorCode::invalid_problem,
+                    fmt::format("{}: {}={} is out of range", op.name, attribute, v));
       return {};
     });
   };
-  for (Result<void> r : {integer("q_min", p.q_min), integer("q_max", p.q_max), integer("axis", p.axis),
-                         integer("group", p.group)})
+  for (Result<void> r : {integer("q_min", p.q_min), integer("q_max", p.q_max),
+                         integer("axis", p.axis), integer("group", p.group)})
     if (!r) return tl::unexpected(r.error());
 
   if (const std::string math = read.text("math"); math == "reciprocal")
     p.math = QuantMath::reciprocal;
   else if (!math.empty() && math != "divide")
-    return fail(ErrorCode::invalid_problem, fmt::format("{}: math={} is not divide or reciprocal", op.name, math));
+    return fail(ErrorCode::invalid_problem,
+                fmt::format("{}: math={} is not divide or reciprocal", op.name, math));
   if (kind == QuantKind::fake_quantize_backward) {
     auto learnable = read.boolean("learnable");
     if (!learnable) return tl::unexpected(learnable.error());
@@ -262,7 +305,8 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
 
 // The registry holds plain function pointers: one for each pair.
 template <std::size_t kPair>
-Result<std::unique_ptr<AnyProblem>> parse_pair(const OpInfo& op, const Attributes& a, const InputSpecs& i) {
+Result<std::unique_ptr<AnyProblem>> parse_pair(const OpInfo& op, const Attributes& a,
+                                               const InputSpecs& i) {
   return parse(op, a, i, static_cast<QuantKind>(kPair / 4), static_cast<Granularity>(kPair % 4));
 }
 
@@ -274,10 +318,13 @@ std::vector<OpEntry> quantize_ops() {
     for (Dtype q : {Dtype::s8, Dtype::u8, Dtype::s4, Dtype::u4}) dtypes.push_back({t, q});
   std::vector<OpEntry> entries;
   [&]<std::size_t... kPairs>(std::index_sequence<kPairs...>) {
-    (entries.push_back({&named_info(static_cast<QuantKind>(kPairs / 4), static_cast<Granularity>(kPairs % 4)).info,
-                        dtypes, &parse_pair<kPairs>}),
+    (entries.push_back(
+         {&named_info(static_cast<QuantKind>(kPairs / 4), static_cast<Granularity>(kPairs % 4))
+               .info,
+          dtypes, &parse_pair<kPairs>}),
      ...);
-  }(std::make_index_sequence<28>());
+  }
+  (std::make_index_sequence<28>());
   return entries;
 }
 

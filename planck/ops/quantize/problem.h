@@ -1,8 +1,9 @@
 // The quantize family as one plain value: which op, which granularity, which dtypes, which range.
 //
-// All granularities are one index map. View a row-major tensor as [outer, channels, inner]: the group of element i is
-// (i / inner) % channels. The same map as strides: scale and zero_point are read as operands of the tensor's shape (for
-// per_group with the last axis split in two) whose strides are 0 along every axis that a group spans.
+// All granularities are one index map. View a row-major tensor as [outer, channels, inner]: the
+// group of element i is (i / inner) % channels. The same map as strides: scale and zero_point are
+// read as operands of the tensor's shape (for per_group with the last axis split in two) whose
+// strides are 0 along every axis that a group spans.
 #pragma once
 
 #include <array>
@@ -32,12 +33,12 @@ struct QuantProblem {
   Dtype element_dtype = Dtype::f32;   // of x, y, dx, dy, scale
   Dtype quantized_dtype = Dtype::s8;  // of q
   Shape shape;
-  int axis = 0;             // per_channel
-  std::int64_t group = 1;   // per_group: elements of a group, along the last axis
+  int axis = 0;            // per_channel
+  std::int64_t group = 1;  // per_group: elements of a group, along the last axis
   std::int32_t q_min = -128, q_max = 127;
   QuantMath math = QuantMath::divide;
-  bool learnable = false;   // fake_quantize_backward: also dscale and dzero_point
-  bool symmetric = true;    // dynamic_quantize
+  bool learnable = false;  // fake_quantize_backward: also dscale and dzero_point
+  bool symmetric = true;   // dynamic_quantize
 
   // The view of the tensor that the index map is about.
   struct Map {
@@ -47,7 +48,8 @@ struct QuantProblem {
   Map map() const;
   // Shape of scale and zero_point.
   Shape group_shape() const;
-  // The tensor's shape with, for per_group, the last axis as [last / group, group]: up to nine extents.
+  // The tensor's shape with, for per_group, the last axis as [last / group, group]: up to nine
+  // extents.
   struct Axes {
     int rank = 0;
     std::array<std::int64_t, kMaxRank + 1> extent{};
@@ -68,13 +70,27 @@ struct QuantProblem {
 
 // Operand positions, as in the op's table of operands.
 namespace quant_operand {
-struct Quantize { enum { x, scale, zero_point, q }; };
-struct QuantizeBackward { enum { dy, x, scale, zero_point, dx }; };
-struct Dequantize { enum { q, scale, zero_point, x }; };
-struct DequantizeBackward { enum { dy, scale, dq }; };
-struct FakeQuantize { enum { x, scale, zero_point, y }; };
-struct FakeQuantizeBackward { enum { dy, x, scale, zero_point, dx, dscale, dzero_point }; };
-struct DynamicQuantize { enum { x, q, scale, zero_point }; };
+struct Quantize {
+  enum { x, scale, zero_point, q };
+};
+struct QuantizeBackward {
+  enum { dy, x, scale, zero_point, dx };
+};
+struct Dequantize {
+  enum { q, scale, zero_point, x };
+};
+struct DequantizeBackward {
+  enum { dy, scale, dq };
+};
+struct FakeQuantize {
+  enum { x, scale, zero_point, y };
+};
+struct FakeQuantizeBackward {
+  enum { dy, x, scale, zero_point, dx, dscale, dzero_point };
+};
+struct DynamicQuantize {
+  enum { x, q, scale, zero_point };
+};
 }  // namespace quant_operand
 
 // The 28 ops of the family, for the registry.

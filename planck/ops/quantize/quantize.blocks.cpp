@@ -19,7 +19,8 @@ namespace qm = quantize_math;
 template <GridPath kPath>
 inline constexpr bool kAnyZero = kPath == GridPath::any_divide || kPath == GridPath::any_reciprocal;
 template <GridPath kPath>
-inline constexpr bool kReciprocal = kPath == GridPath::reciprocal || kPath == GridPath::any_reciprocal;
+inline constexpr bool kReciprocal =
+    kPath == GridPath::reciprocal || kPath == GridPath::any_reciprocal;
 
 // One element's group: an entry of each array.
 template <GridPath kPath, int kStep, class C>
@@ -31,12 +32,15 @@ struct At {
   HWY_INLINE std::int32_t z() const { return g.zero_point[i * kStep]; }
   HWY_INLINE C lo() const { return g.lo[i * kStep]; }
   HWY_INLINE C hi() const { return g.hi[i * kStep]; }
-  HWY_INLINE C position(C x) const { return kReciprocal<kPath> ? x * g.inverse[i * kStep] : x / scale(); }
+  HWY_INLINE C position(C x) const {
+    return kReciprocal<kPath> ? x * g.inverse[i * kStep] : x / scale();
+  }
 
   // q − z
   HWY_INLINE C steps(C x) const {
     if constexpr (kPath == GridPath::corrected)
-      return qm::ordinary_quotient_steps(x, scale(), g.inverse[i * kStep], g.x_lo[i * kStep], g.x_hi[i * kStep]);
+      return qm::ordinary_quotient_steps(x, scale(), g.inverse[i * kStep], g.x_lo[i * kStep],
+                                         g.x_hi[i * kStep]);
     else if constexpr (kAnyZero<kPath>)
       return qm::steps<C>(qm::quantized(position(x), z(), g.q_min, g.q_max), z());
     else
@@ -77,19 +81,29 @@ HWY_INLINE void each(const BlockGroups<C>& g, int n, Body body) {
   };
   switch (g.path) {
     case GridPath::corrected:
-      if constexpr (std::is_same_v<C, float>) with_step(std::integral_constant<GridPath, GridPath::corrected>{});
+      if constexpr (std::is_same_v<C, float>)
+        with_step(std::integral_constant<GridPath, GridPath::corrected>{});
       break;
-    case GridPath::divide: with_step(std::integral_constant<GridPath, GridPath::divide>{}); break;
-    case GridPath::reciprocal: with_step(std::integral_constant<GridPath, GridPath::reciprocal>{}); break;
-    case GridPath::any_divide: with_step(std::integral_constant<GridPath, GridPath::any_divide>{}); break;
-    case GridPath::any_reciprocal: with_step(std::integral_constant<GridPath, GridPath::any_reciprocal>{}); break;
+    case GridPath::divide:
+      with_step(std::integral_constant<GridPath, GridPath::divide>{});
+      break;
+    case GridPath::reciprocal:
+      with_step(std::integral_constant<GridPath, GridPath::reciprocal>{});
+      break;
+    case GridPath::any_divide:
+      with_step(std::integral_constant<GridPath, GridPath::any_divide>{});
+      break;
+    case GridPath::any_reciprocal:
+      with_step(std::integral_constant<GridPath, GridPath::any_reciprocal>{});
+      break;
   }
 }
 
 template <class C>
-GridPath prepare(int n, const C* HWY_RESTRICT scale, const std::int32_t* HWY_RESTRICT zero_point, std::int32_t q_min,
-                 std::int32_t q_max, bool reciprocal, int margin, C* HWY_RESTRICT inverse, C* HWY_RESTRICT lo,
-                 C* HWY_RESTRICT hi, C* HWY_RESTRICT x_lo, C* HWY_RESTRICT x_hi) {
+GridPath prepare(int n, const C* HWY_RESTRICT scale, const std::int32_t* HWY_RESTRICT zero_point,
+                 std::int32_t q_min, std::int32_t q_max, bool reciprocal, int margin,
+                 C* HWY_RESTRICT inverse, C* HWY_RESTRICT lo, C* HWY_RESTRICT hi,
+                 C* HWY_RESTRICT x_lo, C* HWY_RESTRICT x_hi) {
   const C m = static_cast<C>(margin);
   std::int32_t wide = 0, odd = 0;  // any zero point, any scale that is not ordinary
   for (int i = 0; i < n; ++i) {
@@ -108,7 +122,8 @@ GridPath prepare(int n, const C* HWY_RESTRICT scale, const std::int32_t* HWY_RES
 }
 
 template <class C>
-void quantize(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT x, std::uint8_t* HWY_RESTRICT q) {
+void quantize(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT x,
+              std::uint8_t* HWY_RESTRICT q) {
   each(g, n, [=](auto at, int i) { q[i] = static_cast<std::uint8_t>(at.quantized(x[i])); });
 }
 
@@ -118,14 +133,14 @@ void fake_quantize(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT x, C* H
 }
 
 template <class C>
-void quantize_backward(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT dy, const C* HWY_RESTRICT x,
-                       C* HWY_RESTRICT dx) {
+void quantize_backward(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT dy,
+                       const C* HWY_RESTRICT x, C* HWY_RESTRICT dx) {
   each(g, n, [=](auto at, int i) { dx[i] = qm::ste(dy[i], at.scale(), at.inside(x[i])); });
 }
 
 template <class C>
-void fake_quantize_backward(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT dy, const C* HWY_RESTRICT x,
-                            C* HWY_RESTRICT dx) {
+void fake_quantize_backward(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT dy,
+                            const C* HWY_RESTRICT x, C* HWY_RESTRICT dx) {
   each(g, n, [=](auto at, int i) {
     const C passed = qm::canonical(dy[i]);
     dx[i] = at.inside(x[i]) ? passed : C(0);
@@ -133,7 +148,8 @@ void fake_quantize_backward(const BlockGroups<C>& g, int n, const C* HWY_RESTRIC
 }
 
 template <int kStep, class C>
-void dequantize_steps(const BlockGroups<C>& g, int n, const std::int32_t* HWY_RESTRICT q, C* HWY_RESTRICT x) {
+void dequantize_steps(const BlockGroups<C>& g, int n, const std::int32_t* HWY_RESTRICT q,
+                      C* HWY_RESTRICT x) {
   if (g.path == GridPath::any_divide || g.path == GridPath::any_reciprocal) {
     for (int i = 0; i < n; ++i)
       x[i] = qm::canonical(g.scale[i * kStep] * qm::steps<C>(q[i], g.zero_point[i * kStep]));
@@ -157,8 +173,8 @@ void scale_by(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT dy, C* HWY_R
 }
 
 template <class C>
-void learn(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT dy, const C* HWY_RESTRICT x, C* HWY_RESTRICT dx,
-           C* HWY_RESTRICT scale_terms, C* HWY_RESTRICT zero_point_terms) {
+void learn(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT dy, const C* HWY_RESTRICT x,
+           C* HWY_RESTRICT dx, C* HWY_RESTRICT scale_terms, C* HWY_RESTRICT zero_point_terms) {
   each(g, n, [=](auto at, int i) {
     const bool inside = at.inside(x[i]);
     const C passed = qm::canonical(dy[i]);
@@ -220,8 +236,9 @@ void add(int n, const C* a, const C* b, C* sum) {
 
 template <class C>
 inline constexpr QuantBlocks<C> kBlocks = {
-    prepare<C>,  quantize<C>, fake_quantize<C>, quantize_backward<C>, fake_quantize_backward<C>, dequantize<C>,
-    scale_by<C>, learn<C>,    include_all<C>,   include_each<C>,      tree_sum<C>,               add<C>};
+    prepare<C>,    quantize<C>, fake_quantize<C>, quantize_backward<C>, fake_quantize_backward<C>,
+    dequantize<C>, scale_by<C>, learn<C>,         include_all<C>,       include_each<C>,
+    tree_sum<C>,   add<C>};
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The quantize family on short arrays of the compute type: the loops around quantize.math.h, compiled for each
-// instruction set.
+// The quantize family on short arrays of the compute type: the loops around quantize.math.h,
+// compiled for each instruction set.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@ namespace planck {
 
 // How the position on the grid is found; the results do not depend on it where several apply.
 enum class GridPath : std::uint8_t {
-  corrected,       // f32, ordinary scales and zero points: a reciprocal with two corrections, exactly x / s
-  divide,          // ordinary zero points: x / s
-  reciprocal,      // ordinary zero points: x * (1 / s)
-  any_divide,      // zero points of any size, in f64
+  corrected,   // f32, ordinary scales and zero points: a reciprocal with two corrections, exactly x
+               // / s
+  divide,      // ordinary zero points: x / s
+  reciprocal,  // ordinary zero points: x * (1 / s)
+  any_divide,  // zero points of any size, in f64
   any_reciprocal,
 };
 
@@ -32,17 +33,22 @@ struct BlockGroups {
 
 template <class C>
 struct QuantBlocks {
-  // Fills inverse, lo, hi, x_lo, x_hi from scale and zero points; tells which path all n groups allow.
-  GridPath (*prepare)(int n, const C* scale, const std::int32_t* zero_point, std::int32_t q_min, std::int32_t q_max,
-                      bool reciprocal, int margin, C* inverse, C* lo, C* hi, C* x_lo, C* x_hi);
-  void (*quantize)(const BlockGroups<C>&, int n, const C* x, std::uint8_t* q);            // margin 0
-  void (*fake_quantize)(const BlockGroups<C>&, int n, const C* x, C* y);                  // margin 0
-  void (*quantize_backward)(const BlockGroups<C>&, int n, const C* dy, const C* x, C* dx);       // margin 1
-  void (*fake_quantize_backward)(const BlockGroups<C>&, int n, const C* dy, const C* x, C* dx);  // margin 1
+  // Fills inverse, lo, hi, x_lo, x_hi from scale and zero points; tells which path all n groups
+  // allow.
+  GridPath (*prepare)(int n, const C* scale, const std::int32_t* zero_point, std::int32_t q_min,
+                      std::int32_t q_max, bool reciprocal, int margin, C* inverse, C* lo, C* hi,
+                      C* x_lo, C* x_hi);
+  void (*quantize)(const BlockGroups<C>&, int n, const C* x, std::uint8_t* q);  // margin 0
+  void (*fake_quantize)(const BlockGroups<C>&, int n, const C* x, C* y);        // margin 0
+  void (*quantize_backward)(const BlockGroups<C>&, int n, const C* dy, const C* x,
+                            C* dx);  // margin 1
+  void (*fake_quantize_backward)(const BlockGroups<C>&, int n, const C* dy, const C* x,
+                                 C* dx);  // margin 1
   void (*dequantize)(const BlockGroups<C>&, int n, const std::int32_t* q, C* x);
   void (*scale_by)(const BlockGroups<C>&, int n, const C* dy, C* dq);
   // dx and the terms of dscale and dzero_point. Not for GridPath::corrected.
-  void (*learn)(const BlockGroups<C>&, int n, const C* dy, const C* x, C* dx, C* scale_terms, C* zero_point_terms);
+  void (*learn)(const BlockGroups<C>&, int n, const C* dy, const C* x, C* dx, C* scale_terms,
+                C* zero_point_terms);
   // Widens lo[0], hi[0] by n elements, or lo[i], hi[i] by element i.
   void (*include_all)(int n, const C* x, C* lo, C* hi);
   void (*include_each)(int n, const C* x, C* lo, C* hi);

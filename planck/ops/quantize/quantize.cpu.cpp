@@ -1,4 +1,5 @@
-// CPU kernels of the quantize family, elementwise kinds: blocks of 1,024 elements in the first-level cache.
+// CPU kernels of the quantize family, elementwise kinds: blocks of 1,024 elements in the
+// first-level cache.
 #include "planck/ops/quantize/groups.cpu.h"
 #include "planck/ops/quantize/kernels.h"
 
@@ -46,31 +47,40 @@ Roles roles(QuantKind kind) {
     case QuantKind::quantize:
       return {o::Quantize::q, o::Quantize::x, -1, -1, o::Quantize::scale, o::Quantize::zero_point};
     case QuantKind::quantize_backward:
-      return {o::QuantizeBackward::dx, o::QuantizeBackward::x, o::QuantizeBackward::dy, -1, o::QuantizeBackward::scale,
-              o::QuantizeBackward::zero_point};
+      return {o::QuantizeBackward::dx,    o::QuantizeBackward::x,
+              o::QuantizeBackward::dy,    -1,
+              o::QuantizeBackward::scale, o::QuantizeBackward::zero_point};
     case QuantKind::dequantize:
-      return {o::Dequantize::x, -1, -1, o::Dequantize::q, o::Dequantize::scale, o::Dequantize::zero_point};
+      return {o::Dequantize::x,         -1, -1, o::Dequantize::q, o::Dequantize::scale,
+              o::Dequantize::zero_point};
     case QuantKind::dequantize_backward:
-      return {o::DequantizeBackward::dq, -1, o::DequantizeBackward::dy, -1, o::DequantizeBackward::scale, -1};
+      return {o::DequantizeBackward::dq,    -1, o::DequantizeBackward::dy, -1,
+              o::DequantizeBackward::scale, -1};
     case QuantKind::fake_quantize:
-      return {o::FakeQuantize::y, o::FakeQuantize::x, -1, -1, o::FakeQuantize::scale, o::FakeQuantize::zero_point};
+      return {o::FakeQuantize::y,     o::FakeQuantize::x,         -1, -1,
+              o::FakeQuantize::scale, o::FakeQuantize::zero_point};
     case QuantKind::fake_quantize_backward:
-      return {o::FakeQuantizeBackward::dx, o::FakeQuantizeBackward::x, o::FakeQuantizeBackward::dy, -1,
+      return {o::FakeQuantizeBackward::dx,    o::FakeQuantizeBackward::x,
+              o::FakeQuantizeBackward::dy,    -1,
               o::FakeQuantizeBackward::scale, o::FakeQuantizeBackward::zero_point};
-    case QuantKind::dynamic_quantize: break;
+    case QuantKind::dynamic_quantize:
+      break;
   }
-  return {o::DynamicQuantize::q, o::DynamicQuantize::x, -1, -1, o::DynamicQuantize::scale, o::DynamicQuantize::zero_point};
+  return {o::DynamicQuantize::q,     o::DynamicQuantize::x,         -1, -1,
+          o::DynamicQuantize::scale, o::DynamicQuantize::zero_point};
 }
 
 template <class C>
 void elementwise(const Stream& stream, const QuantProblem& p, const Operands& operands) {
   const Roles role = roles(p.kind);
-  // Nest operands: output, first input, second input, scale, zero point; the absent ones stand in for others.
+  // Nest operands: output, first input, second input, scale, zero point; the absent ones stand in
+  // for others.
   const auto view = [&](int i) { return &operands[static_cast<std::size_t>(i)]; };
   const int main = role.x >= 0 ? role.x : role.dy >= 0 ? role.dy : role.q;
   const int second = role.x >= 0 && role.dy >= 0 ? role.dy : main;
   const int zero = role.zero_point >= 0 ? role.zero_point : role.scale;
-  const QuantNest problem = quant_nest(p, {view(role.out), view(main), view(second)}, {view(role.scale), view(zero)});
+  const QuantNest problem =
+      quant_nest(p, {view(role.out), view(main), view(second)}, {view(role.scale), view(zero)});
   enum { kOut, kMain, kSecond, kScale, kZero };
   const Map map(problem.nest, kOut, kScale, role.q >= 0 ? 0u : 1u << kMain | 1u << kSecond);
 
@@ -81,11 +91,13 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
   const MapOperand out = operand(kOut), in = operand(kMain), in2 = operand(kSecond);
   const MapOperand scale = operand(kScale), zero_point = operand(kZero);
   const bool stream_out = bytes_for(out.dtype, map.total()) >= kStreamBytes;
-  const bool masks = p.kind == QuantKind::quantize_backward || p.kind == QuantKind::fake_quantize_backward;
+  const bool masks =
+      p.kind == QuantKind::quantize_backward || p.kind == QuantKind::fake_quantize_backward;
   const QuantBlocks<C>& blocks = quant_blocks<C>();
 
   struct State {
-    State(const QuantProblem& q, const MapOperand& sc, const MapOperand* zp, int margin) : groups(q, sc, zp, margin) {}
+    State(const QuantProblem& q, const MapOperand& sc, const MapOperand* zp, int margin)
+        : groups(q, sc, zp, margin) {}
     GroupLoader<C> groups;
     alignas(64) C first[kBlock];
     alignas(64) C second[kBlock];
@@ -99,7 +111,8 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
   };
   const auto begin_tile = [&](State& s, std::int64_t first, int rows, int columns) {
     if (map.tiled(kMain)) map.load_tile(block_ops(), in, kMain, first, rows, columns, s.tile[0]);
-    if (second != main && map.tiled(kSecond)) map.load_tile(block_ops(), in2, kSecond, first, rows, columns, s.tile[1]);
+    if (second != main && map.tiled(kSecond))
+      map.load_tile(block_ops(), in2, kSecond, first, rows, columns, s.tile[1]);
   };
 
   map.run(stream, make_state, begin_tile, [&](State& s, const BlockAt& at) {
@@ -115,16 +128,19 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
         blocks.quantize(g, n, input(in, kMain, s.first, 0), s.bytes);
         int stored = 0;
         out.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-          block_ops().store_q(out.dtype, out.base, offset, stride, static_cast<int>(length), s.bytes + stored, stream_out);
+          block_ops().store_q(out.dtype, out.base, offset, stride, static_cast<int>(length),
+                              s.bytes + stored, stream_out);
           stored += static_cast<int>(length);
         });
       } else {
         if (p.kind == QuantKind::dequantize) {
           int loaded = 0;
-          in.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-            block_ops().load_q(in.dtype, in.base, offset, stride, static_cast<int>(length), s.integers + loaded);
-            loaded += static_cast<int>(length);
-          });
+          in.walk.runs(begin, n,
+                       [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
+                         block_ops().load_q(in.dtype, in.base, offset, stride,
+                                            static_cast<int>(length), s.integers + loaded);
+                         loaded += static_cast<int>(length);
+                       });
           blocks.dequantize(g, n, s.integers, s.result);
         } else if (p.kind == QuantKind::dequantize_backward) {
           blocks.scale_by(g, n, input(in, kMain, s.first, 0), s.result);
@@ -133,8 +149,9 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
         } else {
           const C* x = input(in, kMain, s.first, 0);
           const C* dy = input(in2, kSecond, s.second, 1);
-          (p.kind == QuantKind::quantize_backward ? blocks.quantize_backward : blocks.fake_quantize_backward)(
-              g, n, dy, x, s.result);
+          (p.kind == QuantKind::quantize_backward
+               ? blocks.quantize_backward
+               : blocks.fake_quantize_backward)(g, n, dy, x, s.result);
         }
         store_positions(out, begin, n, s.result, stream_out);
       }
@@ -145,7 +162,8 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
 
 }  // namespace
 
-Result<void> quantize_elementwise_cpu(const Stream& stream, const QuantProblem& p, const Operands& operands) {
+Result<void> quantize_elementwise_cpu(const Stream& stream, const QuantProblem& p,
+                                      const Operands& operands) {
   if (p.element_dtype == Dtype::f64)
     elementwise<double>(stream, p, operands);
   else
@@ -153,8 +171,10 @@ Result<void> quantize_elementwise_cpu(const Stream& stream, const QuantProblem& 
   return {};
 }
 
-Result<void> quantize_cpu(const Stream& stream, Workspace workspace, const QuantProblem& p, const Operands& operands) {
-  if (p.kind == QuantKind::dynamic_quantize) return dynamic_quantize_cpu(stream, workspace, p, operands);
+Result<void> quantize_cpu(const Stream& stream, Workspace workspace, const QuantProblem& p,
+                          const Operands& operands) {
+  if (p.kind == QuantKind::dynamic_quantize)
+    return dynamic_quantize_cpu(stream, workspace, p, operands);
   if (p.kind == QuantKind::fake_quantize_backward && p.learnable)
     return fake_quantize_learn_cpu(stream, workspace, p, operands);
   return quantize_elementwise_cpu(stream, p, operands);

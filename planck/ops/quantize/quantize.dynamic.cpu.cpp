@@ -1,8 +1,9 @@
-// DynamicQuantize on the CPU: ranges of the groups, scales and zero points from them, then the elementwise kernel.
+// DynamicQuantize on the CPU: ranges of the groups, scales and zero points from them, then the
+// elementwise kernel.
 //
-// Groups that are runs of the tensor (per token, per group, per channel with nothing outside it) are finished while they
-// are in the cache: one pass over memory. All others take two. A range is a minimum and a maximum, so the way the work
-// is cut cannot change it.
+// Groups that are runs of the tensor (per token, per group, per channel with nothing outside it)
+// are finished while they are in the cache: one pass over memory. All others take two. A range is a
+// minimum and a maximum, so the way the work is cut cannot change it.
 #include "planck/ops/quantize/groups.cpu.h"
 #include "planck/ops/quantize/kernels.h"
 #include "planck/ops/quantize/quantize.math.h"
@@ -20,22 +21,25 @@ constexpr std::int64_t kEnoughTasks = 64;
 std::int64_t splits(const Map3& m) {
   const std::int64_t work = m.outer * m.channels * m.inner;
   if (m.channels >= kEnoughTasks || work < 2 * kTaskElements) return 1;
-  const std::int64_t wanted = std::min((kEnoughTasks + m.channels - 1) / m.channels, work / kTaskElements);
+  const std::int64_t wanted =
+      std::min((kEnoughTasks + m.channels - 1) / m.channels, work / kTaskElements);
   return std::max<std::int64_t>(1, std::min(wanted, m.outer == 1 ? m.inner / kBlock : m.outer));
 }
 
 template <class C>
 struct Job {
   const QuantProblem& p;
-  MapOperand x, q, scale, zero_point;  // x and q in logical order, scale and zero_point in the order of groups
-  qm::DataRange<C>* ranges;            // [splits, channels], in the workspace
+  MapOperand x, q, scale,
+      zero_point;  // x and q in logical order, scale and zero_point in the order of groups
+  qm::DataRange<C>* ranges;  // [splits, channels], in the workspace
   Map3 m;
 };
 
-// Ranges of channels [c0, c1), over one part of their members. Few inner elements: all those of the channels at once.
+// Ranges of channels [c0, c1), over one part of their members. Few inner elements: all those of the
+// channels at once.
 template <class C>
-void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64_t part, std::int64_t parts,
-                 qm::DataRange<C>* out) {
+void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64_t part,
+                 std::int64_t parts, qm::DataRange<C>* out) {
   const Map3& m = job.m;
   const QuantBlocks<C>& blocks = quant_blocks<C>();
   alignas(64) C buffer[kBlock], lo[kBlock], hi[kBlock];
@@ -44,7 +48,8 @@ void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64
     std::fill_n(lo, n, C(0));
     std::fill_n(hi, n, C(0));
     for (std::int64_t o = m.outer * part / parts; o < m.outer * (part + 1) / parts; ++o)
-      blocks.include_each(n, load_positions(job.x, (o * m.channels + c0) * m.inner, n, buffer), lo, hi);
+      blocks.include_each(n, load_positions(job.x, (o * m.channels + c0) * m.inner, n, buffer), lo,
+                          hi);
     for (std::int64_t c = c0; c < c1; ++c) {
       qm::DataRange<C> r{0, 0};
       for (std::int64_t i = (c - c0) * m.inner; i < (c - c0 + 1) * m.inner; ++i) {
@@ -56,7 +61,8 @@ void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64
     return;
   }
   const bool cut_inner = m.outer == 1;
-  const std::int64_t o0 = cut_inner ? 0 : m.outer * part / parts, o1 = cut_inner ? 1 : m.outer * (part + 1) / parts;
+  const std::int64_t o0 = cut_inner ? 0 : m.outer * part / parts,
+                     o1 = cut_inner ? 1 : m.outer * (part + 1) / parts;
   const std::int64_t i0 = cut_inner ? m.inner * part / parts : 0;
   const std::int64_t i1 = cut_inner ? m.inner * (part + 1) / parts : m.inner;
   for (std::int64_t c = c0; c < c1; ++c) {
@@ -64,7 +70,8 @@ void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64
     for (std::int64_t o = o0; o < o1; ++o)
       for (std::int64_t i = i0; i < i1; i += kBlock) {
         const int n = static_cast<int>(std::min<std::int64_t>(kBlock, i1 - i));
-        blocks.include_all(n, load_positions(job.x, (o * m.channels + c) * m.inner + i, n, buffer), &r.lo, &r.hi);
+        blocks.include_all(n, load_positions(job.x, (o * m.channels + c) * m.inner + i, n, buffer),
+                           &r.lo, &r.hi);
       }
     out[c - c0] = r;
   }
@@ -72,7 +79,8 @@ void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64
 
 // Stores scale and zero point of groups [c0, c0 + n) and gives them back as they are read again.
 template <class C>
-void finish(const Job<C>& job, std::int64_t c0, int n, const qm::DataRange<C>* r, C* scale, std::int32_t* zero_point) {
+void finish(const Job<C>& job, std::int64_t c0, int n, const qm::DataRange<C>* r, C* scale,
+            std::int32_t* zero_point) {
   const QuantProblem& p = job.p;
   visit_float(p.element_dtype, [&](auto type) {
     using T = typename decltype(type)::type;
@@ -84,16 +92,19 @@ void finish(const Job<C>& job, std::int64_t c0, int n, const qm::DataRange<C>* r
         zero_point[k] = qm::dynamic_zero_point(r[k], scale[k], p.symmetric, p.q_min, p.q_max);
       }
       int done = 0;
-      job.scale.walk.runs(c0, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-        for (std::int64_t k = 0; k < length; ++k) static_cast<T*>(job.scale.base)[offset + k * stride] = stored[done++];
-      });
+      job.scale.walk.runs(c0, n,
+                          [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
+                            for (std::int64_t k = 0; k < length; ++k)
+                              static_cast<T*>(job.scale.base)[offset + k * stride] = stored[done++];
+                          });
     }
   });
   int done = 0;
-  job.zero_point.walk.runs(c0, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-    for (std::int64_t k = 0; k < length; ++k)
-      static_cast<std::int32_t*>(job.zero_point.base)[offset + k * stride] = zero_point[done++];
-  });
+  job.zero_point.walk.runs(
+      c0, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
+        for (std::int64_t k = 0; k < length; ++k)
+          static_cast<std::int32_t*>(job.zero_point.base)[offset + k * stride] = zero_point[done++];
+      });
 }
 
 // Quantizes positions [begin, begin + n); groups hold one entry for all of them or one each.
@@ -104,12 +115,16 @@ void quantize_positions(const Job<C>& job, std::int64_t begin, int n, bool one, 
   const QuantBlocks<C>& blocks = quant_blocks<C>();
   alignas(64) C buffer[kBlock], inverse[kBlock], lo[kBlock], hi[kBlock], x_lo[kBlock], x_hi[kBlock];
   alignas(64) std::uint8_t bytes[kBlock];
-  BlockGroups<C> g{one ? 0 : 1, GridPath::divide, p.q_min, p.q_max, scale, zero_point, inverse, lo, hi, x_lo, x_hi};
-  g.path = blocks.prepare(one ? 1 : n, scale, zero_point, p.q_min, p.q_max, false, 0, inverse, lo, hi, x_lo, x_hi);
+  BlockGroups<C> g{one ? 0 : 1, GridPath::divide, p.q_min, p.q_max, scale,
+                   zero_point,  inverse,          lo,      hi,      x_lo,
+                   x_hi};
+  g.path = blocks.prepare(one ? 1 : n, scale, zero_point, p.q_min, p.q_max, false, 0, inverse, lo,
+                          hi, x_lo, x_hi);
   blocks.quantize(g, n, load_positions(job.x, begin, n, buffer), bytes);
   int done = 0;
   job.q.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-    block_ops().store_q(job.q.dtype, job.q.base, offset, stride, static_cast<int>(length), bytes + done, stream);
+    block_ops().store_q(job.q.dtype, job.q.base, offset, stride, static_cast<int>(length),
+                        bytes + done, stream);
     done += static_cast<int>(length);
   });
 }
@@ -126,7 +141,8 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
       find_ranges(job, c, c + 1, 0, 1, ranges);
       finish(job, c, 1, ranges, scale, zero_point);
       for (std::int64_t i = 0; i < inner; i += kBlock)
-        quantize_positions(job, c * inner + i, static_cast<int>(std::min<std::int64_t>(kBlock, inner - i)), true, scale,
+        quantize_positions(job, c * inner + i,
+                           static_cast<int>(std::min<std::int64_t>(kBlock, inner - i)), true, scale,
                            zero_point, stream);
     }
     return;
@@ -142,12 +158,14 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
       std::fill_n(scales + k * inner, inner, scale[k]);
       std::fill_n(zero_points + k * inner, inner, zero_point[k]);
     }
-    quantize_positions(job, c * inner, n * static_cast<int>(inner), false, scales, zero_points, stream);
+    quantize_positions(job, c * inner, n * static_cast<int>(inner), false, scales, zero_points,
+                       stream);
   }
 }
 
 template <class C>
-Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProblem& p, const Operands& operands) {
+Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProblem& p,
+                     const Operands& operands) {
   using Operand = quant_operand::DynamicQuantize;
   const View &x = operands[Operand::x], &q = operands[Operand::q];
   const View &scale = operands[Operand::scale], &zero_point = operands[Operand::zero_point];
@@ -163,7 +181,9 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
   const std::int64_t parts = splits(m);
   const bool stream_out = bytes_for(q.dtype, m.channels * m.members()) >= kStreamBytes;
   const Walk& to = job.q.walk;
-  const bool pairs_stay = !is_packed(q.dtype) || (to.stride[static_cast<std::size_t>(to.rank - 1)] == 1 && m.inner % 2 == 0);
+  const bool pairs_stay =
+      !is_packed(q.dtype) ||
+      (to.stride[static_cast<std::size_t>(to.rank - 1)] == 1 && m.inner % 2 == 0);
   if (m.outer == 1 && m.inner > 0 && parts == 1 && pairs_stay) {
     const std::int64_t batch = std::max<std::int64_t>(1, kTaskElements / m.inner);
     parallel_for(stream, (m.channels + batch - 1) / batch, [&](std::int64_t t) {
@@ -177,7 +197,8 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
   const std::int64_t tiles = width > 0 ? (m.channels + width - 1) / width : 0;
   parallel_for(stream, tiles * parts, [&](std::int64_t t) {
     const std::int64_t c0 = t % tiles * width, part = t / tiles;
-    find_ranges(job, c0, std::min(m.channels, c0 + width), part, parts, job.ranges + part * m.channels + c0);
+    find_ranges(job, c0, std::min(m.channels, c0 + width), part, parts,
+                job.ranges + part * m.channels + c0);
   });
   parallel_for(stream, (m.channels + kBlock - 1) / kBlock, [&](std::int64_t t) {
     const std::int64_t c0 = t * kBlock;

@@ -1,9 +1,10 @@
 // Backward of FakeQuantize with learnable scale and zero point, on the CPU.
 //
-// dscale and dzero_point are sums over the members of a group, in the canonical order: a binary tree over the member
-// index, aligned at powers of two (docs/numerics.md). Rows: blocks of 1,024 members are summed as small trees, and the
-// block sums are merged like the digits of a binary counter. Columns (few inner elements): the same counter, each digit
-// a vector over channels. Both cut long groups at multiples of a power of two, so every cut evaluates the same tree.
+// dscale and dzero_point are sums over the members of a group, in the canonical order: a binary
+// tree over the member index, aligned at powers of two (docs/numerics.md). Rows: blocks of 1,024
+// members are summed as small trees, and the block sums are merged like the digits of a binary
+// counter. Columns (few inner elements): the same counter, each digit a vector over channels. Both
+// cut long groups at multiples of a power of two, so every cut evaluates the same tree.
 #include "planck/ops/quantize/groups.cpu.h"
 #include "planck/ops/quantize/kernels.h"
 #include "planck/ops/quantize/quantize.math.h"
@@ -14,18 +15,20 @@ namespace {
 
 using Map3 = QuantProblem::Map;
 
-constexpr std::int64_t kRowInner = 32;                     // inner extents from here on are rows
-constexpr std::int64_t kRowSpan = std::int64_t{1} << 16;   // members of a row task
+constexpr std::int64_t kRowInner = 32;                    // inner extents from here on are rows
+constexpr std::int64_t kRowSpan = std::int64_t{1} << 16;  // members of a row task
 constexpr std::int64_t kColumnSpan = std::int64_t{1} << 12;
-constexpr int kColumnWidth = 128;                          // positions of a column task
-constexpr int kLevels = 44;                                // digits of the counter
+constexpr int kColumnWidth = 128;  // positions of a column task
+constexpr int kLevels = 44;        // digits of the counter
 
 bool by_rows(const Map3& m) { return m.inner >= kRowInner || m.outer == 1; }
 std::int64_t span_of(const Map3& m) {
   if (by_rows(m)) return kRowSpan;
   return m.inner == 1 ? kColumnSpan : std::max<std::int64_t>(1, m.members());
 }
-std::int64_t spans(const Map3& m) { return std::max<std::int64_t>(1, (m.members() + span_of(m) - 1) / span_of(m)); }
+std::int64_t spans(const Map3& m) {
+  return std::max<std::int64_t>(1, (m.members() + span_of(m) - 1) / span_of(m));
+}
 
 // Sums of a growing list of vectors of n values, as the canonical tree.
 template <class C, int kWidth>
@@ -86,8 +89,8 @@ void terms(const Job<C>& job, Buffers<C>& b, std::int64_t begin, int n, int at) 
 
 // Members [j0, j1) of one channel; j0 is a multiple of kBlock.
 template <class C>
-void row(const Job<C>& job, Buffers<C>& b, std::int64_t channel, std::int64_t j0, std::int64_t j1, C* scale_sum,
-         C* zero_point_sum) {
+void row(const Job<C>& job, Buffers<C>& b, std::int64_t channel, std::int64_t j0, std::int64_t j1,
+         C* scale_sum, C* zero_point_sum) {
   const Map3& m = job.m;
   Counter<C, 1> scale_counter, zero_point_counter;
   for (std::int64_t j = j0; j < j1; j += kBlock) {
@@ -109,8 +112,8 @@ void row(const Job<C>& job, Buffers<C>& b, std::int64_t channel, std::int64_t j0
 
 // Members [j0, j1) of channels [c0, c1), whole rows of `inner` members.
 template <class C>
-void columns(const Job<C>& job, Buffers<C>& b, std::int64_t c0, std::int64_t c1, std::int64_t j0, std::int64_t j1,
-             C* scale_sums, C* zero_point_sums) {
+void columns(const Job<C>& job, Buffers<C>& b, std::int64_t c0, std::int64_t c1, std::int64_t j0,
+             std::int64_t j1, C* scale_sums, C* zero_point_sums) {
   const Map3& m = job.m;
   const int width = static_cast<int>(c1 - c0), inner = static_cast<int>(m.inner);
   Counter<C, kColumnWidth> scale_counter, zero_point_counter;
@@ -130,7 +133,8 @@ void columns(const Job<C>& job, Buffers<C>& b, std::int64_t c0, std::int64_t c1,
 
 // The tree over the spans of each channel, rounded once to the tensor's dtype.
 template <class C>
-void store_sums(const Stream& stream, const QuantProblem& p, C* sums, std::int64_t count, const View& out) {
+void store_sums(const Stream& stream, const QuantProblem& p, C* sums, std::int64_t count,
+                const View& out) {
   if (!out.present) return;
   const MapOperand target{out.data, out.dtype, group_walk(p, out)};
   const std::int64_t channels = p.map().channels;
@@ -139,17 +143,20 @@ void store_sums(const Stream& stream, const QuantProblem& p, C* sums, std::int64
     const int n = static_cast<int>(std::min<std::int64_t>(kBlock, channels - c0));
     C values[kBlock];
     for (int k = 0; k < n; ++k) {
-      values[k] = quantize_math::canonical(quant_blocks<C>().tree_sum(sums + (c0 + k) * count, static_cast<int>(count)));
+      values[k] = quantize_math::canonical(
+          quant_blocks<C>().tree_sum(sums + (c0 + k) * count, static_cast<int>(count)));
     }
     store_positions(target, c0, n, values, false);
   });
 }
 
 template <class C>
-Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem& p, const Operands& operands) {
+Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem& p,
+                   const Operands& operands) {
   using Operand = quant_operand::FakeQuantizeBackward;
-  const QuantNest logical = quant_nest(p, {&operands[Operand::dy], &operands[Operand::x], &operands[Operand::dx]},
-                                       {&operands[Operand::scale], &operands[Operand::zero_point]});
+  const QuantNest logical =
+      quant_nest(p, {&operands[Operand::dy], &operands[Operand::x], &operands[Operand::dx]},
+                 {&operands[Operand::scale], &operands[Operand::zero_point]});
   const auto operand = [&](int k) {
     const View& v = logical.views[static_cast<std::size_t>(k)];
     return MapOperand{v.data, v.dtype, walk_of(logical.nest, k)};
@@ -157,26 +164,35 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
   const Map3 m = p.map();
   const std::int64_t count = spans(m), span = span_of(m);
   C* sums = static_cast<C*>(workspace.data);
-  const Job<C> job{p, operand(0), operand(1), operand(2), operand(3), operand(4), sums, sums + m.channels * count, m,
-                   bytes_for(p.element_dtype, m.channels * m.members()) >= kStreamBytes};
+  const Job<C> job{
+      p,          operand(0),
+      operand(1), operand(2),
+      operand(3), operand(4),
+      sums,       sums + m.channels * count,
+      m,          bytes_for(p.element_dtype, m.channels * m.members()) >= kStreamBytes};
   if (by_rows(m)) {
-    const std::int64_t batch = count > 1 ? 1 : std::max<std::int64_t>(1, kTaskElements / std::max<std::int64_t>(1, m.members()));
+    const std::int64_t batch =
+        count > 1
+            ? 1
+            : std::max<std::int64_t>(1, kTaskElements / std::max<std::int64_t>(1, m.members()));
     const std::int64_t tiles = (m.channels + batch - 1) / batch;
     parallel_for(stream, tiles * count, [&](std::int64_t t) {
       Buffers<C> b(job);
       const std::int64_t s = t % count, c0 = t / count * batch;
       for (std::int64_t c = c0; c < std::min(m.channels, c0 + batch); ++c)
-        row(job, b, c, s * span, std::min(m.members(), (s + 1) * span), job.scale_sums + c * count + s,
-            job.zero_point_sums + c * count + s);
+        row(job, b, c, s * span, std::min(m.members(), (s + 1) * span),
+            job.scale_sums + c * count + s, job.zero_point_sums + c * count + s);
     });
   } else {
     const std::int64_t width = std::max<std::int64_t>(1, kColumnWidth / m.inner);
     const std::int64_t tiles = (m.channels + width - 1) / width;
     parallel_for(stream, tiles * count, [&](std::int64_t t) {
       Buffers<C> b(job);
-      const std::int64_t s = t / tiles, c0 = t % tiles * width, c1 = std::min(m.channels, c0 + width);
+      const std::int64_t s = t / tiles, c0 = t % tiles * width,
+                         c1 = std::min(m.channels, c0 + width);
       C scale_sums[kColumnWidth], zero_point_sums[kColumnWidth];
-      columns(job, b, c0, c1, s * span, std::min(m.members(), (s + 1) * span), scale_sums, zero_point_sums);
+      columns(job, b, c0, c1, s * span, std::min(m.members(), (s + 1) * span), scale_sums,
+              zero_point_sums);
       for (std::int64_t c = c0; c < c1; ++c) {
         job.scale_sums[c * count + s] = scale_sums[c - c0];
         job.zero_point_sums[c * count + s] = zero_point_sums[c - c0];
@@ -190,8 +206,8 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
 
 }  // namespace
 
-Result<void> fake_quantize_learn_cpu(const Stream& stream, Workspace workspace, const QuantProblem& p,
-                                     const Operands& operands) {
+Result<void> fake_quantize_learn_cpu(const Stream& stream, Workspace workspace,
+                                     const QuantProblem& p, const Operands& operands) {
   return p.element_dtype == Dtype::f64 ? learn<double>(stream, workspace, p, operands)
                                        : learn<float>(stream, workspace, p, operands);
 }
@@ -200,7 +216,8 @@ std::size_t quantize_cpu_workspace(const QuantProblem& p) {
   if (p.kind == QuantKind::dynamic_quantize) return dynamic_quantize_cpu_workspace(p);
   if (!p.learnable) return 0;
   const Map3 m = p.map();
-  return 2 * static_cast<std::size_t>(m.channels * spans(m)) * storage_bytes(compute_dtype(p.element_dtype));
+  return 2 * static_cast<std::size_t>(m.channels * spans(m)) *
+         storage_bytes(compute_dtype(p.element_dtype));
 }
 
 }  // namespace planck

@@ -1,15 +1,16 @@
-// Element math of the quantize family: scalar, host and device, no loops and no memory. Compiled for both, so that
-// every kernel of the family rounds, clamps and masks alike.
+// Element math of the quantize family: scalar, host and device, no loops and no memory. Compiled
+// for both, so that every kernel of the family rounds, clamps and masks alike.
 //
-// C is the compute type: f64 for f64 tensors, f32 for f32, f16 and bf16. For an element x of a group with scale s and
-// zero point z (docs/numerics.md):
+// C is the compute type: f64 for f64 tensors, f32 for f32, f16 and bf16. For an element x of a
+// group with scale s and zero point z (docs/numerics.md):
 //
-//   v = x / s            (QuantMath::divide: correctly rounded)     or  x * (1 / s)   (QuantMath::reciprocal)
-//   t = rint(v)          to nearest, ties to even; NaN counts as 0, and is never in range
-//   q = clamp(t + z, q_min, q_max)          in range:  q_min <= t + z <= q_max
+//   v = x / s            (QuantMath::divide: correctly rounded)     or  x * (1 / s)
+//   (QuantMath::reciprocal) t = rint(v)          to nearest, ties to even; NaN counts as 0, and is
+//   never in range q = clamp(t + z, q_min, q_max)          in range:  q_min <= t + z <= q_max
 //
-// t + z is never formed in 32-bit integers. For an ordinary group (|z| <= kOrdinaryZero) the clamp is done on v against
-// q_min − z and q_max − z, which are exact in C; all other groups go through f64, where t + z is exact or far outside.
+// t + z is never formed in 32-bit integers. For an ordinary group (|z| <= kOrdinaryZero) the clamp
+// is done on v against q_min − z and q_max − z, which are exact in C; all other groups go through
+// f64, where t + z is exact or far outside.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +21,25 @@
 namespace planck::quantize_math {
 
 inline constexpr std::int32_t kOrdinaryZero = 1 << 20;
-// Scales for which the corrected reciprocal (ordinary_quotient) is proven to give the rounded quotient.
+// Scales for which the corrected reciprocal (ordinary_quotient) is proven to give the rounded
+// quotient.
 inline constexpr float kOrdinaryScaleMin = 0x1p-60f, kOrdinaryScaleMax = 0x1p60f;
 
 PLANCK_HD float rint_of(float v) { return __builtin_rintf(v); }
 PLANCK_HD double rint_of(double v) { return __builtin_rint(v); }
 PLANCK_HD float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
-// Every NaN that a kernel computes is stored as this one: the sign and payload of a NaN differ between processors.
+// Every NaN that a kernel computes is stored as this one: the sign and payload of a NaN differ
+// between processors.
 PLANCK_HD float canonical(float v) { return v == v ? v : __builtin_nanf(""); }
 PLANCK_HD double canonical(double v) { return v == v ? v : __builtin_nan(""); }
 
 // What a group needs, made once and used for each of its elements.
 template <class C>
 struct Group {
-  C scale;        // s
-  C inverse;      // 1 / s, rounded
-  C lo, hi;       // q_min − z, q_max − z where ordinary()
+  C scale;    // s
+  C inverse;  // 1 / s, rounded
+  C lo, hi;   // q_min − z, q_max − z where ordinary()
   std::int32_t z;
   bool ordinary;  // lo and hi are exact
 };
@@ -45,7 +48,8 @@ template <class C>
 PLANCK_HD Group<C> make_group(C scale, std::int32_t z, std::int32_t q_min, std::int32_t q_max) {
   const bool ordinary = z >= -kOrdinaryZero && z <= kOrdinaryZero;
   const std::int32_t zero = ordinary ? z : 0;
-  return {scale, C(1) / scale, static_cast<C>(q_min - zero), static_cast<C>(q_max - zero), z, ordinary};
+  return {scale, C(1) / scale, static_cast<C>(q_min - zero), static_cast<C>(q_max - zero),
+          z,     ordinary};
 }
 
 // v, the position of x on the grid before rounding.
@@ -54,7 +58,8 @@ PLANCK_HD C position(C x, const Group<C>& g) {
   return kReciprocal ? x * g.inverse : x / g.scale;
 }
 
-// ---- any group -----------------------------------------------------------------------------------------------------
+// ---- any group
+// -----------------------------------------------------------------------------------------------------
 
 // t + z in f64, NaN read as t = 0.
 template <class C>
@@ -83,7 +88,8 @@ PLANCK_HD C steps(std::int32_t q, std::int32_t z) {
   return static_cast<C>(static_cast<std::int64_t>(q) - static_cast<std::int64_t>(z));
 }
 
-// ---- ordinary groups: the same values, without f64 -----------------------------------------------------------------
+// ---- ordinary groups: the same values, without f64
+// -----------------------------------------------------------------
 
 // t clamped to [lo, hi]: q − z. NaN counts as 0.
 template <class C>
@@ -100,9 +106,10 @@ PLANCK_HD bool ordinary_in_range(C v, C lo, C hi) {
   return t >= lo && t <= hi;
 }
 
-// The rounded quotient x / s without a division, for kOrdinaryScaleMin <= s <= kOrdinaryScaleMax and |x / s| < 2^22.
-// Two Markstein corrections of x * RN(1/s): after the first the estimate is within one ulp, so the second rounds
-// correctly. A quotient too small for the residual to be exact is far below 1/2 and only its rint is used.
+// The rounded quotient x / s without a division, for kOrdinaryScaleMin <= s <= kOrdinaryScaleMax
+// and |x / s| < 2^22. Two Markstein corrections of x * RN(1/s): after the first the estimate is
+// within one ulp, so the second rounds correctly. A quotient too small for the residual to be exact
+// is far below 1/2 and only its rint is used.
 PLANCK_HD float ordinary_quotient(float x, float scale, float inverse) {
   float q = x * inverse;
   q = fma_of(fma_of(-q, scale, x), inverse, q);
@@ -112,16 +119,19 @@ PLANCK_HD bool has_ordinary_quotient(float scale) {
   return scale >= kOrdinaryScaleMin && scale <= kOrdinaryScaleMax;
 }
 
-// q − z of an ordinary group with an ordinary scale. x is clamped first, to RN(lo·s) and RN(hi·s): rint(RN(lo·s) / s) is
-// lo, because |lo| <= 2^21 moves by less than 1/8, and rint(x / s) is monotone in x; so the clamp is exact.
-PLANCK_HD float ordinary_quotient_steps(float x, float scale, float inverse, float x_lo, float x_hi) {
+// q − z of an ordinary group with an ordinary scale. x is clamped first, to RN(lo·s) and RN(hi·s):
+// rint(RN(lo·s) / s) is lo, because |lo| <= 2^21 moves by less than 1/8, and rint(x / s) is
+// monotone in x; so the clamp is exact.
+PLANCK_HD float ordinary_quotient_steps(float x, float scale, float inverse, float x_lo,
+                                        float x_hi) {
   float c = x == x ? x : 0.0f;
   c = c < x_lo ? x_lo : c;
   c = c > x_hi ? x_hi : c;
   return rint_of(ordinary_quotient(c, scale, inverse));
 }
 
-// ---- gradients -----------------------------------------------------------------------------------------------------
+// ---- gradients
+// -----------------------------------------------------------------------------------------------------
 
 // Straight through the quantizer: dx = dy / s in range, else 0.
 template <class C>
@@ -143,7 +153,8 @@ PLANCK_HD C zero_point_term(C dy, C scale, bool inside) {
   return inside ? C(0) : outside;
 }
 
-// ---- scale and zero point from data --------------------------------------------------------------------------------
+// ---- scale and zero point from data
+// --------------------------------------------------------------------------------
 
 // The range of a group: of finite values only, and always around 0.
 template <class C>
@@ -163,7 +174,8 @@ PLANCK_HD void include(DataRange<C>& r, C x) {
   r.hi = v > r.hi ? v : r.hi;
 }
 
-// The zero point of symmetric quantization: the middle of the range, 0 for s8 and s4, 128 for u8, 8 for u4.
+// The zero point of symmetric quantization: the middle of the range, 0 for s8 and s4, 128 for u8, 8
+// for u4.
 PLANCK_HD std::int32_t symmetric_zero_point(std::int32_t q_min, std::int32_t q_max) {
   const std::int32_t sum = q_min + q_max + 1;
   return sum >= 0 ? sum / 2 : -((-sum + 1) / 2);
@@ -171,7 +183,8 @@ PLANCK_HD std::int32_t symmetric_zero_point(std::int32_t q_min, std::int32_t q_m
 
 // The scale before it is rounded to the tensor's dtype.
 template <class C>
-PLANCK_HD C dynamic_scale(const DataRange<C>& r, bool symmetric, std::int32_t q_min, std::int32_t q_max) {
+PLANCK_HD C dynamic_scale(const DataRange<C>& r, bool symmetric, std::int32_t q_min,
+                          std::int32_t q_max) {
   if (symmetric) {
     const C reach = r.hi > -r.lo ? r.hi : -r.lo;
     return reach / static_cast<C>(q_max - symmetric_zero_point(q_min, q_max));
@@ -181,8 +194,8 @@ PLANCK_HD C dynamic_scale(const DataRange<C>& r, bool symmetric, std::int32_t q_
   return (r.hi / 2 - r.lo / 2) / (count / 2);
 }
 
-// A positive scale rounded to T, and kept positive and finite: what would round to zero becomes T's smallest positive
-// number, what would round to infinity its largest finite one.
+// A positive scale rounded to T, and kept positive and finite: what would round to zero becomes T's
+// smallest positive number, what would round to infinity its largest finite one.
 PLANCK_HD double positive_scale(double s, double) { return s > 0 ? s : 0x1p-1074; }
 PLANCK_HD float positive_scale(float s, float) { return s > 0 ? s : 0x1p-149f; }
 PLANCK_HD f16 positive_scale(float s, f16) {
@@ -196,18 +209,20 @@ PLANCK_HD bf16 positive_scale(float s, bf16) {
 
 // The scale as stored; 1 for a group of zeros.
 template <class T, class C>
-PLANCK_HD T stored_scale(const DataRange<C>& r, bool symmetric, std::int32_t q_min, std::int32_t q_max) {
+PLANCK_HD T stored_scale(const DataRange<C>& r, bool symmetric, std::int32_t q_min,
+                         std::int32_t q_max) {
   if (r.lo == C(0) && r.hi == C(0)) return T(C(1));
   return positive_scale(dynamic_scale(r, symmetric, q_min, q_max), T{});
 }
 
 // scale: as stored.
 template <class C>
-PLANCK_HD std::int32_t dynamic_zero_point(const DataRange<C>& r, C scale, bool symmetric, std::int32_t q_min,
-                                          std::int32_t q_max) {
+PLANCK_HD std::int32_t dynamic_zero_point(const DataRange<C>& r, C scale, bool symmetric,
+                                          std::int32_t q_min, std::int32_t q_max) {
   if (symmetric) return symmetric_zero_point(q_min, q_max);
   const double z = static_cast<double>(q_min) - static_cast<double>(rint_of(r.lo / scale));
-  return z >= static_cast<double>(q_max) ? q_max : static_cast<std::int32_t>(z);  // r.lo <= 0: z >= q_min
+  return z >= static_cast<double>(q_max) ? q_max
+                                         : static_cast<std::int32_t>(z);  // r.lo <= 0: z >= q_min
 }
 
 }  // namespace planck::quantize_math
