@@ -65,7 +65,7 @@ bool same_elements(const View& a, const View& b) {
 
 Result<void> check_operands(const OpInfo& op, std::span<const OperandSpec> specs,
                             const Operands& operands) {
-  for (std::size_t i = 0; i < specs.size(); ++i) {
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const OperandInfo& info = op.operands[i];
     if (!specs[i].used) continue;
     if (!operands[i].present) {
@@ -76,10 +76,10 @@ Result<void> check_operands(const OpInfo& op, std::span<const OperandSpec> specs
   }
   // An output may be the very same view as an input (in place), and nothing else may share its
   // memory.
-  for (std::size_t i = 0; i < specs.size(); ++i) {
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
     if (op.operands[i].role != Role::output || !specs[i].used || !operands[i].present) continue;
     const ByteRange out = byte_range(operands[i]);
-    for (std::size_t j = 0; j < specs.size(); ++j) {
+    for (std::size_t j = 0; j < op.operands.size(); ++j) {
       if (j == i || !specs[j].used || !operands[j].present) continue;
       const ByteRange other = byte_range(operands[j]);
       const bool apart = out.begin == out.end || other.begin == other.end ||

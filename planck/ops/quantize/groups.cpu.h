@@ -21,12 +21,13 @@ class GroupLoader {
         allow_corrected_(allow_corrected) {}
 
   // How many of the n positions from `begin` to do at once: those of one group where groups have
-  // long runs.
-  int cut(std::int64_t begin, int n) const {
+  // long runs. `pairs`: never an odd number.
+  int cut(std::int64_t begin, int n, bool pairs) const {
     const Walk& w = scale_.walk;
     const auto last = static_cast<std::size_t>(w.rank - 1);
     constexpr std::int64_t kWorthIt = 128;
     if (w.stride[last] != 0 || w.extent[last] < kWorthIt) return n;
+    if (pairs && w.extent[last] % 2 != 0) return n;
     if (w.rank == 1) return n;
     return static_cast<int>(std::min<std::int64_t>(n, w.extent[last] - begin % w.extent[last]));
   }

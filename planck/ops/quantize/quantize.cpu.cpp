@@ -118,7 +118,7 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
   map.run(stream, make_state, begin_tile, [&](State& s, const BlockAt& at) {
     for (int done = 0; done < at.n;) {
       const std::int64_t begin = at.begin + done;
-      const int n = at.column >= 0 ? at.n : s.groups.cut(begin, at.n - done);
+      const int n = at.column >= 0 ? at.n : s.groups.cut(begin, at.n - done, is_packed(out.dtype));
       const BlockGroups<C>& g = s.groups.load(begin, n, at.column);
       const auto input = [&](const MapOperand& o, int k, C* buffer, int slot) -> const C* {
         if (at.row >= 0 && map.tiled(k)) return s.tile[slot][at.row] + done;
