@@ -15,7 +15,7 @@
 namespace planck {
 
 inline constexpr int kMaxNestRank = kMaxRank + 1;  // an axis may have been split in two
-inline constexpr int kMaxNestOperands = 5;
+inline constexpr int kMaxNestOperands = 8;
 
 using NestStrides = std::array<std::int64_t, kMaxNestRank>;
 

@@ -91,13 +91,13 @@ PLANCK_HD C steps(std::int32_t q, std::int32_t z) {
 // ---- ordinary groups: the same values, without f64
 // -----------------------------------------------------------------
 
-// t clamped to [lo, hi]: q − z. NaN counts as 0.
+// t clamped to [lo, hi]: q − z. NaN counts as 0, and zero is +0: q − z is an integer.
 template <class C>
 PLANCK_HD C ordinary_steps(C v, C lo, C hi) {
   C c = v == v ? v : C(0);
   c = c < lo ? lo : c;
   c = c > hi ? hi : c;
-  return rint_of(c);
+  return rint_of(c) + C(0);
 }
 
 template <class C>
@@ -127,7 +127,7 @@ PLANCK_HD float ordinary_quotient_steps(float x, float scale, float inverse, flo
   float c = x == x ? x : 0.0f;
   c = c < x_lo ? x_lo : c;
   c = c > x_hi ? x_hi : c;
-  return rint_of(ordinary_quotient(c, scale, inverse));
+  return rint_of(ordinary_quotient(c, scale, inverse)) + 0.0f;
 }
 
 // ---- gradients
