@@ -26,6 +26,7 @@ class SafetensorsFile {
 
   const std::string& path() const { return path_; }
   const SafetensorsHeader& header() const { return header_; }
+  std::uint64_t file_bytes() const { return file_.bytes().size(); }
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
   // The error names the tensor and the file.
   [[nodiscard]] Result<const SafetensorsEntry*> find(std::string_view name) const;
@@ -42,6 +43,7 @@ class SafetensorsFile {
   // Hints: see MappedFile.
   void expect(const SafetensorsEntry& entry) const { file_.expect(bytes(entry)); }
   void forget(const SafetensorsEntry& entry) const { file_.forget(bytes(entry)); }
+  void forget(std::span<const std::byte> part) const { file_.forget(part); }
 
  private:
   Result<Shape> computable_shape(const SafetensorsEntry& entry) const;

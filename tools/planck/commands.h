@@ -1,10 +1,10 @@
-// The subcommands of `planck`, one file each: add_NAME declares its options on the app and, when it is called, leaves
-// its exit code. 0: done. 1: a guarantee did not hold. 2: bad input, said in one line on standard error.
+// The subcommands of `planck`, one file each: add_NAME declares its options on the app and, when it
+// is called, leaves its exit code. 0: done. 1: a guarantee did not hold. 2: bad input, said in one
+// line on standard error.
 #pragma once
 
-#include <string_view>
-
 #include <CLI/CLI.hpp>
+#include <string_view>
 
 #include "planck/core/result.h"
 
@@ -23,6 +23,8 @@ void add_demo(CLI::App& app, int& exit_code);
 
 // Prints `planck COMMAND: message` as one line on standard error and returns kBadInput.
 int bad_input(std::string_view command, std::string_view message);
-inline int bad_input(std::string_view command, const Error& error) { return bad_input(command, error.message); }
+inline int bad_input(std::string_view command, const Error& error) {
+  return bad_input(command, error.message);
+}
 
 }  // namespace planck::cli

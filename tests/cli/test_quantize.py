@@ -1,0 +1,177 @@
+"""quantize, dequantize and inspect on checkpoints made here, against an independent reading of the format."""
+
+import itertools
+import json
+import math
+import random
+import unittest
+
+import checkpoint
+from checkpoint import Tensor, f32
+from command import CommandTest
+
+SCHEMES = [("per-tensor",), ("per-channel", "--axis", "0"), ("per-channel", "--axis", "1"), ("per-token",),
+           ("per-group", "--group", "4")]
+
+
+def model():
+    rng = random.Random(7)
+
+    def weight(dtype, shape):
+        row = shape[-1]
+        sizes = [rng.choice([0.01, 0.1, 1, 3]) for _ in range(math.prod(shape) // row)]
+        values = [f32(rng.gauss(0, 1) * sizes[i // row]) for i in range(math.prod(shape))]
+        return Tensor(dtype, shape, values)
+
+    return {
+        "f32.weight": weight("F32", [6, 8]),
+        "f64.weight": weight("F64", [3, 4]),
+        "bf16.weight": weight("BF16", [5, 16]),
+        "f16.weight": weight("F16", [2, 3, 8]),
+        "zeros": Tensor("F32", [2, 4], [0.0] * 8),
+        "odd": weight("F32", [3, 7]),
+        "norm": weight("F32", [8]),
+        "scalar": Tensor("F32", [], [2.5]),
+        "empty": Tensor("F32", [0, 4], []),
+        "ids": Tensor("I64", [2, 3], list(range(6))),
+        "mask": Tensor("BOOL", [2, 2], [True, False, True, True]),
+        "fp8": Tensor("F8_E4M3", [2, 2], [1, 2, 3, 255]),
+        "rank9": Tensor("F32", [1] * 9, [1.0]),
+    }
+
+
+class Quantize(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.original = model()
+        self.metadata = {"format": "pt", "note": "kept \u00e9"}
+        checkpoint.write(self.path("in"), self.original, self.metadata)
+
+    def quantize(self, out, *options):
+        return json.loads(self.succeed("quantize", self.path("in"), "-o", self.path(out), "--json", *options))
+
+    def test_round_trip_of_every_scheme(self):
+        for scheme, dtype, kind in itertools.product(SCHEMES, ["s8", "u8", "s4", "u4"], ["--symmetric", "--affine"]):
+            with self.subTest(scheme=scheme, dtype=dtype, kind=kind):
+                report = self.quantize("q", "--scheme", *scheme, "--dtype", dtype, kind)
+                rows = {r["name"]: r for r in report["tensors"]}
+                stored, metadata = checkpoint.read(self.path("q"))
+                want, want_metadata = checkpoint.restore(stored, metadata)
+                self.succeed("dequantize", self.path("q"), "-o", self.path("r"))
+                restored, restored_metadata = checkpoint.read(self.path("r"))
+                self.assertEqual(restored, want)
+                self.assertEqual(restored_metadata, self.metadata)
+                self.assertEqual(want_metadata, self.metadata)
+                for name, t in self.original.items():
+                    self.check_tensor(t, restored[name], rows[name], 15 if dtype.endswith("4") else 255)
+
+    def check_tensor(self, original, restored, row, levels):
+        if not row["quantized"]:
+            self.assertEqual(original, restored)
+            return
+        x, y = original.values(), restored.values()
+        self.assertEqual(restored.dtype, original.dtype)
+        largest = max(abs(v) for v in x)
+        # Half a step of the coarsest group, and the rounding of scale and result in 8 bits.
+        self.assertLessEqual(max(abs(a - b) for a, b in zip(x, y)), largest * (2 / (levels - 1) + 2 ** -7))
+        self.assertAlmostEqual(row["max_abs_error"], max(abs(a - b) for a, b in zip(x, y)), delta=1e-12)
+        noise = math.fsum((a - b) ** 2 for a, b in zip(x, y))
+        if noise == 0:
+            self.assertIsNone(row["sqnr_db"])
+        else:
+            self.assertAlmostEqual(row["sqnr_db"], 10 * math.log10(math.fsum(a * a for a in x) / noise), places=6)
+
+    def test_symmetric_values_are_those_of_the_formula(self):
+        self.quantize("q", "--scheme", "per-channel")
+        stored, _ = checkpoint.read(self.path("q"))
+        x = self.original["f32.weight"].values()
+        for row in range(6):
+            part = x[8 * row:8 * row + 8]
+            scale = f32(max(abs(v) for v in part) / 127)
+            self.assertEqual(stored["f32.weight.scale"].values()[row], scale)
+            # round() ties to even, as rint does.
+            self.assertEqual(stored["f32.weight"].values()[8 * row:8 * row + 8],
+                             [max(-128, min(127, round(f32(v / scale)))) for v in part])
+        self.assertEqual(stored["f32.weight.zero_point"].values(), [0] * 6)
+        self.assertEqual(stored["zeros.scale"].values(), [1.0, 1.0])
+
+    def test_what_is_kept_and_why(self):
+        rows = {r["name"]: r for r in self.quantize("q", "--dtype", "s4", "--scheme", "per-group", "--group", "4")["tensors"]}
+        reasons = {name: r["kept"] for name, r in rows.items() if not r["quantized"]}
+        self.assertEqual(sorted(reasons), ["empty", "fp8", "ids", "mask", "norm", "odd", "rank9", "scalar"])
+        self.assertEqual(reasons["norm"], "rank 1 is below 2")
+        self.assertEqual(reasons["rank9"], "rank 9 is above 8")
+        self.assertEqual(reasons["ids"], "not a float")
+        self.assertIn("last extent", reasons["odd"])
+        rows = {r["name"]: r for r in self.quantize("q", "--min-rank", "1", "--scheme", "per-token")["tensors"]}
+        self.assertTrue(rows["norm"]["quantized"])
+
+    def test_include_and_exclude(self):
+        rows = self.quantize("q", "--include", "weight$", "--exclude", "^f(16|64)")["tensors"]
+        self.assertEqual(sorted(r["name"] for r in rows if r["quantized"]), ["bf16.weight", "f32.weight"])
+
+    def test_same_bytes_on_any_number_of_threads(self):
+        contents = set()
+        for threads in ["1", "2", "3", "1"]:
+            self.quantize("q", "--threads", threads, "--scheme", "per-tensor")
+            with open(self.path("q"), "rb") as f:
+                contents.add(f.read())
+        self.assertEqual(len(contents), 1)
+
+    def test_in_place(self):
+        self.quantize("q")
+        with open(self.path("q"), "rb") as f:
+            want = f.read()
+        self.quantize("in")
+        with open(self.path("in"), "rb") as f:
+            self.assertEqual(f.read(), want)
+        self.refuse("is quantized already", "quantize", self.path("in"), "-o", self.path("q"))
+
+    def test_misaligned_data(self):
+        tensors = {"byte": Tensor("U8", [1], [9]), **self.original}
+        for name in ["abc", "abcd", "abcde", "abcdef"]:  # one of the header lengths is not a multiple of 4
+            checkpoint.write(self.path("m"), {name: Tensor("U8", [1], [9]), **self.original}, pad=False)
+            self.succeed("quantize", self.path("m"), "-o", self.path("q"))
+            self.succeed("dequantize", self.path("q"), "-o", self.path("r"))
+            got, metadata = checkpoint.read(self.path("q"))
+            self.assertEqual(checkpoint.read(self.path("r"))[0], checkpoint.restore(got, metadata)[0])
+        self.assertEqual(len(tensors), len(self.original) + 1)
+
+    def test_non_finite_values(self):
+        values = [math.nan, math.inf, -math.inf, 1.0, -2.0, 0.5, 0.0, 2.0]
+        checkpoint.write(self.path("in"), {"w": Tensor("F32", [2, 4], values)})
+        row = self.quantize("q", "--scheme", "per-tensor")["tensors"][0]
+        self.assertEqual(row["non_finite"], 3)
+        self.assertLess(row["max_abs_error"], 0.02)
+        self.assertIn("3 values are NaN or infinite", self.succeed("quantize", self.path("in"), "-o", self.path("q")))
+
+    def test_name_collisions(self):
+        checkpoint.write(self.path("in"), {**self.original, "f32.weight.scale": Tensor("F32", [1], [1.0])})
+        self.refuse('tensor "f32.weight.scale" exists', "quantize", self.path("in"), "-o", self.path("q"))
+        self.assertEqual(self.names(), ["in"])
+
+    def test_inspect(self):
+        self.quantize("q", "--scheme", "per-group", "--group", "4", "--dtype", "u4", "--affine")
+        j = json.loads(self.succeed("inspect", self.path("q"), "--json"))
+        rows = {r["name"]: r for r in j["tensors"]}
+        self.assertTrue(j["quantized"])
+        self.assertEqual(j["metadata"], self.metadata)
+        self.assertEqual(rows["bf16.weight"]["scheme"]["original_dtype"], "BF16")
+        self.assertEqual(rows["bf16.weight"]["shape"], [5, 8])
+        self.assertEqual(rows["bf16.weight.scale"]["shape"], [5, 4])
+        text = self.succeed("inspect", self.path("q"))
+        self.assertIn("per-group 4 u4 affine", text)
+        self.assertIn("BF16 [5, 16]", text)
+        for name in self.original:
+            self.assertIn(name, self.succeed("inspect", self.path("in")))
+
+    def test_names_cannot_write_to_the_terminal(self):
+        checkpoint.write(self.path("in"), {"\x1b[2J\nw": Tensor("F32", [1, 2], [1.0, 2.0])})
+        for arguments in (["inspect", self.path("in")], ["quantize", self.path("in"), "-o", self.path("q")]):
+            text = self.succeed(*arguments)
+            self.assertNotIn("\x1b", text)
+            self.assertIn("\\x1b[2J\\x0aw", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,45 @@
+#include "tools/planck/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "tools/planck/table.h"
+
+namespace planck::cli {
+
+using namespace std::chrono_literals;
+
+Progress::Progress(std::uint64_t total_bytes)
+    : visible_(isatty(STDERR_FILENO) != 0),
+      total_(total_bytes),
+      begin_(std::chrono::steady_clock::now()),
+      drawn_() {}
+
+Progress::~Progress() {
+  if (visible_) std::fputs("\r\033[K", stderr);
+}
+
+void Progress::advance(std::uint64_t bytes, std::string_view what) {
+  done_ += bytes;
+  const auto now = std::chrono::steady_clock::now();
+  if (!visible_ || (now - drawn_ < 50ms && done_ < total_)) return;
+  drawn_ = now;
+  constexpr std::size_t kWidth = 30;
+  const double fraction =
+      total_ == 0 ? 1 : static_cast<double>(done_) / static_cast<double>(total_);
+  const auto full = std::min(kWidth, static_cast<std::size_t>(fraction * kWidth));
+  const double seconds = std::chrono::duration<double>(now - begin_).count();
+  const double rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
+  std::fputs(fmt::format("\r\033[K[{}{}] {:3.0f} %  {}/s  {}", std::string(full, '#'),
+                         std::string(kWidth - full, '.'), 100 * fraction,
+                         size_text(static_cast<std::uint64_t>(rate)), printable(what.substr(0, 40)))
+                 .c_str(),
+             stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace planck::cli
