@@ -3,6 +3,35 @@
 
 namespace planck {
 
-std::size_t quantize_cuda_workspace(const QuantProblem&) { return 0; }
+namespace {
+
+// Chunks of a group have so many members at least; those of groups that may be columns in memory,
+// fewer. Each level of partial sums adds up kChunk of the level before.
+constexpr std::int64_t kChunk = 1024, kColumnChunk = 128;
+
+std::int64_t least_chunk(const QuantProblem& p) {
+  return p.granularity == Granularity::per_channel && p.map().outer > 1 ? kColumnChunk : kChunk;
+}
+
+// Of one group, on all levels.
+std::int64_t partial_sums(const QuantProblem& p) {
+  std::int64_t total = 0, n = p.map().members();
+  for (std::int64_t step = least_chunk(p); n > 1; step = kChunk) {
+    n = (n + step - 1) / step;
+    if (n > 1) total += n;
+  }
+  return total;
+}
+
+}  // namespace
+
+std::size_t quantize_cuda_workspace(const QuantProblem& p) {
+  const QuantProblem::Map m = p.map();
+  std::int64_t pairs = 0;
+  if (p.kind == QuantKind::fake_quantize_backward && p.learnable)
+    pairs = m.channels * partial_sums(p);
+  if (p.kind == QuantKind::dynamic_quantize && m.members() > least_chunk(p)) pairs = m.channels;
+  return static_cast<std::size_t>(pairs) * 2 * storage_bytes(compute_dtype(p.element_dtype));
+}
 
 }  // namespace planck

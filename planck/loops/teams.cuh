@@ -1,0 +1,161 @@
+// Reductions over groups of any size on the device: teams of runs.
+//
+// A thread holds kTeamRuns runs of consecutive elements, 32 apart: run v of a block is run
+// (v / 32) % 4 of lane v % 32 of warp v / 128. A team is 2^k consecutive runs, aligned at their
+// number: part of a warp's lanes, a warp, or up to a block. Each group is a team, padded, or, where
+// it is longer than a block, a sequence of teams called chunks.
+//
+// Combining lanes first (1, 2, 4, …), then a thread's runs, then warps follows a binary tree over
+// the run number, aligned at powers of two. With −0 for padding (x + −0 is x, for every x) a sum is
+// therefore the canonical pairwise one, whatever the size of team, chunk or block.
+#pragma once
+
+#include <cstdint>
+
+#include "planck/loops/division.cuh"
+
+namespace planck {
+
+inline constexpr int kTeamRuns = 4;
+
+struct TeamMap {
+  std::int64_t groups = 0, runs = 0;  // runs of a group
+  std::int64_t chunks = 1;            // teams of a group
+  int log2_team = 0;
+  bool small = true;  // all teams have 31-bit numbers
+  Divisor chunks_divisor;
+
+  // The smallest team that holds a group, at most a block of `threads`.
+  static TeamMap make(std::int64_t groups, std::int64_t runs, int threads) {
+    TeamMap m;
+    m.groups = groups;
+    m.runs = runs;
+    const std::int64_t most = static_cast<std::int64_t>(threads) * kTeamRuns;
+    while ((std::int64_t{1} << m.log2_team) < runs && (std::int64_t{1} << m.log2_team) < most)
+      ++m.log2_team;
+    const std::int64_t team = std::int64_t{1} << m.log2_team;
+    m.chunks = runs > team ? (runs + team - 1) / team : 1;
+    m.small = groups * m.chunks < kDivisorLimit;
+    if (m.small) m.chunks_divisor = Divisor(static_cast<std::uint32_t>(m.chunks));
+    return m;
+  }
+  std::int64_t blocks(int threads) const {
+    const std::int64_t teams = (static_cast<std::int64_t>(threads) * kTeamRuns) >> log2_team;
+    return (groups * chunks + teams - 1) / teams;
+  }
+};
+
+// Where run k of this thread belongs.
+struct TeamRun {
+  std::int64_t group, chunk, run;
+  bool leads;  // the first run of its team
+  bool valid;  // there is such a run
+
+  __device__ __forceinline__ TeamRun(const TeamMap& m, int k) {
+    const std::uint32_t v = threadIdx.x / 32 * (32 * kTeamRuns) + k * 32 + threadIdx.x % 32;
+    const std::uint32_t within = v & ((1u << m.log2_team) - 1);
+    const std::int64_t team =
+        (static_cast<std::int64_t>(blockIdx.x) * ((blockDim.x * kTeamRuns) >> m.log2_team)) +
+        (v >> m.log2_team);
+    group = team;
+    chunk = 0;
+    if (m.chunks > 1) {
+      group =
+          m.small ? m.chunks_divisor.quotient(static_cast<std::uint32_t>(team)) : team / m.chunks;
+      chunk = team - group * m.chunks;
+    }
+    run = (chunk << m.log2_team) + within;
+    leads = within == 0 && group < m.groups;
+    valid = group < m.groups && run < m.runs;
+  }
+};
+
+// Two values reduced at once.
+template <class C>
+struct Two {
+  C first, second;
+};
+
+template <class C>
+__device__ __forceinline__ Two<C> shuffle_xor(const Two<C>& v, int lanes) {
+  return {__shfl_xor_sync(~0u, v.first, lanes), __shfl_xor_sync(~0u, v.second, lanes)};
+}
+
+// Gives each run the result of its team. Every thread of the block must call; shared: one entry a
+// warp. combine must be commutative.
+template <class C, class Combine>
+__device__ __forceinline__ void team_reduce(Two<C> (&v)[kTeamRuns], int log2_team, Two<C>* shared,
+                                            const Combine& combine) {
+  const int lane_levels = log2_team < 5 ? log2_team : 5;
+#pragma unroll 1
+  for (int level = 0; level < lane_levels; ++level)
+#pragma unroll
+    for (int k = 0; k < kTeamRuns; ++k) v[k] = combine(v[k], shuffle_xor(v[k], 1 << level));
+  if (log2_team >= 6) {
+    v[0] = v[1] = combine(v[0], v[1]);
+    v[2] = v[3] = combine(v[2], v[3]);
+  }
+  if (log2_team >= 7) v[0] = v[1] = v[2] = v[3] = combine(v[0], v[2]);
+  if (log2_team > 7) {
+    const int warps = 1 << (log2_team - 7), warp = static_cast<int>(threadIdx.x) / 32;
+    if (threadIdx.x % 32 == 0) shared[warp] = v[0];
+    __syncthreads();
+    Two<C> t = shared[(warp & ~(warps - 1)) + (threadIdx.x & (warps - 1))];
+#pragma unroll 1
+    for (int lanes = 1; lanes < warps; lanes <<= 1) t = combine(t, shuffle_xor(t, lanes));
+    v[0] = v[1] = v[2] = v[3] = t;
+  }
+}
+
+// What combines sums: −0 where there is nothing to add.
+template <class C>
+struct AddTwo {
+  __device__ __forceinline__ Two<C> operator()(const Two<C>& a, const Two<C>& b) const {
+    return {a.first + b.first, a.second + b.second};
+  }
+};
+template <class C>
+inline constexpr C kNothing = C(-0.0);
+
+// ---- columns
+// -------------------------------------------------------------------------------------
+
+// Groups that are columns: a thread holds one run of columns over kSlotRows rows. A block has
+// kColumnThreads threads, `width` (a power of two) side by side, the others below: chunks of
+// slots · kSlotRows rows.
+inline constexpr int kColumnThreads = 256, kSlotRows = 16;
+
+struct ColumnSlots {
+  std::int64_t rows = 0, runs = 0, tiles = 0, chunks = 0;  // tiles of columns, chunks of rows
+  int width = 1, slots = 1;
+
+  static ColumnSlots make(std::int64_t rows, std::int64_t runs) {
+    ColumnSlots s;
+    s.rows = rows;
+    s.runs = runs;
+    while (s.width < 32 && s.width < runs) s.width *= 2;
+    s.slots = kColumnThreads / s.width;
+    s.tiles = (runs + s.width - 1) / s.width;
+    s.chunks = (rows + s.slots * kSlotRows - 1) / (s.slots * kSlotRows);
+    return s;
+  }
+};
+
+// Combines what the slots of a block hold for each of `columns` columns, in a tree over slots:
+// values[slot · columns + column], results in slot 0.
+template <class C, class Combine>
+__device__ __forceinline__ void reduce_slots(Two<C>* values, int columns, int slots,
+                                             const Combine& combine) {
+  for (int half = 1; half < slots; half *= 2) {
+    __syncthreads();
+    const int pairs = slots / (2 * half) * columns;
+    for (int i = static_cast<int>(threadIdx.x); i < pairs; i += kColumnThreads) {
+      const int slot = i / columns * (2 * half), column = i % columns;
+      Two<C>& left = values[slot * columns + column];
+      left = combine(left, values[(slot + half) * columns + column]);
+    }
+  }
+  __syncthreads();
+}
+
+}  // namespace planck

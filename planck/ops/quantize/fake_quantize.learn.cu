@@ -1,0 +1,267 @@
+// dscale and dzero_point: one pass over x and dy, which also writes dx. Sums follow the canonical
+// tree (docs/numerics.md): teams of runs for groups along memory, slots of rows for columns; chunk
+// sums go to the workspace and are summed by the same tree, 1,024 at a time.
+#include "planck/ops/quantize/launchers.cuh"
+#include "planck/ops/quantize/learn.cuh"
+
+namespace planck::quantize_device {
+
+namespace {
+
+constexpr int kTeamThreads = 256;
+
+// R elements a run, 16 bytes; one where strides are free.
+template <class T, bool kDense>
+inline constexpr int kRun = kDense ? 16 / static_cast<int>(sizeof(T)) : 1;
+
+template <class T, bool kDense>
+__global__ void __launch_bounds__(kTeamThreads)
+    learn_kernel(const __grid_constant__ LearnArguments<T> args,
+                 const __grid_constant__ TeamMap map,
+                 const __grid_constant__ Members<kDense> members) {
+  using C = Compute<T>;
+  constexpr int R = kRun<T, kDense>;
+  constexpr bool kStreaming = sizeof(T) == 2;
+  __shared__ Two<C> shared[kTeamThreads / 32];
+  Pack<R * sizeof(T)> x[kTeamRuns], dy[kTeamRuns];
+  std::int64_t to[kTeamRuns];
+#pragma unroll
+  for (int k = 0; k < kTeamRuns; ++k) {
+    const TeamRun at(map, k);
+    if (!at.valid) continue;
+    std::int64_t offset[kElementOperands];
+    members.locate(at.group, at.run, offset);
+    dy[k] = load_pack<R * sizeof(T), kStreaming>(args.dy, offset[kDy]);
+    x[k] = load_pack<R * sizeof(T), kStreaming>(args.x, offset[kX]);
+    to[k] = offset[kDx];
+  }
+  Two<C> sums[kTeamRuns];
+  Cell<T> cell = {};
+  std::int64_t group = -1;
+#pragma unroll
+  for (int k = 0; k < kTeamRuns; ++k) {
+    sums[k] = {kNothing<C>, kNothing<C>};
+    const TeamRun at(map, k);
+    if (!at.valid) continue;
+    if (at.group != group) {
+      group = at.group;
+      cell = learn_cell(args, group);
+    }
+    C xs[R], dys[R], dxs[R];
+    Two<C> terms[R];
+    unpack<T, R>(x[k], xs);
+    unpack<T, R>(dy[k], dys);
+    const auto cell_of = [&](int) -> const auto& { return cell; };
+    learn_run<T, R>(xs, dys, is_ordinary(cell), args.grid, cell_of, cell_of, dxs, terms);
+    store_pack<kStreaming>(args.dx, to[k], pack_run<T, R>(dxs));
+#pragma unroll
+    for (int half = 1; half < R; half *= 2)
+#pragma unroll
+      for (int e = 0; e < R; e += 2 * half) terms[e] = AddTwo<C>()(terms[e], terms[e + half]);
+    sums[k] = terms[0];
+  }
+  team_reduce(sums, map.log2_team, shared, AddTwo<C>());
+#pragma unroll
+  for (int k = 0; k < kTeamRuns; ++k) {
+    const TeamRun at(map, k);
+    if (at.leads) store_chunk(args, map.chunks, at.group, at.chunk, sums[k]);
+  }
+}
+
+// Columns of a run: 16 bytes, 8 for 16-bit floats, whose sums would not fit the registers.
+template <class T>
+inline constexpr int kColumnRun = sizeof(T) == 8 ? 2 : 4;
+
+template <class T>
+__global__ void __launch_bounds__(kColumnThreads)
+    learn_columns_kernel(const __grid_constant__ LearnArguments<T> args,
+                         const __grid_constant__ ColumnSlots map) {
+  using C = Compute<T>;
+  constexpr int R = kColumnRun<T>, kBatch = 4;
+  constexpr bool kStreaming = sizeof(T) == 2;
+  __shared__ Two<C> shared[kColumnThreads * R];
+  const int lane = static_cast<int>(threadIdx.x) % map.width;
+  const int slot = static_cast<int>(threadIdx.x) / map.width;
+  const std::int64_t chunk = blockIdx.x / map.tiles;
+  const std::int64_t column = (blockIdx.x - chunk * map.tiles) * map.width + lane;
+  const std::int64_t first = (chunk * map.slots + slot) * kSlotRows;
+
+  Two<C> sums[R];
+#pragma unroll
+  for (auto& s : sums) s = {kNothing<C>, kNothing<C>};
+  if (column < map.runs) {
+    Cell<T> cells[R];
+    bool ordinary = true;
+#pragma unroll
+    for (int e = 0; e < R; ++e) {
+      cells[e] = learn_cell(args, column * R + e);
+      ordinary = ordinary && is_ordinary(cells[e]);
+    }
+    // Sums of 4 rows, added as ((a + b) + (c + d)).
+    Two<C> left[R];
+#pragma unroll 1
+    for (int batch = 0; batch < kSlotRows / kBatch; ++batch) {
+      Pack<R * sizeof(T)> x[kBatch], dy[kBatch];
+      const std::int64_t row = first + batch * kBatch;
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        if (row + k >= map.rows) continue;
+        dy[k] = load_pack<R * sizeof(T), kStreaming>(args.dy, (row + k) * map.runs + column);
+        x[k] = load_pack<R * sizeof(T), kStreaming>(args.x, (row + k) * map.runs + column);
+      }
+      Two<C> terms[kBatch][R];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+#pragma unroll
+        for (auto& t : terms[k]) t = {kNothing<C>, kNothing<C>};
+        if (row + k >= map.rows) continue;
+        C xs[R], dys[R], dxs[R];
+        unpack<T, R>(x[k], xs);
+        unpack<T, R>(dy[k], dys);
+        learn_run<T, R>(
+            xs, dys, ordinary, args.grid, [&](int e) -> const auto& { return cells[e]; },
+            [&](int e) { return learn_cell(args, column * R + e); }, dxs, terms[k]);
+        store_pack<kStreaming>(args.dx, (row + k) * map.runs + column, pack_run<T, R>(dxs));
+      }
+      const AddTwo<C> add;
+#pragma unroll
+      for (int e = 0; e < R; ++e) {
+        const Two<C> four = add(add(terms[0][e], terms[1][e]), add(terms[2][e], terms[3][e]));
+        if (batch == 0) sums[e] = four;
+        if (batch == 1) sums[e] = add(sums[e], four);
+        if (batch == 2) left[e] = four;
+        if (batch == 3) sums[e] = add(sums[e], add(left[e], four));
+      }
+    }
+  }
+  const int columns = map.width * R;
+#pragma unroll
+  for (int e = 0; e < R; ++e) shared[slot * columns + lane * R + e] = sums[e];
+  reduce_slots(shared, columns, map.slots, AddTwo<C>());
+  for (int i = static_cast<int>(threadIdx.x); i < columns; i += kColumnThreads) {
+    const std::int64_t channel = (blockIdx.x - chunk * map.tiles) * columns + i;
+    if (channel < map.runs * R) store_chunk(args, map.chunks, channel, chunk, shared[i]);
+  }
+}
+
+// Sums of 1,024 chunks at a time: [groups, map.runs] to [groups, map.chunks].
+template <class T>
+__global__ void __launch_bounds__(kTeamThreads)
+    sum_chunks_kernel(const __grid_constant__ LearnArguments<T> args,
+                      const __grid_constant__ TeamMap map, const Compute<T>* first,
+                      const Compute<T>* second) {
+  using C = Compute<T>;
+  __shared__ Two<C> shared[kTeamThreads / 32];
+  Two<C> sums[kTeamRuns];
+#pragma unroll
+  for (int k = 0; k < kTeamRuns; ++k) {
+    const TeamRun at(map, k);
+    const std::int64_t i = at.group * map.runs + at.run;
+    sums[k] = {at.valid ? first[i] : kNothing<C>, at.valid ? second[i] : kNothing<C>};
+  }
+  team_reduce(sums, map.log2_team, shared, AddTwo<C>());
+#pragma unroll
+  for (int k = 0; k < kTeamRuns; ++k) {
+    const TeamRun at(map, k);
+    if (at.leads) store_chunk(args, map.chunks, at.group, at.chunk, sums[k]);
+  }
+}
+
+// Partial sums of a group on all levels, where the first has `chunks`.
+std::int64_t partial_sums(std::int64_t chunks) {
+  std::int64_t total = 0;
+  for (; chunks > 1; chunks = ceil_div(chunks, kTeamThreads * kTeamRuns)) total += chunks;
+  return total;
+}
+
+template <class T>
+Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem& p,
+                   const Operands& operands) {
+  using C = Compute<T>;
+  using O = quant_operand::FakeQuantizeBackward;
+  const auto optional = [&](int i) {
+    const View& v = operands[static_cast<std::size_t>(i)];
+    return v.present ? &v : nullptr;
+  };
+  const MemberCall call =
+      member_call(p,
+                  {&operands[O::dy], &operands[O::x], &operands[O::dx], &operands[O::scale],
+                   &operands[O::zero_point], optional(O::dscale), optional(O::dzero_point)},
+                  kDx, true);
+  if (call.groups == 0) return {};
+
+  LearnArguments<T> args = {};
+  args.dy = call.base(kDy);
+  args.x = call.base(kX);
+  args.dx = call.base(kDx);
+  args.scale = static_cast<const T*>(call.base(kScaleIn));
+  args.zero_point = static_cast<const std::int32_t*>(call.base(kZeroIn));
+  args.dscale = static_cast<T*>(call.base(kDscale));
+  args.dzero_point = static_cast<T*>(call.base(kDzero));
+  args.groups = call.group_walk();
+  args.empty = call.members == 0;
+  args.grid = grid_of(p);
+  // Each level of partial sums lies behind the one before.
+  C* next = static_cast<C*>(workspace.data);
+  const auto fits = [&](std::int64_t first_level) {
+    return static_cast<std::size_t>(2 * call.groups * partial_sums(first_level)) * sizeof(C) <=
+           workspace.bytes;
+  };
+  const auto take_partials = [&](std::int64_t chunks) {
+    for (auto& partials : args.partials) {
+      partials = next;
+      next += chunks == 1 ? 0 : call.groups * chunks;
+    }
+  };
+  const auto aligned = [&](int bytes) {
+    return call.map.dense && call.aligned(kDy, bytes) && call.aligned(kX, bytes) &&
+           call.aligned(kDx, bytes);
+  };
+
+  std::int64_t chunks = 1;
+  Result<void> launched;
+  constexpr int R = kRun<T, true>, kColumns = kColumnRun<T>;
+  const bool rows = call.map.inner % R == 0 && aligned(16);
+  const bool columns = !rows && call.map.inner == 1 && call.map.channels % kColumns == 0 &&
+                       aligned(kColumns * static_cast<int>(sizeof(T)));
+  const ColumnSlots slots =
+      ColumnSlots::make(call.map.outer, columns ? call.map.channels / kColumns : 1);
+  if (columns && fits(slots.chunks) && !args.empty) {
+    chunks = slots.chunks;
+    take_partials(chunks);
+    launched = launch(stream, "fake_quantize_backward columns", learn_columns_kernel<T>,
+                      slots.tiles * slots.chunks, kColumnThreads, args, slots);
+  } else if (rows && !args.empty) {
+    const TeamMap map = TeamMap::make(call.groups, call.members / R, kTeamThreads);
+    chunks = map.chunks;
+    take_partials(chunks);
+    launched = launch(stream, "fake_quantize_backward sums", learn_kernel<T, true>,
+                      map.blocks(kTeamThreads), kTeamThreads, args, map, call.dense_members(R));
+  } else {
+    const TeamMap map = TeamMap::make(call.groups, call.members, kTeamThreads);
+    chunks = map.chunks;
+    take_partials(chunks);
+    launched = launch(stream, "fake_quantize_backward strided sums", learn_kernel<T, false>,
+                      map.blocks(kTeamThreads), kTeamThreads, args, map, call.strided_members());
+  }
+  while (launched && chunks > 1) {
+    const TeamMap map = TeamMap::make(call.groups, chunks, kTeamThreads);
+    const C *first = args.partials[0], *second = args.partials[1];
+    chunks = map.chunks;
+    take_partials(chunks);
+    launched = launch(stream, "fake_quantize_backward sums of chunks", sum_chunks_kernel<T>,
+                      map.blocks(kTeamThreads), kTeamThreads, args, map, first, second);
+  }
+  return launched;
+}
+
+}  // namespace
+
+Result<void> launch_learn(const Stream& stream, Workspace workspace, const QuantProblem& p,
+                          const Operands& operands) {
+  return visit_float(p.element_dtype, [&](auto type) {
+    return learn<typename decltype(type)::type>(stream, workspace, p, operands);
+  });
+}
+
+}  // namespace planck::quantize_device
