@@ -1,8 +1,8 @@
-// Short blocks of elements between memory and compute arrays: conversion, gathering, packing,
-// streaming stores.
+// Short blocks of elements between memory of any stride and compute arrays.
 //
-// A CPU kernel works on blocks of at most kBlock elements that stay in the first-level cache: load
-// each operand into an array of the compute type, do the math, store. Conversions are those of
+// A CPU kernel works on blocks of at most kBlock elements and, within a block, on steps of kStep
+// that stay in the first-level cache. Dense operands are read and written in place
+// (steps-inl.h); all others are gathered into an array first, here. Conversions are those of
 // planck/core/half.h, bit for bit, on every instruction set. Offsets and strides count elements
 // from `base`.
 #pragma once
@@ -14,6 +14,19 @@
 namespace planck {
 
 inline constexpr int kBlock = 1024;
+inline constexpr int kStep = 256;
+inline constexpr int kChunk = 64;  // what loops of constant length work on
+
+// Dense elements of a block.
+struct Source {
+  const void* data;
+  Dtype dtype;
+};
+struct Sink {
+  void* data;
+  Dtype dtype;
+  bool stream;  // bypass the caches, for outputs that are larger than they are
+};
 
 // One table for each instruction set; block_ops() is the best this CPU has.
 struct BlockOps {
@@ -23,18 +36,22 @@ struct BlockOps {
                    double* out);
   void (*load_i32)(const void* base, std::int64_t offset, std::int64_t stride, int n,
                    std::int32_t* out);
-  // Quantized integers, sign-extended.
-  void (*load_q)(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int n,
-                 std::int32_t* out);
-
-  // stream: bypass the caches, for outputs that are larger than they are.
+  // Quantized integers as bytes, sign-extended to 8 bits.
+  void (*gather_q)(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int n,
+                   std::uint8_t* out);
   void (*store_f32)(Dtype, void* base, std::int64_t offset, std::int64_t stride, int n,
-                    const float* in, bool stream);
+                    const float* in);
   void (*store_f64)(Dtype, void* base, std::int64_t offset, std::int64_t stride, int n,
-                    const double* in, bool stream);
+                    const double* in);
   // Low bytes of quantized integers; for packed dtypes stride is 1 and offset and n are even.
   void (*store_q)(Dtype, void* base, std::int64_t offset, std::int64_t stride, int n,
-                  const std::uint8_t* in, bool stream);
+                  const std::uint8_t* in);
+  // Rows × columns with rows contiguous in memory and `stride` between columns, transposed:
+  // out[row * out_stride + column].
+  void (*load_tile_f32)(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int rows,
+                        int columns, float* out, int out_stride);
+  void (*load_tile_f64)(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int rows,
+                        int columns, double* out, int out_stride);
 };
 
 const BlockOps& block_ops();
@@ -49,12 +66,12 @@ inline void load_block(const BlockOps& ops, Dtype t, const void* b, std::int64_t
   ops.load_f64(t, b, o, s, n, out);
 }
 inline void store_block(const BlockOps& ops, Dtype t, void* b, std::int64_t o, std::int64_t s,
-                        int n, const float* in, bool stream) {
-  ops.store_f32(t, b, o, s, n, in, stream);
+                        int n, const float* in) {
+  ops.store_f32(t, b, o, s, n, in);
 }
 inline void store_block(const BlockOps& ops, Dtype t, void* b, std::int64_t o, std::int64_t s,
-                        int n, const double* in, bool stream) {
-  ops.store_f64(t, b, o, s, n, in, stream);
+                        int n, const double* in) {
+  ops.store_f64(t, b, o, s, n, in);
 }
 
 }  // namespace planck

@@ -4,47 +4,53 @@
 
 namespace planck {
 
-void Map::choose_mode(int output, int columns, unsigned transposable) {
-  if (nest_.rank < 2) return;
-  const auto last = static_cast<std::size_t>(nest_.rank - 1);
-  if (nest_.extent[last] < 2 || nest_.total() < kBlock) return;
+namespace {
 
-  // An input that jumps along the output's innermost axis and is contiguous along another one: make
-  // that the next axis.
-  if (nest_.stride[static_cast<std::size_t>(output)][last] == 1) {
-    for (int k = 0; k < nest_.operands && tiled_ == 0; ++k) {
-      if (!((transposable >> k) & 1u)) continue;
-      const NestStrides& s = nest_.stride[static_cast<std::size_t>(k)];
-      if (std::abs(s[last]) <= 1) continue;
-      for (std::size_t d = last; d-- > 0;) {
-        if (std::abs(s[d]) != 1 || nest_.extent[d] < 4) continue;
-        for (std::size_t e = d; e + 1 < last; ++e) {
-          std::swap(nest_.extent[e], nest_.extent[e + 1]);
-          for (int o = 0; o < nest_.operands; ++o)
-            std::swap(nest_.stride[static_cast<std::size_t>(o)][e],
-                      nest_.stride[static_cast<std::size_t>(o)][e + 1]);
-        }
-        mode_ = MapMode::tile;
-        break;
-      }
-      if (mode_ == MapMode::tile) break;
-    }
-    if (mode_ == MapMode::tile) {
-      for (int k = 0; k < nest_.operands; ++k) {
-        const NestStrides& s = nest_.stride[static_cast<std::size_t>(k)];
-        if (((transposable >> k) & 1u) && std::abs(s[last]) > 1 && std::abs(s[last - 1]) == 1)
-          tiled_ |= 1u << k;
-      }
-      return;
+std::size_t at(int k) { return static_cast<std::size_t>(k); }
+
+// Moves axis d inwards to be the last but one; the order of all others is kept.
+void move_next_to_last(Nest& nest, std::size_t d) {
+  for (std::size_t e = d; e + 2 < at(nest.rank); ++e) {
+    std::swap(nest.extent[e], nest.extent[e + 1]);
+    for (int o = 0; o < nest.operands; ++o)
+      std::swap(nest.stride[at(o)][e], nest.stride[at(o)][e + 1]);
+  }
+}
+
+}  // namespace
+
+// An input that jumps along the output's innermost axis and is contiguous along another one: that
+// one becomes the rows of tiles.
+bool Map::choose_tile(unsigned transposable) {
+  const auto last = at(nest_.rank - 1);
+  const auto jumps = [&](int k) {
+    return ((transposable >> k) & 1u) && std::abs(nest_.stride[at(k)][last]) > 1;
+  };
+  for (int k = 0; k < nest_.operands; ++k) {
+    if (!jumps(k)) continue;
+    for (std::size_t d = last; d-- > 0;) {
+      if (nest_.stride[at(k)][d] != 1 || nest_.extent[d] < 4) continue;
+      move_next_to_last(nest_, d);
+      for (int o = 0; o < nest_.operands; ++o)
+        if (jumps(o) && nest_.stride[at(o)][last - 1] == 1) tiled_ |= 1u << o;
+      return true;
     }
   }
+  return false;
+}
 
-  if (columns < 0) return;
-  const NestStrides& s = nest_.stride[static_cast<std::size_t>(columns)];
+void Map::choose_mode(int output, int columns, unsigned transposable) {
+  if (nest_.rank < 2 || nest_.total() < kBlock) return;
+  const auto last = at(nest_.rank - 1);
+  if (nest_.stride[at(output)][last] == 1 && choose_tile(transposable)) {
+    mode_ = Mode::tile;
+    return;
+  }
+  const NestStrides& s = nest_.stride[at(columns)];
   bool innermost_only = s[last] != 0;
   for (std::size_t d = 0; d < last; ++d) innermost_only &= s[d] == 0;
-  if (innermost_only && nest_.extent[last] >= 64 && nest_.extent[last - 1] >= 8)
-    mode_ = MapMode::panel;
+  if (innermost_only && nest_.extent[last] >= kStep && nest_.extent[last - 1] >= 8)
+    mode_ = Mode::panel;
 }
 
 }  // namespace planck

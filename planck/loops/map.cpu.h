@@ -3,57 +3,43 @@
 // The nest follows the output's memory. Three ways of cutting it, none of which changes a result:
 //   line   blocks of consecutive positions
 //   panel  a range of columns of the innermost axis over many rows: what depends on the column
-//   alone is made once tile   16 rows × 256 columns, where an operand is contiguous along another
-//   axis than the output: its part is
-//          brought over line by line and transposed in the cache
+//          alone is made once
+//   tile   where an input is contiguous along another axis than the output: as many rows as one of
+//          its cache lines holds × 256 columns, brought over line by line and transposed in the
+//          cache; tiles follow one another down the columns, along the input's memory pages
 #pragma once
 
 #include <algorithm>
 
-#include "planck/core/view.h"
-#include "planck/loops/blocks.h"
-#include "planck/loops/nest.h"
 #include "planck/loops/parallel.h"
+#include "planck/loops/positions.h"
 
 namespace planck {
 
-// Outputs past this size are written around the caches.
-inline constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 // Elements that are worth a task of their own.
 inline constexpr std::int64_t kTaskElements = 1 << 16;
-
-// What a kernel sees of the nest.
-struct MapOperand {
-  void* base;
-  Dtype dtype;
-  Walk walk;
-};
 
 // A block: positions [begin, begin + n) of the nest.
 struct BlockAt {
   std::int64_t begin;
   int n;
-  std::int64_t
-      column;  // of the innermost axis, in panel mode: same column, same groups; −1 elsewhere
-  int row;     // in tile mode: which row of the tile; −1 elsewhere
+  std::int64_t column;  // panel: blocks of the same column have the same groups; −1 elsewhere
+  int row;              // tile: which row of it; −1 elsewhere
 };
-
-enum class MapMode : std::uint8_t { line, panel, tile };
 
 class Map {
  public:
-  static constexpr int kTileRows = 16, kTileColumns = 256, kPanelColumns = kBlock, kPanelRows = 64;
+  static constexpr int kMaxTileRows = 32, kTileColumns = 256;
 
-  // Operands in the nest's order. `output` gives the order; `columns` is an operand that is worth
-  // panels when it varies along the innermost axis alone (−1: none); `transposable` marks inputs
-  // that may be tiled.
-  Map(Nest nest, int output, int columns, unsigned transposable) : nest_(nest) {
+  // `output` gives the order; `columns` is an operand that is worth panels when it varies along the
+  // innermost axis alone; `transposable` marks float inputs that may be tiled, all of one size.
+  Map(const Nest& nest, int output, int columns, unsigned transposable, std::size_t input_bytes)
+      : nest_(nest), tile_rows_(static_cast<int>(64 / input_bytes)) {
     sort_by(nest_, output);
     collapse(nest_);
     choose_mode(output, columns, transposable);
   }
 
-  MapMode mode() const { return mode_; }
   const Nest& nest() const { return nest_; }
   std::int64_t total() const { return nest_.total(); }
   bool tiled(int operand) const { return (tiled_ >> operand) & 1u; }
@@ -65,9 +51,8 @@ class Map {
            Work&& work) const {
     const std::int64_t total = nest_.total();
     if (total == 0) return;
-    if (mode_ == MapMode::line) {
-      const std::int64_t tasks = (total + kTaskElements - 1) / kTaskElements;
-      parallel_for(stream, tasks, [&](std::int64_t task) {
+    if (mode_ == Mode::line) {
+      parallel_for(stream, (total + kTaskElements - 1) / kTaskElements, [&](std::int64_t task) {
         auto state = make_state();
         const std::int64_t end = std::min(total, (task + 1) * kTaskElements);
         for (std::int64_t p = task * kTaskElements; p < end; p += kBlock)
@@ -76,31 +61,32 @@ class Map {
       });
       return;
     }
-    const bool tile = mode_ == MapMode::tile;
+    const bool tile = mode_ == Mode::tile;
     const auto last = static_cast<std::size_t>(nest_.rank - 1);
     const std::int64_t width = nest_.extent[last], height = nest_.extent[last - 1];
-    const std::int64_t columns = tile ? kTileColumns : kPanelColumns,
-                       rows = tile ? kTileRows : kPanelRows;
+    const std::int64_t columns = tile ? kTileColumns : kBlock;
+    const std::int64_t rows = tile ? 16 * tile_rows_ : 64;  // of a task
     const std::int64_t across = (width + columns - 1) / columns, down = (height + rows - 1) / rows;
     const std::int64_t planes = total / (width * height);
     parallel_for(stream, planes * down * across, [&](std::int64_t task) {
-      const std::int64_t c0 = task % across * columns, r0 = task / across % down * rows,
-                         plane = task / across / down;
+      const std::int64_t c0 = task % across * columns, r0 = task / across % down * rows;
+      const std::int64_t plane = task / across / down;
       const int n = static_cast<int>(std::min(columns, width - c0));
       const int count = static_cast<int>(std::min(rows, height - r0));
       const std::int64_t first = (plane * height + r0) * width + c0;
       auto state = make_state();
-      if (tile) begin_tile(state, first, count, n);
-      for (int r = 0; r < count; ++r)
-        work(state, BlockAt{first + r * width, n, tile ? -1 : c0, tile ? r : -1});
+      for (int r = 0; r < count; ++r) {
+        const int in_tile = tile ? r % tile_rows_ : -1;
+        if (in_tile == 0) begin_tile(state, first + r * width, std::min(tile_rows_, count - r), n);
+        work(state, BlockAt{first + r * width, n, tile ? -1 : c0, in_tile});
+      }
     });
   }
 
-  // Brings `count` rows × n columns of a tiled operand into tile[row][column], C being the compute
-  // type.
+  // Brings a tile of operand k into tile[row][column].
   template <class C>
-  void load_tile(const BlockOps& ops, const MapOperand& operand, int k, std::int64_t first,
-                 int count, int n, C (*tile)[kTileColumns]) const {
+  void load_tile(const MapOperand& operand, int k, std::int64_t first, int rows, int columns,
+                 C (*tile)[kTileColumns]) const {
     const auto last = static_cast<std::size_t>(nest_.rank - 1);
     const NestStrides& stride = nest_.stride[static_cast<std::size_t>(k)];
     std::int64_t offset = nest_.offset[static_cast<std::size_t>(k)], rest = first;
@@ -108,19 +94,22 @@ class Map {
       offset += rest % nest_.extent[d] * stride[d];
       rest /= nest_.extent[d];
     }
-    C line[kTileRows];
-    for (int c = 0; c < n; ++c) {
-      load_block(ops, operand.dtype, operand.base, offset + c * stride[last], stride[last - 1],
-                 count, line);
-      for (int r = 0; r < count; ++r) tile[r][c] = line[r];
-    }
+    if constexpr (std::is_same_v<C, float>)
+      block_ops().load_tile_f32(operand.dtype, operand.base, offset, stride[last], rows, columns,
+                                tile[0], kTileColumns);
+    else
+      block_ops().load_tile_f64(operand.dtype, operand.base, offset, stride[last], rows, columns,
+                                tile[0], kTileColumns);
   }
 
  private:
+  enum class Mode : std::uint8_t { line, panel, tile };
   void choose_mode(int output, int columns, unsigned transposable);
+  bool choose_tile(unsigned transposable);
 
   Nest nest_;
-  MapMode mode_ = MapMode::line;
+  Mode mode_ = Mode::line;
+  int tile_rows_;
   unsigned tiled_ = 0;
 };
 

@@ -2,7 +2,9 @@
 // them.
 #pragma once
 
-#include "planck/loops/map.cpu.h"
+#include <bit>
+
+#include "planck/loops/positions.h"
 #include "planck/ops/quantize/problem.h"
 #include "planck/ops/quantize/quantize.blocks.h"
 
@@ -18,116 +20,117 @@ class GroupLoader {
         scale_(scale),
         zero_point_(zero_point),
         margin_(margin),
-        allow_corrected_(allow_corrected) {}
+        allow_corrected_(allow_corrected),
+        run_(run_of(scale.walk)) {
+    if (zero_point != nullptr && run_of(zero_point->walk) != run_) run_ = 0;
+  }
 
-  // How many of the n positions from `begin` to do at once: those of one group where groups have
-  // long runs. `pairs`: never an odd number.
+  // How many of the n positions from `begin` to do at once: those of one group where groups are
+  // long. `pairs`: never an odd number.
   int cut(std::int64_t begin, int n, bool pairs) const {
     const Walk& w = scale_.walk;
     const auto last = static_cast<std::size_t>(w.rank - 1);
     constexpr std::int64_t kWorthIt = 128;
-    if (w.stride[last] != 0 || w.extent[last] < kWorthIt) return n;
+    if (w.rank == 1 || run_ > 0 || w.stride[last] != 0 || w.extent[last] < kWorthIt) return n;
     if (pairs && w.extent[last] % 2 != 0) return n;
-    if (w.rank == 1) return n;
-    return static_cast<int>(std::min<std::int64_t>(n, w.extent[last] - begin % w.extent[last]));
+    const std::int64_t left = w.extent[last] - begin % w.extent[last];
+    return static_cast<int>(std::min<std::int64_t>(n, left));
   }
 
   // The groups of positions [begin, begin + n). `key` ≥ 0 names a range whose groups were loaded
   // before: not again.
   const BlockGroups<C>& load(std::int64_t begin, int n, std::int64_t key = -1) {
-    if (key >= 0 && key == key_) return groups_;
+    if (key >= 0 && key == key_ && n == key_count_) return groups_;
     key_ = key;
-    bool uniform = true;
-    const auto fill = [&](const Walk& w, auto&& get) {
-      int done = 0;
-      w.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-        if (stride == 0 && length == n) {
-          get(offset, 0, 1, 0);
-        } else {
-          get(offset, stride, static_cast<int>(length), done);
-          uniform &= length == 1 && n == 1;
-        }
-        done += static_cast<int>(length);
-      });
-    };
-    const BlockOps& ops = block_ops();
-    fill(scale_.walk, [&](std::int64_t offset, std::int64_t stride, int count, int at) {
-      load_block(ops, scale_.dtype, scale_.base, offset, stride, count, scale_values_ + at);
-    });
-    const bool scale_uniform = uniform;
-    uniform = true;
-    if (zero_point_ != nullptr)
-      fill(zero_point_->walk, [&](std::int64_t offset, std::int64_t stride, int count, int at) {
-        ops.load_i32(zero_point_->base, offset, stride, count, zero_values_ + at);
-      });
-    else
-      zero_values_[0] = 0;
-    if (scale_uniform != uniform) {  // e.g. one zero point broadcast over many scales
-      if (scale_uniform) std::fill_n(scale_values_ + 1, n - 1, scale_values_[0]);
-      if (uniform) std::fill_n(zero_values_ + 1, n - 1, zero_values_[0]);
+    key_count_ = n;
+    int count;  // groups
+    if (run_ > 0 && begin % run_ == 0 && n % run_ == 0) {
+      groups_.layout = GroupLayout::runs;
+      groups_.run_shift = std::countr_zero(static_cast<unsigned>(run_));
+      count = n / run_;
+      gather(scale_, without_last(scale_.walk), begin / run_, count, scale_values_);
+      if (zero_point_ != nullptr)
+        gather(*zero_point_, without_last(zero_point_->walk), begin / run_, count, zero_values_);
+    } else {
+      const bool one = one_entry(scale_.walk, begin, n) &&
+                       (zero_point_ == nullptr || one_entry(zero_point_->walk, begin, n));
+      groups_.layout = one ? GroupLayout::one : GroupLayout::each;
+      count = one ? 1 : n;
+      gather(scale_, scale_.walk, begin, count, scale_values_);
+      if (zero_point_ != nullptr)
+        gather(*zero_point_, zero_point_->walk, begin, count, zero_values_);
     }
-    const bool one = scale_uniform && uniform;
-    groups_ = {one ? 0 : 1,
-               GridPath::divide,
-               problem_.q_min,
-               problem_.q_max,
-               scale_values_,
-               zero_values_,
-               inverse_,
-               lo_,
-               hi_,
-               x_lo_,
-               x_hi_};
-    groups_.path = quant_blocks<C>().prepare(
-        one ? 1 : n, scale_values_, zero_values_, problem_.q_min, problem_.q_max,
-        problem_.math == QuantMath::reciprocal, margin_, inverse_, lo_, hi_, x_lo_, x_hi_);
+    if (zero_point_ == nullptr) std::fill_n(zero_values_, count, 0);
+    if (groups_.layout == GroupLayout::each) {  // kernels read whole chunks
+      std::fill_n(scale_values_ + count, kChunk, scale_values_[count - 1]);
+      std::fill_n(zero_values_ + count, kChunk, zero_values_[count - 1]);
+      count += kChunk;
+    }
+    groups_.q_min = problem_.q_min;
+    groups_.q_max = problem_.q_max;
+    groups_.path = quant_blocks<C>().prepare(count, scale_values_, zero_values_, problem_.q_min,
+                                             problem_.q_max, problem_.math == QuantMath::reciprocal,
+                                             margin_, inverse_, lo_, hi_, x_lo_, x_hi_);
     if (groups_.path == GridPath::corrected && !allow_corrected_) groups_.path = GridPath::divide;
+    groups_.scale = scale_values_;
+    groups_.zero_point = zero_values_;
+    groups_.inverse = inverse_;
+    groups_.lo = lo_;
+    groups_.hi = hi_;
+    groups_.x_lo = x_lo_;
+    groups_.x_hi = x_hi_;
     return groups_;
   }
 
  private:
+  // The length of the runs that share a group, where blocks consist of whole ones; else 0.
+  static int run_of(const Walk& w) {
+    const auto last = static_cast<std::size_t>(w.rank - 1);
+    const std::int64_t run = w.extent[last];
+    const bool fits = w.rank > 1 && w.stride[last] == 0 && run >= kChunk / 2 && run < kBlock;
+    return fits && std::has_single_bit(static_cast<std::uint64_t>(run)) ? static_cast<int>(run) : 0;
+  }
+  static Walk without_last(Walk w) {
+    --w.rank;
+    return w;
+  }
+  static bool one_entry(const Walk& w, std::int64_t begin, int n) {
+    bool one = true;
+    w.runs(begin, n, [&](std::int64_t, std::int64_t stride, std::int64_t length) {
+      one &= length == n && (stride == 0 || n == 1);
+    });
+    return one;
+  }
+  template <class T>
+  static void gather(const MapOperand& from, const Walk& walk, std::int64_t begin, int n, T* to) {
+    walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
+      const int count = static_cast<int>(length);
+      if constexpr (std::is_same_v<T, std::int32_t>)
+        block_ops().load_i32(from.base, offset, stride, count, to);
+      else
+        load_block(block_ops(), from.dtype, from.base, offset, stride, count, to);
+      to += count;
+    });
+  }
+
+  static constexpr int kCapacity = kBlock + kChunk;
   const QuantProblem& problem_;
   const MapOperand& scale_;
   const MapOperand* zero_point_;
   int margin_;
   bool allow_corrected_;
+  int run_;
   std::int64_t key_ = -1;
+  int key_count_ = 0;
   BlockGroups<C> groups_;
-  alignas(64) C scale_values_[kBlock];
-  alignas(64) C inverse_[kBlock];
-  alignas(64) C lo_[kBlock];
-  alignas(64) C hi_[kBlock];
-  alignas(64) C x_lo_[kBlock];
-  alignas(64) C x_hi_[kBlock];
-  alignas(64) std::int32_t zero_values_[kBlock];
+  alignas(64) C scale_values_[kCapacity];
+  alignas(64) C inverse_[kCapacity];
+  alignas(64) C lo_[kCapacity];
+  alignas(64) C hi_[kCapacity];
+  alignas(64) C x_lo_[kCapacity];
+  alignas(64) C x_hi_[kCapacity];
+  alignas(64) std::int32_t zero_values_[kCapacity];
 };
-
-// Loads positions [begin, begin + n) of a float operand; no copy where they lie densely in the
-// compute type.
-template <class C>
-const C* load_positions(const MapOperand& operand, std::int64_t begin, int n, C* buffer) {
-  const Walk& w = operand.walk;
-  if (w.dense() && operand.dtype == dtype_of<C>)
-    return static_cast<const C*>(operand.base) + w.offset + begin;
-  int done = 0;
-  w.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-    load_block(block_ops(), operand.dtype, operand.base, offset, stride, static_cast<int>(length),
-               buffer + done);
-    done += static_cast<int>(length);
-  });
-  return buffer;
-}
-
-template <class C>
-void store_positions(const MapOperand& operand, std::int64_t begin, int n, const C* values,
-                     bool stream) {
-  int done = 0;
-  operand.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-    store_block(block_ops(), operand.dtype, operand.base, offset, stride, static_cast<int>(length),
-                values + done, stream);
-    done += static_cast<int>(length);
-  });
-}
 
 // Nest and operands of a problem: `elements` have the tensor's shape, `groups` one entry a group;
 // in that order.

@@ -1,5 +1,6 @@
 #include "planck/ops/quantize/quantize.blocks.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "planck/loops/targets.h"
@@ -10,93 +11,114 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "planck/loops/steps-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
 
 namespace qm = quantize_math;
 
-template <GridPath kPath>
-inline constexpr bool kAnyZero = kPath == GridPath::any_divide || kPath == GridPath::any_reciprocal;
-template <GridPath kPath>
-inline constexpr bool kReciprocal =
-    kPath == GridPath::reciprocal || kPath == GridPath::any_reciprocal;
-
-// One element's group: an entry of each array.
-template <GridPath kPath, int kStep, class C>
+// The group of one element, by value: in loops over one group it stays in registers.
+template <GridPath kPath, class C>
 struct At {
-  const BlockGroups<C>& g;
-  int i;
+  static constexpr bool kAnyZero =
+      kPath == GridPath::any_divide || kPath == GridPath::any_reciprocal;
+  static constexpr bool kReciprocal =
+      kPath == GridPath::reciprocal || kPath == GridPath::any_reciprocal;
+  static constexpr bool kCorrected = kPath == GridPath::corrected;
 
-  HWY_INLINE C scale() const { return g.scale[i * kStep]; }
-  HWY_INLINE std::int32_t z() const { return g.zero_point[i * kStep]; }
-  HWY_INLINE C lo() const { return g.lo[i * kStep]; }
-  HWY_INLINE C hi() const { return g.hi[i * kStep]; }
-  HWY_INLINE C position(C x) const {
-    return kReciprocal<kPath> ? x * g.inverse[i * kStep] : x / scale();
-  }
+  std::int32_t q_min, q_max, z;
+  C scale, inverse, lo, hi, x_lo, x_hi;
 
+  HWY_INLINE At(const BlockGroups<C>& g, int e)
+      : q_min(g.q_min),
+        q_max(g.q_max),
+        z(g.zero_point[e]),
+        scale(g.scale[e]),
+        inverse(kCorrected || kReciprocal ? g.inverse[e] : C(0)),
+        lo(kAnyZero ? C(0) : g.lo[e]),
+        hi(kAnyZero ? C(0) : g.hi[e]),
+        x_lo(kCorrected ? g.x_lo[e] : C(0)),
+        x_hi(kCorrected ? g.x_hi[e] : C(0)) {}
+
+  HWY_INLINE C position(C x) const { return kReciprocal ? x * inverse : x / scale; }
   // q − z
   HWY_INLINE C steps(C x) const {
-    if constexpr (kPath == GridPath::corrected)
-      return qm::ordinary_quotient_steps(x, scale(), g.inverse[i * kStep], g.x_lo[i * kStep],
-                                         g.x_hi[i * kStep]);
-    else if constexpr (kAnyZero<kPath>)
-      return qm::steps<C>(qm::quantized(position(x), z(), g.q_min, g.q_max), z());
+    if constexpr (kCorrected)
+      return qm::ordinary_quotient_steps(x, scale, inverse, x_lo, x_hi);
+    else if constexpr (kAnyZero)
+      return qm::steps<C>(qm::quantized(position(x), z, q_min, q_max), z);
     else
-      return qm::ordinary_steps(position(x), lo(), hi());
+      return qm::ordinary_steps(position(x), lo, hi);
   }
   HWY_INLINE std::int32_t quantized(C x) const {
-    if constexpr (kAnyZero<kPath>)
-      return qm::quantized(position(x), z(), g.q_min, g.q_max);
+    if constexpr (kAnyZero)
+      return qm::quantized(position(x), z, q_min, q_max);
     else
-      return static_cast<std::int32_t>(steps(x)) + z();
+      return static_cast<std::int32_t>(steps(x)) + z;
   }
   HWY_INLINE bool inside(C x) const {
-    if constexpr (kPath == GridPath::corrected) {
-      const C t = steps(x);  // one step beyond the range at most; NaN counts as 0
-      return (x == x) & (t >= lo()) & (t <= hi());
-    } else if constexpr (kAnyZero<kPath>) {
-      return qm::in_range(position(x), z(), g.q_min, g.q_max);
-    } else {
-      const C t = qm::rint_of(position(x));
-      return (t >= lo()) & (t <= hi());
-    }
+    if constexpr (kAnyZero) return qm::in_range(position(x), z, q_min, q_max);
+    // Corrected: one step beyond the range at most, and NaN counts as 0.
+    const C t = kCorrected ? steps(x) : qm::rint_of(position(x));
+    return (x == x) & (t >= lo) & (t <= hi);
   }
 };
 
-// Runs body(At, i) over a block, with path and step as constants.
-template <class C, class Body>
-HWY_INLINE void each(const BlockGroups<C>& g, int n, Body body) {
-  const auto loop = [&](auto path, auto step) {
-    using P = decltype(path);
-    using S = decltype(step);
-    for (int i = 0; i < n; ++i) body(At<P::value, S::value, C>{g, i}, i);
-  };
-  const auto with_step = [&](auto path) {
-    if (g.step == 0)
-      loop(path, std::integral_constant<int, 0>{});
-    else
-      loop(path, std::integral_constant<int, 1>{});
-  };
-  switch (g.path) {
-    case GridPath::corrected:
-      if constexpr (std::is_same_v<C, float>)
-        with_step(std::integral_constant<GridPath, GridPath::corrected>{});
-      break;
-    case GridPath::divide:
-      with_step(std::integral_constant<GridPath, GridPath::divide>{});
-      break;
-    case GridPath::reciprocal:
-      with_step(std::integral_constant<GridPath, GridPath::reciprocal>{});
-      break;
-    case GridPath::any_divide:
-      with_step(std::integral_constant<GridPath, GridPath::any_divide>{});
-      break;
-    case GridPath::any_reciprocal:
-      with_step(std::integral_constant<GridPath, GridPath::any_reciprocal>{});
-      break;
+// Calls body(At, k) for the m elements from i on, in whole chunks, each after ahead(its first k).
+// Zero points of any size take the plain way: one loop for all layouts. What body writes is a
+// buffer of its own, which the compiler cannot see: ivdep tells it.
+template <GridPath kPath, GroupLayout kLayout, class C, class Ahead, class Body>
+HWY_INLINE void each(BlockGroups<C> g, int i, int m, Ahead ahead, Body body) {
+  using Group = At<kPath, C>;
+  if constexpr (Group::kAnyZero) {
+    const int shift = g.layout == GroupLayout::one    ? 30
+                      : g.layout == GroupLayout::runs ? g.run_shift
+                                                      : 0;
+    for (int k = 0; k < m; ++k) body(Group(g, (i + k) >> shift), k);
+    return;
   }
+  const Group one(g, 0);
+  for (int c = 0; c < m; c += kChunk) {
+    ahead(c);
+    if constexpr (kLayout == GroupLayout::one) {
+#pragma GCC ivdep
+      for (int k = c; k < c + kChunk; ++k) body(one, k);
+    } else if constexpr (kLayout == GroupLayout::runs) {
+      constexpr int kPart = kChunk / 2;  // i + c is a multiple of it
+      const Group first(g, (i + c) >> g.run_shift), second(g, (i + c + kPart) >> g.run_shift);
+#pragma GCC ivdep
+      for (int k = c; k < c + kPart; ++k) body(first, k);
+#pragma GCC ivdep
+      for (int k = c + kPart; k < c + kChunk; ++k) body(second, k);
+    } else {
+#pragma GCC ivdep
+      for (int k = c; k < c + kChunk; ++k) body(Group(g, i + k), k);
+    }
+  }
+}
+
+// Calls f(path, layout) with both as constants.
+template <class C, class F>
+HWY_INLINE void with_constants(const BlockGroups<C>& g, F f) {
+  using P = GridPath;
+  using L = GroupLayout;
+  const auto with_layout = [&](auto path) {
+    if (g.layout == L::one)
+      f(path, std::integral_constant<L, L::one>{});
+    else if (g.layout == L::runs)
+      f(path, std::integral_constant<L, L::runs>{});
+    else
+      f(path, std::integral_constant<L, L::each>{});
+  };
+  if constexpr (std::is_same_v<C, float>)
+    if (g.path == P::corrected) return with_layout(std::integral_constant<P, P::corrected>{});
+  if (g.path == P::divide) return with_layout(std::integral_constant<P, P::divide>{});
+  if (g.path == P::reciprocal) return with_layout(std::integral_constant<P, P::reciprocal>{});
+  const std::integral_constant<L, L::each> any_layout;
+  if (g.path == P::any_divide) return f(std::integral_constant<P, P::any_divide>{}, any_layout);
+  f(std::integral_constant<P, P::any_reciprocal>{}, any_layout);
 }
 
 template <class C>
@@ -122,100 +144,175 @@ GridPath prepare(int n, const C* HWY_RESTRICT scale, const std::int32_t* HWY_RES
 }
 
 template <class C>
-void quantize(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT x,
-              std::uint8_t* HWY_RESTRICT q) {
-  each(g, n, [=](auto at, int i) { q[i] = static_cast<std::uint8_t>(at.quantized(x[i])); });
-}
-
-template <class C>
-void fake_quantize(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT x, C* HWY_RESTRICT y) {
-  each(g, n, [=](auto at, int i) { y[i] = qm::canonical(at.scale() * at.steps(x[i])); });
-}
-
-template <class C>
-void quantize_backward(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT dy,
-                       const C* HWY_RESTRICT x, C* HWY_RESTRICT dx) {
-  each(g, n, [=](auto at, int i) { dx[i] = qm::ste(dy[i], at.scale(), at.inside(x[i])); });
-}
-
-template <class C>
-void fake_quantize_backward(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT dy,
-                            const C* HWY_RESTRICT x, C* HWY_RESTRICT dx) {
-  each(g, n, [=](auto at, int i) {
-    const C passed = qm::canonical(dy[i]);
-    dx[i] = at.inside(x[i]) ? passed : C(0);
+void quantize(const BlockGroups<C>& g, int n, Source x, Sink q) {
+  with_constants(g, [&](auto path, auto layout) {
+    for_steps(n, lead_of(q), [&](int i, int m) {
+      alignas(64) C buffer[kStep];
+      alignas(64) std::uint8_t bytes[kStep];
+      const C* in = load_step(x, i, m, buffer);
+      each<path(), layout()>(
+          g, i, m, [&](int c) { prefetch_ahead(in + c); },
+          [&](const auto& at, int k) {
+            bytes[k] = static_cast<std::uint8_t>(at.quantized(in[k]));
+          });
+      store_q_step(q, i, m, bytes);
+    });
   });
 }
 
-template <int kStep, class C>
-void dequantize_steps(const BlockGroups<C>& g, int n, const std::int32_t* HWY_RESTRICT q,
-                      C* HWY_RESTRICT x) {
-  if (g.path == GridPath::any_divide || g.path == GridPath::any_reciprocal) {
-    for (int i = 0; i < n; ++i)
-      x[i] = qm::canonical(g.scale[i * kStep] * qm::steps<C>(q[i], g.zero_point[i * kStep]));
-  } else {  // q − z fits 32 bits
-    for (int i = 0; i < n; ++i)
-      x[i] = qm::canonical(g.scale[i * kStep] * static_cast<C>(q[i] - g.zero_point[i * kStep]));
-  }
-}
-template <class C>
-void dequantize(const BlockGroups<C>& g, int n, const std::int32_t* q, C* x) {
-  g.step == 0 ? dequantize_steps<0>(g, n, q, x) : dequantize_steps<1>(g, n, q, x);
-}
-
-template <class C>
-void scale_by(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT dy, C* HWY_RESTRICT dq) {
-  const C* HWY_RESTRICT scale = g.scale;
-  if (g.step == 0)
-    for (int i = 0; i < n; ++i) dq[i] = qm::canonical(scale[0] * dy[i]);
-  else
-    for (int i = 0; i < n; ++i) dq[i] = qm::canonical(scale[i] * dy[i]);
+// One float input, one float output.
+template <class C, class F>
+HWY_INLINE void unary(const BlockGroups<C>& g, int n, Source from, Sink to, F f) {
+  with_constants(g, [&](auto path, auto layout) {
+    for_steps(n, lead_of(to), [&](int i, int m) {
+      alignas(64) C buffer[kStep], out[kStep];
+      const C* in = load_step(from, i, m, buffer);
+      each<path(), layout()>(
+          g, i, m, [&](int c) { prefetch_ahead(in + c); },
+          [&](const auto& at, int k) { out[k] = f(at, in[k]); });
+      store_step(to, i, m, out);
+    });
+  });
 }
 
-template <class C>
-void learn(const BlockGroups<C>& g, int n, const C* HWY_RESTRICT dy, const C* HWY_RESTRICT x,
-           C* HWY_RESTRICT dx, C* HWY_RESTRICT scale_terms, C* HWY_RESTRICT zero_point_terms) {
-  each(g, n, [=](auto at, int i) {
-    const bool inside = at.inside(x[i]);
-    const C passed = qm::canonical(dy[i]);
-    dx[i] = inside ? passed : C(0);
-    scale_terms[i] = qm::scale_term(dy[i], at.position(x[i]), at.steps(x[i]), inside);
-    zero_point_terms[i] = qm::zero_point_term(dy[i], at.scale(), inside);
+// dy and x to dx.
+template <class C, class F>
+HWY_INLINE void masked(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx, F f) {
+  with_constants(g, [&](auto path, auto layout) {
+    for_steps(n, lead_of(dx), [&](int i, int m) {
+      alignas(64) C buffer[kStep], buffer2[kStep], out[kStep];
+      const C* in = load_step(x, i, m, buffer);
+      const C* gradient = load_step(dy, i, m, buffer2);
+      each<path(), layout()>(
+          g, i, m,
+          [&](int c) {
+            prefetch_ahead(in + c);
+            prefetch_ahead(gradient + c);
+          },
+          [&](const auto& at, int k) { out[k] = f(at, gradient[k], at.inside(in[k])); });
+      store_step(dx, i, m, out);
+    });
   });
 }
 
 template <class C>
-void include_each(int n, const C* HWY_RESTRICT x, C* HWY_RESTRICT lo, C* HWY_RESTRICT hi) {
-  for (int i = 0; i < n; ++i) {
-    qm::DataRange<C> r{lo[i], hi[i]};
-    qm::include(r, x[i]);
-    lo[i] = r.lo;
-    hi[i] = r.hi;
-  }
+void fake_quantize(const BlockGroups<C>& g, int n, Source x, Sink y) {
+  unary(g, n, x, y, [](const auto& at, C v) { return qm::canonical(at.scale * at.steps(v)); });
+}
+
+template <class C>
+void quantize_backward(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx) {
+  masked(g, n, dy, x, dx,
+         [](const auto& at, C d, bool inside) { return qm::ste(d, at.scale, inside); });
+}
+
+template <class C>
+void fake_quantize_backward(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx) {
+  masked(g, n, dy, x, dx, [](const auto&, C d, bool inside) {
+    const C passed = qm::canonical(d);
+    return inside ? passed : C(0);
+  });
+}
+
+template <class C>
+void scale_by(const BlockGroups<C>& g, int n, Source dy, Sink dq) {
+  BlockGroups<C> any = g;
+  any.path = GridPath::divide;  // no position is looked for
+  unary(any, n, dy, dq, [](const auto& at, C d) { return qm::canonical(at.scale * d); });
+}
+
+template <class C>
+void dequantize(const BlockGroups<C>& g, int n, Source q, Sink x) {
+  BlockGroups<C> other = g;
+  const bool wide = g.path == GridPath::any_divide || g.path == GridPath::any_reciprocal;
+  other.path = wide ? GridPath::any_divide : GridPath::divide;
+  with_constants(other, [&](auto path, auto layout) {
+    for_steps(n, lead_of(x), [&](int i, int m) {
+      alignas(64) std::int32_t in[kStep];
+      alignas(64) C out[kStep];
+      load_q_step(q, i, m, in);
+      each<path(), layout()>(
+          other, i, m, [](int) {},
+          [&](const auto& at, int k) {
+            const C steps = at.kAnyZero ? qm::steps<C>(in[k], at.z) : static_cast<C>(in[k] - at.z);
+            out[k] = qm::canonical(at.scale * steps);
+          });
+      store_step(x, i, m, out);
+    });
+  });
+}
+
+template <class C>
+void learn(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx,
+           C* HWY_RESTRICT scale_terms, C* HWY_RESTRICT zero_point_terms) {
+  with_constants(g, [&](auto path, auto layout) {
+    for_steps(n, lead_of(dx), [&](int i, int m) {
+      alignas(64) C buffer[kStep], buffer2[kStep], out[kStep];
+      const C* in = load_step(x, i, m, buffer);
+      const C* gradient = load_step(dy, i, m, buffer2);
+      alignas(64) C ds[kStep], dz[kStep];
+      each<path(), layout()>(
+          g, i, m,
+          [&](int c) {
+            prefetch_ahead(in + c);
+            prefetch_ahead(gradient + c);
+          },
+          [&](const auto& at, int k) {
+            const bool inside = at.inside(in[k]);
+            const C passed = qm::canonical(gradient[k]);
+            out[k] = inside ? passed : C(0);
+            ds[k] = qm::scale_term(gradient[k], at.position(in[k]), at.steps(in[k]), inside);
+            dz[k] = qm::zero_point_term(gradient[k], at.scale, inside);
+          });
+      std::copy_n(ds, m, scale_terms + i);
+      std::copy_n(dz, m, zero_point_terms + i);
+      store_step(dx, i, m, out);
+    });
+  });
+}
+
+template <class C>
+void include_each(int n, Source x, C* HWY_RESTRICT lo, C* HWY_RESTRICT hi) {
+  for_steps(n, 0, [&](int i, int m) {
+    alignas(64) C buffer[kStep];
+    const C* HWY_RESTRICT in = load_step(x, i, m, buffer);
+    for (int c = 0; c < m; c += kChunk) {
+      prefetch_ahead(in + c);
+      const int end = m - c < kChunk ? m : c + kChunk;
+#pragma GCC ivdep
+      for (int k = c; k < end; ++k) {
+        const C v = qm::is_finite(in[k]) ? in[k] : C(0);
+        lo[i + k] = v < lo[i + k] ? v : lo[i + k];
+        hi[i + k] = v > hi[i + k] ? v : hi[i + k];
+      }
+    }
+  });
 }
 
 // Minimum and maximum of finite numbers do not depend on the order: lanes first, then across.
 template <class C>
-void include_all(int n, const C* HWY_RESTRICT x, C* lo, C* hi) {
-  constexpr int kLanes = 64;
-  C lows[kLanes], highs[kLanes];
-  for (int k = 0; k < kLanes; ++k) {
-    lows[k] = *lo;
-    highs[k] = *hi;
-  }
-  int i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int k = 0; k < kLanes; ++k) {
-      const C v = qm::is_finite(x[i + k]) ? x[i + k] : C(0);
-      lows[k] = v < lows[k] ? v : lows[k];
-      highs[k] = v > highs[k] ? v : highs[k];
+void include_all(int n, Source x, C* lo, C* hi) {
+  C lows[kChunk], highs[kChunk];
+  for (int k = 0; k < kChunk; ++k) lows[k] = highs[k] = C(0);
+  for_steps(n, 0, [&](int i, int m) {
+    alignas(64) C buffer[kStep];
+    const C* HWY_RESTRICT in = load_step(x, i, m, buffer);
+    for (int c = 0; c < m; c += kChunk) {  // what fills up a chunk is 0, inside every range
+      prefetch_ahead(in + c);
+      for (int k = 0; k < kChunk; ++k) {
+        const C v = qm::is_finite(in[c + k]) ? in[c + k] : C(0);
+        lows[k] = v < lows[k] ? v : lows[k];
+        highs[k] = v > highs[k] ? v : highs[k];
+      }
     }
-  }
-  include_each(n - i, x + i, lows, highs);
-  for (int k = 0; k < kLanes; ++k) {
-    *lo = lows[k] < *lo ? lows[k] : *lo;
-    *hi = highs[k] > *hi ? highs[k] : *hi;
-  }
+  });
+  for (int width = kChunk / 2; width > 0; width /= 2)
+    for (int k = 0; k < width; ++k) {
+      lows[k] = lows[k + width] < lows[k] ? lows[k + width] : lows[k];
+      highs[k] = highs[k + width] > highs[k] ? highs[k + width] : highs[k];
+    }
+  *lo = lows[0] < *lo ? lows[0] : *lo;
+  *hi = highs[0] > *hi ? highs[0] : *hi;
 }
 
 template <class C>

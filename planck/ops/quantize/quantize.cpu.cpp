@@ -1,5 +1,6 @@
 // CPU kernels of the quantize family, elementwise kinds: blocks of 1,024 elements in the
 // first-level cache.
+#include "planck/loops/map.cpu.h"
 #include "planck/ops/quantize/groups.cpu.h"
 #include "planck/ops/quantize/kernels.h"
 
@@ -82,7 +83,8 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
   const QuantNest problem =
       quant_nest(p, {view(role.out), view(main), view(second)}, {view(role.scale), view(zero)});
   enum { kOut, kMain, kSecond, kScale, kZero };
-  const Map map(problem.nest, kOut, kScale, role.q >= 0 ? 0u : 1u << kMain | 1u << kSecond);
+  const Map map(problem.nest, kOut, kScale, role.q >= 0 ? 0u : 1u << kMain | 1u << kSecond,
+                storage_bytes(p.element_dtype));
 
   const auto operand = [&](int k) {
     const View& v = problem.views[static_cast<std::size_t>(k)];
@@ -90,7 +92,7 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
   };
   const MapOperand out = operand(kOut), in = operand(kMain), in2 = operand(kSecond);
   const MapOperand scale = operand(kScale), zero_point = operand(kZero);
-  const bool stream_out = bytes_for(out.dtype, map.total()) >= kStreamBytes;
+  const bool streams = bytes_for(out.dtype, map.total()) >= kStreamBytes;
   const bool masks =
       p.kind == QuantKind::quantize_backward || p.kind == QuantKind::fake_quantize_backward;
   const QuantBlocks<C>& blocks = quant_blocks<C>();
@@ -102,60 +104,50 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
     alignas(64) C first[kBlock];
     alignas(64) C second[kBlock];
     alignas(64) C result[kBlock];
-    alignas(64) std::int32_t integers[kBlock];
     alignas(64) std::uint8_t bytes[kBlock];
-    alignas(64) C tile[2][Map::kTileRows][Map::kTileColumns];
+    alignas(64) C tile[2][Map::kMaxTileRows][Map::kTileColumns];
   };
   const auto make_state = [&] {
     return State(p, scale, role.zero_point >= 0 ? &zero_point : nullptr, masks ? 1 : 0);
   };
   const auto begin_tile = [&](State& s, std::int64_t first, int rows, int columns) {
-    if (map.tiled(kMain)) map.load_tile(block_ops(), in, kMain, first, rows, columns, s.tile[0]);
+    if (map.tiled(kMain)) map.load_tile(in, kMain, first, rows, columns, s.tile[0]);
     if (second != main && map.tiled(kSecond))
-      map.load_tile(block_ops(), in2, kSecond, first, rows, columns, s.tile[1]);
+      map.load_tile(in2, kSecond, first, rows, columns, s.tile[1]);
   };
 
   map.run(stream, make_state, begin_tile, [&](State& s, const BlockAt& at) {
-    for (int done = 0; done < at.n;) {
+    for (int done = 0, n; done < at.n; done += n) {
       const std::int64_t begin = at.begin + done;
-      const int n = at.column >= 0 ? at.n : s.groups.cut(begin, at.n - done, is_packed(out.dtype));
+      n = at.column >= 0 ? at.n : s.groups.cut(begin, at.n - done, is_packed(out.dtype));
       const BlockGroups<C>& g = s.groups.load(begin, n, at.column);
-      const auto input = [&](const MapOperand& o, int k, C* buffer, int slot) -> const C* {
-        if (at.row >= 0 && map.tiled(k)) return s.tile[slot][at.row] + done;
-        return load_positions(o, begin, n, buffer);
+      const auto main_source = [&]() -> Source {
+        if (at.row >= 0 && map.tiled(kMain)) return {s.tile[0][at.row] + done, dtype_of<C>};
+        return source_of(in, begin, n, s.first);
       };
-      if (p.kind == QuantKind::quantize || p.kind == QuantKind::dynamic_quantize) {
-        blocks.quantize(g, n, input(in, kMain, s.first, 0), s.bytes);
-        int stored = 0;
-        out.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-          block_ops().store_q(out.dtype, out.base, offset, stride, static_cast<int>(length),
-                              s.bytes + stored, stream_out);
-          stored += static_cast<int>(length);
-        });
-      } else {
-        if (p.kind == QuantKind::dequantize) {
-          int loaded = 0;
-          in.walk.runs(begin, n,
-                       [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-                         block_ops().load_q(in.dtype, in.base, offset, stride,
-                                            static_cast<int>(length), s.integers + loaded);
-                         loaded += static_cast<int>(length);
-                       });
-          blocks.dequantize(g, n, s.integers, s.result);
-        } else if (p.kind == QuantKind::dequantize_backward) {
-          blocks.scale_by(g, n, input(in, kMain, s.first, 0), s.result);
-        } else if (p.kind == QuantKind::fake_quantize) {
-          blocks.fake_quantize(g, n, input(in, kMain, s.first, 0), s.result);
-        } else {
-          const C* x = input(in, kMain, s.first, 0);
-          const C* dy = input(in2, kSecond, s.second, 1);
-          (p.kind == QuantKind::quantize_backward
-               ? blocks.quantize_backward
-               : blocks.fake_quantize_backward)(g, n, dy, x, s.result);
-        }
-        store_positions(out, begin, n, s.result, stream_out);
+      const auto second_source = [&]() -> Source {
+        if (at.row >= 0 && map.tiled(kSecond)) return {s.tile[1][at.row] + done, dtype_of<C>};
+        return source_of(in2, begin, n, s.second);
+      };
+      if (out.dtype == p.quantized_dtype) {
+        with_sink(out, begin, n, streams, s.bytes,
+                  [&](Sink to) { blocks.quantize(g, n, main_source(), to); });
+        continue;
       }
-      done += n;
+      with_sink(out, begin, n, streams, s.result, [&](Sink to) {
+        switch (p.kind) {
+          case QuantKind::dequantize:
+            return blocks.dequantize(g, n, quantized_source_of(in, begin, n, s.bytes), to);
+          case QuantKind::dequantize_backward:
+            return blocks.scale_by(g, n, main_source(), to);
+          case QuantKind::fake_quantize:
+            return blocks.fake_quantize(g, n, main_source(), to);
+          case QuantKind::quantize_backward:
+            return blocks.quantize_backward(g, n, second_source(), main_source(), to);
+          default:
+            return blocks.fake_quantize_backward(g, n, second_source(), main_source(), to);
+        }
+      });
     }
   });
 }

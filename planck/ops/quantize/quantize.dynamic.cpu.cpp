@@ -4,6 +4,7 @@
 // Groups that are runs of the tensor (per token, per group, per channel with nothing outside it)
 // are finished while they are in the cache: one pass over memory. All others take two. A range is a
 // minimum and a maximum, so the way the work is cut cannot change it.
+#include "planck/loops/map.cpu.h"
 #include "planck/ops/quantize/groups.cpu.h"
 #include "planck/ops/quantize/kernels.h"
 #include "planck/ops/quantize/quantize.math.h"
@@ -48,8 +49,7 @@ void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64
     std::fill_n(lo, n, C(0));
     std::fill_n(hi, n, C(0));
     for (std::int64_t o = m.outer * part / parts; o < m.outer * (part + 1) / parts; ++o)
-      blocks.include_each(n, load_positions(job.x, (o * m.channels + c0) * m.inner, n, buffer), lo,
-                          hi);
+      blocks.include_each(n, source_of(job.x, (o * m.channels + c0) * m.inner, n, buffer), lo, hi);
     for (std::int64_t c = c0; c < c1; ++c) {
       qm::DataRange<C> r{0, 0};
       for (std::int64_t i = (c - c0) * m.inner; i < (c - c0 + 1) * m.inner; ++i) {
@@ -70,7 +70,7 @@ void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64
     for (std::int64_t o = o0; o < o1; ++o)
       for (std::int64_t i = i0; i < i1; i += kBlock) {
         const int n = static_cast<int>(std::min<std::int64_t>(kBlock, i1 - i));
-        blocks.include_all(n, load_positions(job.x, (o * m.channels + c) * m.inner + i, n, buffer),
+        blocks.include_all(n, source_of(job.x, (o * m.channels + c) * m.inner + i, n, buffer),
                            &r.lo, &r.hi);
       }
     out[c - c0] = r;
@@ -107,26 +107,23 @@ void finish(const Job<C>& job, std::int64_t c0, int n, const qm::DataRange<C>* r
       });
 }
 
-// Quantizes positions [begin, begin + n); groups hold one entry for all of them or one each.
+// Quantizes positions [begin, begin + n) with their groups.
 template <class C>
-void quantize_positions(const Job<C>& job, std::int64_t begin, int n, bool one, const C* scale,
-                        const std::int32_t* zero_point, bool stream) {
+void quantize_positions(const Job<C>& job, std::int64_t begin, int n, GroupLayout layout,
+                        int run_shift, int groups, const C* scale, const std::int32_t* zero_point,
+                        bool stream) {
   const QuantProblem& p = job.p;
   const QuantBlocks<C>& blocks = quant_blocks<C>();
-  alignas(64) C buffer[kBlock], inverse[kBlock], lo[kBlock], hi[kBlock], x_lo[kBlock], x_hi[kBlock];
+  constexpr int kCapacity = kBlock + kChunk;
+  alignas(64) C buffer[kBlock], inverse[kCapacity], lo[kCapacity], hi[kCapacity], x_lo[kCapacity],
+      x_hi[kCapacity];
   alignas(64) std::uint8_t bytes[kBlock];
-  BlockGroups<C> g{one ? 0 : 1, GridPath::divide, p.q_min, p.q_max, scale,
-                   zero_point,  inverse,          lo,      hi,      x_lo,
-                   x_hi};
-  g.path = blocks.prepare(one ? 1 : n, scale, zero_point, p.q_min, p.q_max, false, 0, inverse, lo,
-                          hi, x_lo, x_hi);
-  blocks.quantize(g, n, load_positions(job.x, begin, n, buffer), bytes);
-  int done = 0;
-  job.q.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-    block_ops().store_q(job.q.dtype, job.q.base, offset, stride, static_cast<int>(length),
-                        bytes + done, stream);
-    done += static_cast<int>(length);
-  });
+  BlockGroups<C> g{layout,     GridPath::divide, run_shift, p.q_min, p.q_max, scale,
+                   zero_point, inverse,          lo,        hi,      x_lo,    x_hi};
+  g.path = blocks.prepare(groups, scale, zero_point, p.q_min, p.q_max, false, 0, inverse, lo, hi,
+                          x_lo, x_hi);
+  with_sink(job.q, begin, n, stream, bytes,
+            [&](Sink to) { blocks.quantize(g, n, source_of(job.x, begin, n, buffer), to); });
 }
 
 // One pass: groups [c0, c1), each a run of `inner` positions.
@@ -142,23 +139,33 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
       finish(job, c, 1, ranges, scale, zero_point);
       for (std::int64_t i = 0; i < inner; i += kBlock)
         quantize_positions(job, c * inner + i,
-                           static_cast<int>(std::min<std::int64_t>(kBlock, inner - i)), true, scale,
-                           zero_point, stream);
+                           static_cast<int>(std::min<std::int64_t>(kBlock, inner - i)),
+                           GroupLayout::one, 0, 1, scale, zero_point, stream);
     }
     return;
   }
   const std::int64_t batch = kBlock / inner;  // short groups: as many as fill a block
-  C scales[kBlock];
-  std::int32_t zero_points[kBlock];
+  const bool runs = inner >= kChunk / 2 && std::has_single_bit(static_cast<std::uint64_t>(inner));
+  const int shift = runs ? std::countr_zero(static_cast<std::uint64_t>(inner)) : 0;
+  C scales[kBlock + kChunk];
+  std::int32_t zero_points[kBlock + kChunk];
   for (std::int64_t c = c0; c < c1; c += batch) {
-    const int n = static_cast<int>(std::min(batch, c1 - c));
-    find_ranges(job, c, c + n, 0, 1, ranges);
-    finish(job, c, n, ranges, scale, zero_point);
-    for (int k = 0; k < n; ++k) {
-      std::fill_n(scales + k * inner, inner, scale[k]);
-      std::fill_n(zero_points + k * inner, inner, zero_point[k]);
+    const int groups = static_cast<int>(std::min(batch, c1 - c));
+    const int n = groups * static_cast<int>(inner);
+    find_ranges(job, c, c + groups, 0, 1, ranges);
+    finish(job, c, groups, ranges, scale, zero_point);
+    if (runs) {
+      quantize_positions(job, c * inner, n, GroupLayout::runs, shift, groups, scale, zero_point,
+                         stream);
+      continue;
     }
-    quantize_positions(job, c * inner, n * static_cast<int>(inner), false, scales, zero_points,
+    for (int k = 0; k <= groups; ++k) {  // the last once more: kernels read whole chunks
+      const int from = std::min(k, groups - 1);
+      const std::int64_t count = k < groups ? inner : kChunk;
+      std::fill_n(scales + k * inner, count, scale[from]);
+      std::fill_n(zero_points + k * inner, count, zero_point[from]);
+    }
+    quantize_positions(job, c * inner, n, GroupLayout::each, 0, n + kChunk, scales, zero_points,
                        stream);
   }
 }

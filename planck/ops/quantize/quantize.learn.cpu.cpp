@@ -5,6 +5,7 @@
 // members are summed as small trees, and the block sums are merged like the digits of a binary
 // counter. Columns (few inner elements): the same counter, each digit a vector over channels. Both
 // cut long groups at multiples of a power of two, so every cut evaluates the same tree.
+#include "planck/loops/map.cpu.h"
 #include "planck/ops/quantize/groups.cpu.h"
 #include "planck/ops/quantize/kernels.h"
 #include "planck/ops/quantize/quantize.math.h"
@@ -79,12 +80,14 @@ struct Buffers {
 
 // Terms of positions [begin, begin + n) into the buffers, from index `at` on; dx is stored.
 template <class C>
-void terms(const Job<C>& job, Buffers<C>& b, std::int64_t begin, int n, int at) {
-  const BlockGroups<C>& g = b.groups.load(begin, n);
-  const C* x = load_positions(job.x, begin, n, b.x);
-  const C* dy = load_positions(job.dy, begin, n, b.dy);
-  quant_blocks<C>().learn(g, n, dy, x, b.dx, b.scale_terms + at, b.zero_point_terms + at);
-  store_positions(job.dx, begin, n, b.dx, job.stream);
+void terms(const Job<C>& job, Buffers<C>& b, std::int64_t begin, int n, int at,
+           std::int64_t key = -1) {
+  const BlockGroups<C>& g = b.groups.load(begin, n, key);
+  with_sink(job.dx, begin, n, job.stream, b.dx, [&](Sink to) {
+    quant_blocks<C>().learn(g, n, source_of(job.dy, begin, n, b.dy),
+                            source_of(job.x, begin, n, b.x), to, b.scale_terms + at,
+                            b.zero_point_terms + at);
+  });
 }
 
 // Members [j0, j1) of one channel; j0 is a multiple of kBlock.
@@ -119,7 +122,7 @@ void columns(const Job<C>& job, Buffers<C>& b, std::int64_t c0, std::int64_t c1,
   Counter<C, kColumnWidth> scale_counter, zero_point_counter;
   C column[kColumnWidth];
   for (std::int64_t o = j0 / m.inner; o < j1 / m.inner; ++o) {
-    terms(job, b, (o * m.channels + c0) * m.inner, width * inner, 0);
+    terms(job, b, (o * m.channels + c0) * m.inner, width * inner, 0, c0);
     for (int i = 0; i < inner; ++i) {
       for (int c = 0; c < width; ++c) column[c] = b.scale_terms[c * inner + i];
       scale_counter.push(width, column);
@@ -146,7 +149,9 @@ void store_sums(const Stream& stream, const QuantProblem& p, C* sums, std::int64
       values[k] = quantize_math::canonical(
           quant_blocks<C>().tree_sum(sums + (c0 + k) * count, static_cast<int>(count)));
     }
-    store_positions(target, c0, n, values, false);
+    C buffer[kBlock];
+    with_sink(target, c0, n, false, buffer,
+              [&](Sink to) { store_block(block_ops(), to.dtype, to.data, 0, 1, n, values); });
   });
 }
 
