@@ -73,10 +73,9 @@ void MappedFile::swap(MappedFile& other) noexcept {
   std::swap(size_, other.size_);
 }
 
-void MappedFile::expect(std::span<const std::byte> part) const {
-  advise(part, MADV_SEQUENTIAL);
-  advise(part, MADV_WILLNEED);
-}
+// Not MADV_SEQUENTIAL: it would split the mapping at every tensor, and a process may have 65530
+// parts.
+void MappedFile::expect(std::span<const std::byte> part) const { advise(part, MADV_WILLNEED); }
 
 void MappedFile::forget(std::span<const std::byte> part) const { advise(part, MADV_DONTNEED); }
 

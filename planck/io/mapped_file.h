@@ -28,8 +28,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-  // Hints. expect: these bytes are read next, in order. forget: they are not needed soon; their
-  // pages leave this process's memory, and come back from the file when they are touched again.
+  // Hints. expect: these bytes are read next. forget: they are not needed soon; their pages leave
+  // this process's memory, and come back from the file when they are touched again.
   void expect(std::span<const std::byte> part) const;
   void forget(std::span<const std::byte> part) const;
 

@@ -1,10 +1,10 @@
 // A file that appears under its name complete, or not at all.
 //
 // Bytes go to a file aside, in the directory of the target: one without a name where the file
-// system has such files, so that not even a killed process leaves anything behind, else a hidden
-// one that the destructor removes. commit() makes the bytes durable, renames the file over the
-// target and makes the rename durable. Until then whatever stood under the name stays as it was. A
-// symbolic link is followed; anything but a regular file is refused.
+// system has such files, so that a process killed while it writes leaves nothing behind, else a
+// hidden one that the destructor removes. commit() makes the bytes durable, renames the file over
+// the target and makes the rename durable. Until then whatever stood under the name stays as it
+// was. A symbolic link is followed; anything but a regular file is refused.
 //
 // Every failure is ErrorCode::io with the path and the system's reason. A process that wants a file
 // size limit (RLIMIT_FSIZE) reported rather than be killed by it must ignore SIGXFSZ.

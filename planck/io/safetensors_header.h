@@ -4,8 +4,7 @@
 //   N bytes   JSON, beginning with '{', padded with spaces:
 //             {"__metadata__": {"key": "text", …},
 //              "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …}
-//   the rest  the tensors, row-major, little endian; offsets count from the first byte after the
-//   header
+//   the rest  the tensors, row-major, little endian; offsets count from the header's end
 //
 // Promise: parse_header is a pure function of the bytes. It accepts a file only where every
 // tensor's range holds exactly its dtype × shape, and the ranges tile the data without hole or

@@ -2,12 +2,12 @@
 //
 // Promise: the bits of Random123, cuRAND and PyTorch's generator for the same key and counter, on
 // host and device. There is no state to share or to advance: position n of a stream is computed on
-// its own, so any split of the work over threads gives the same numbers. Two (seed, stream) pairs
-// never share a counter.
+// its own, so any split of the work over threads gives the same numbers. Two streams
+// of one seed never share a counter.
 //
-//   philox(counter, key)         four words of 32 bits
-//   PhiloxStream{seed, stream}   words(n): key = seed, counter = (n, stream), each 64 bits, low
-//   word first uniform01(word)              f32 in [0, 1): the upper 24 bits times 2^-24; exact
+//   philox(counter, key)          four words of 32 bits
+//   PhiloxStream{seed, stream}    words(n): key = seed, counter = (n, stream), low words first
+//   uniform01(word)               f32 in [0, 1): the upper 24 bits times 2^-24; exact
 #pragma once
 
 #include <cstdint>

@@ -21,17 +21,11 @@ struct Step {
   std::unique_ptr<AnyProblem> quantize, dequantize;
 };
 
-bool matches(const std::string& name, const std::regex& pattern) {
-  constexpr std::size_t kLongest =
-      2000;  // the library's matcher recurses, a frame for each character
-  return name.size() <= kLongest && std::regex_search(name, pattern);
-}
-
 // Why a tensor is kept before its scheme is asked; "" where nothing speaks against it.
 std::string kept_reason(const SafetensorsEntry& e, const QuantizeOptions& options) {
   if (!e.type->dtype || !is_float(*e.type->dtype)) return "not a float";
-  if (options.include && !matches(e.name, *options.include)) return "not included";
-  if (options.exclude && matches(e.name, *options.exclude)) return "excluded";
+  if (options.include && !options.include->found_in(e.name)) return "not included";
+  if (options.exclude && options.exclude->found_in(e.name)) return "excluded";
   const auto rank = static_cast<int>(std::min<std::size_t>(e.shape.size(), 1000));
   if (rank < options.min_rank) return fmt::format("rank {} is below {}", rank, options.min_rank);
   if (rank > kMaxRank) return fmt::format("rank {} is above {}", e.shape.size(), kMaxRank);

@@ -8,12 +8,12 @@
 #pragma once
 
 #include <optional>
-#include <regex>
 #include <string>
 #include <vector>
 
 #include "planck/core/stream.h"
 #include "planck/io/safetensors.h"
+#include "tools/planck/name_pattern.h"
 #include "tools/planck/quantization_error.h"
 #include "tools/planck/quantized_checkpoint.h"
 
@@ -21,7 +21,7 @@ namespace planck::cli {
 
 struct QuantizeOptions {
   TensorScheme scheme;  // the original dtype and shape are each tensor's own
-  std::optional<std::regex> include, exclude;
+  std::optional<NamePattern> include, exclude;
   int min_rank = 2;
 };
 

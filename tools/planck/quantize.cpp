@@ -23,14 +23,14 @@ struct QuantizeArguments {
   DeviceOption device;
 };
 
-Result<std::optional<std::regex>> pattern(const char* option, const std::string& text) {
-  if (text.empty()) return std::nullopt;
-  try {
-    return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
-  } catch (const std::regex_error& e) {
-    return fail(ErrorCode::invalid_problem,
-                fmt::format("{} {} is not a regular expression: {}", option, text, e.what()));
-  }
+Result<void> read_pattern(const char* option, const std::string& text,
+                          std::optional<NamePattern>& pattern) {
+  if (text.empty()) return {};
+  auto compiled = NamePattern::compile(text);
+  if (!compiled)
+    return fail(compiled.error().code, fmt::format("{} {}", option, compiled.error().message));
+  pattern = std::move(*compiled);
+  return {};
 }
 
 Result<QuantizeOptions> options_from(const QuantizeArguments& arguments) {
@@ -42,12 +42,10 @@ Result<QuantizeOptions> options_from(const QuantizeArguments& arguments) {
   options.scheme.dtype = *parse_dtype(arguments.dtype);
   options.scheme.symmetric = !arguments.affine;
   options.min_rank = arguments.min_rank;
-  auto include = pattern("--include", arguments.include),
-       exclude = pattern("--exclude", arguments.exclude);
-  if (!include) return tl::unexpected(include.error());
-  if (!exclude) return tl::unexpected(exclude.error());
-  options.include = std::move(*include);
-  options.exclude = std::move(*exclude);
+  if (auto ok = read_pattern("--include", arguments.include, options.include); !ok)
+    return tl::unexpected(ok.error());
+  if (auto ok = read_pattern("--exclude", arguments.exclude, options.exclude); !ok)
+    return tl::unexpected(ok.error());
   return options;
 }
 

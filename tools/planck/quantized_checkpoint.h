@@ -1,35 +1,33 @@
-// The format of a quantized checkpoint, version 1. Enough is said here to write a reader in any
-// language.
+// The format of a quantized checkpoint, version 1: enough to write a reader in any language.
 //
-// A quantized checkpoint is a safetensors file. Its __metadata__ holds, beside whatever the
-// original held,
+// A quantized checkpoint is a safetensors file. Its __metadata__ holds what the original's held and
 //
 //   "planck.quantized"        "1"
 //   "planck.quantized:NAME"   for every quantized tensor NAME, a JSON text:
-//       {"scheme": "per_group", "axis": 0, "group": 128, "dtype": "s4", "q_min": -8, "q_max": 7,
-//       "symmetric": true,
-//        "original_dtype": "BF16", "original_shape": [4096, 4096]}
-//     scheme    per_tensor, per_channel, per_token or per_group; axis counts for per_channel alone,
-//     group for per_group dtype     s8, u8, s4 or u4: the integers, which lie in q_min … q_max
 //
-// and for every quantized tensor NAME three tensors in place of one:
+//       {"scheme": "per_group", "group": 128, "dtype": "s4", "q_min": -8, "q_max": 7,
+//        "symmetric": true, "original_dtype": "BF16", "original_shape": [4096, 4096]}
 //
-//   NAME               the integers q: I8 or U8 of the original shape; s4 and u4 are U8 with the
-//   last extent halved, two to
-//                      a byte, the even index in the low nibble, s4 in two's complement
+//       scheme   per_tensor, per_channel (it has "axis"), per_token or per_group (it has "group")
+//       dtype    s8, u8, s4 or u4: the integers, which lie in q_min … q_max
+//
+// For every quantized tensor NAME there are three tensors in place of one:
+//
+//   NAME               the integers q. s8: I8, u8: U8, of the original shape. s4 and u4: U8, the
+//                      last extent halved, two to a byte, the even index in the low nibble; s4 in
+//                      two's complement
 //   NAME.scale         of the original dtype
 //   NAME.zero_point    I32, of the scale's shape
 //
-// The shape of the scale, and which scale belongs to element (i0, …, ik) of the original:
+// The scale's shape, and which scale is that of element (i0, …, ik) of the original:
 //
-//   per_tensor     []                               the one
-//   per_channel    [shape[axis]]                    i_axis
-//   per_token      the shape without its last       (i0, …, ik-1)
-//   per_group      the last extent divided by group (i0, …, ik-1, ik / group)
+//   per_tensor     []                                  the one
+//   per_channel    [shape[axis]]                       (i_axis)
+//   per_token      shape without its last extent       (i0, …, ik-1)
+//   per_group      shape, the last extent / group      (i0, …, ik-1, ik / group)
 //
-// The original is restored as x = scale * (q - zero_point), computed in f32 (in f64 where the
-// original is F64) and rounded to the original dtype. All other tensors are the original's, byte
-// for byte.
+// The original is restored as x = scale * (q - zero_point), computed in f32 (F64: in f64) and
+// rounded to the original dtype. All other tensors are the original's, byte for byte.
 #pragma once
 
 #include <map>
