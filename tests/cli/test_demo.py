@@ -8,13 +8,15 @@ from command import CommandTest
 
 
 class Demo(CommandTest):
-    def rows(self, threads):
-        text = self.succeed("demo", "--out", self.path("d" + threads), "--threads", threads)
+    def rows(self, *options):
+        return self.parse(self.succeed("demo", "--out", self.path("d"), *options))
+
+    def parse(self, text):
         return {m[0]: m for m in re.findall(
             r"^(\S+ +s[48]) +(\S+) +(\S+) +(\S+) +(\S+ MiB) +(\S+) +([0-9a-f]{16})  (\S+)$", text, re.M)}
 
     def test_demo(self):
-        one, two = self.rows("1"), self.rows("2")
+        one, two = self.rows("--threads", "1"), self.rows("--threads", "2")
         self.assertEqual(len(one), 8)
         self.assertEqual(one, two)
         self.assertEqual(len({m[6] for m in one.values()}), 8)
@@ -25,8 +27,15 @@ class Demo(CommandTest):
             self.assertLess(mean["per-channel" + dtype], mean["per-token" + dtype])
             self.assertLess(mean["per-token" + dtype], mean["per-group" + dtype])
         self.assertLess(mean["per-group" + "s4"] + 15, mean["per-group" + "s8"])
-        size = os.path.getsize(self.path("d1/model.safetensors"))
+        size = os.path.getsize(self.path("d/model.safetensors"))
         self.assertTrue(10e6 < size < 20e6, size)
+
+    def test_cuda_writes_the_same_bytes(self):
+        done = self.run_planck("demo", "--out", self.path("c"), "--device", "cuda")
+        if done.returncode == 2 and "no CUDA device" in done.stderr:
+            self.skipTest("no CUDA device")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(self.parse(done.stdout), self.rows())
 
 
 if __name__ == "__main__":
