@@ -58,6 +58,10 @@ int run(int argc, char** argv) {
   add_dequantize(app, exit_code);
   add_inspect(app, exit_code);
   add_demo(app, exit_code);
+  add_ops(app, exit_code);
+  add_run(app, exit_code);
+  add_verify(app, exit_code);
+  add_bench(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

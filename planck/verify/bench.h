@@ -1,0 +1,47 @@
+// Times plans against the ceiling of the machine they run on, measured in the same run.
+//
+// Each round times the plan and every variant of the ceiling, one after the other, on buffers that rotate through more
+// memory than the caches hold; the ratio is the median over rounds of ceiling time over plan time, so that a machine that
+// is slow for a while slows both. On CUDA the stream is kept busy until everything is queued, so that launches cost nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planck/verify/case.h"
+
+namespace planck::verify {
+
+struct BenchCase {
+  Case test_case;     // layouts count; values are random
+  bool call = false;  // a tensor so small that the call itself is what is timed
+  double aim_ms = 0;  // on one H200, where one is known
+};
+
+struct BenchRow {
+  std::string op, dtypes, shape, detail;  // detail: attributes and layout
+  std::string_view kernel;
+  std::size_t bytes = 0;   // each input read once, each output written once
+  double seconds = 0;      // of one run, median
+  std::string_view ceiling_variant;
+  double ceiling_seconds = 0;
+  double ratio = 0;        // ceiling time over plan time
+  double aim_ms = 0;
+  bool call = false;
+  double floor_seconds = 0;  // for calls: of run() on no elements, or of launching an empty kernel
+
+  double bandwidth() const { return static_cast<double>(bytes) / seconds; }
+  double ceiling_bandwidth() const { return static_cast<double>(bytes) / ceiling_seconds; }
+};
+
+// "quantize_per_channel f32 s8 [8192, 8192] axis=0"
+std::string name(const BenchCase& bench);
+[[nodiscard]] Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench, const Stream& stream,
+                                         double min_seconds);
+
+std::vector<BenchCase> all_benches(DeviceKind device);
+
+// Families.
+std::vector<BenchCase> quantize_benches(DeviceKind device);
+
+}  // namespace planck::verify

@@ -1,0 +1,31 @@
+// Streams many values through every op and pair of dtypes, and compares bits between kernels and devices.
+//
+// The values are those of hostile_case: NaN, ±Inf, subnormals, any bit pattern, extreme scales and zero points, exact
+// ties. For each case every kernel that promises cross_device, on the CPU with one and with several threads and on the
+// device, must give the bits of the first.
+#pragma once
+
+#include <functional>
+
+#include "planck/verify/report.h"
+#include "planck/verify/runner.h"
+
+namespace planck::verify {
+
+struct SweepOptions {
+  Device device = Device::cpu();
+  std::int64_t values = 0;  // at least so many elements of main tensors in all
+  int threads = 0;          // of the second CPU run; 0: all cores
+  std::function<bool(std::string_view op)> wanted;
+  std::function<void(std::size_t done, std::size_t all, std::string_view op)> progress;
+};
+
+struct SweepReport {
+  std::int64_t values = 0;  // elements of main tensors
+  std::size_t cases = 0, comparisons = 0;
+  std::vector<std::string> failures;
+};
+
+[[nodiscard]] Result<SweepReport> sweep(std::span<const OpEntry> ops, const SweepOptions& options);
+
+}  // namespace planck::verify

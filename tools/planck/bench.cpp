@@ -1,0 +1,130 @@
+// planck bench: every plan against this machine's bandwidth, measured in the same run.
+#include <memory>
+#include <regex>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "planck/core/cpu_target.h"
+#include "planck/core/cuda_runtime.h"
+#include "planck/ops/ops.h"
+#include "planck/verify/bench.h"
+#include "tools/planck/commands.h"
+#include "tools/planck/device_option.h"
+#include "tools/planck/step_progress.h"
+#include "tools/planck/table.h"
+
+namespace planck::cli {
+
+namespace {
+
+constexpr double kCpuShare = 0.85;  // of the ceiling, for every streaming op on the CPU
+
+struct BenchOptions {
+  DeviceOption device;
+  std::string filter;
+  double min_seconds = 0.5;
+  bool json = false, list = false;
+};
+
+std::string target_text(const verify::BenchRow& r, bool on_cuda) {
+  if (r.call) return "";
+  if (!on_cuda) return fmt::format(">= {:.2f}", kCpuShare);
+  return r.aim_ms > 0 ? fmt::format("<= {:.3f} ms on an H200", r.aim_ms) : "";
+}
+
+std::string text_of(const std::vector<verify::BenchRow>& rows, bool on_cuda) {
+  using Align = Table::Align;
+  Table streams({{"op"}, {"dtypes"}, {"shape"}, {"detail"}, {"kernel"}, {"ms", Align::right}, {"GB/s", Align::right},
+                 {"ceiling", Align::right}, {"ratio", Align::right}, {"target"}});
+  Table calls({{"op"}, {"dtypes"}, {"shape"}, {"kernel"}, {"ns a call", Align::right},
+               {on_cuda ? "empty launch" : "no elements", Align::right}, {"above", Align::right}});
+  bool any_call = false;
+  for (const verify::BenchRow& r : rows) {
+    const std::string kernel(r.kernel);
+    if (r.call) {
+      any_call = true;
+      calls.add({r.op, r.dtypes, r.shape, kernel, fmt::format("{:.0f}", r.seconds * 1e9),
+                 fmt::format("{:.0f}", r.floor_seconds * 1e9), fmt::format("{:.0f}", (r.seconds - r.floor_seconds) * 1e9)});
+    } else {
+      streams.add({r.op, r.dtypes, r.shape, r.detail, kernel, fmt::format("{:.3f}", r.seconds * 1e3),
+                   fmt::format("{:.1f}", r.bandwidth() * 1e-9), fmt::format("{:.1f}", r.ceiling_bandwidth() * 1e-9),
+                   fmt::format("{:.2f}", r.ratio), target_text(r, on_cuda)});
+    }
+  }
+  return streams.text() + (any_call ? "\n" + calls.text() : "");
+}
+
+nlohmann::ordered_json json_of(const verify::BenchRow& r) {
+  nlohmann::ordered_json o = {{"op", r.op},         {"dtypes", r.dtypes}, {"shape", r.shape},
+                              {"detail", r.detail}, {"kernel", r.kernel}, {"bytes", r.bytes},
+                              {"seconds", r.seconds}};
+  if (r.call) {
+    o["floor_seconds"] = r.floor_seconds;
+  } else {
+    o["ceiling"] = r.ceiling_variant;
+    o["ceiling_seconds"] = r.ceiling_seconds;
+    o["ratio"] = r.ratio;
+    if (r.aim_ms > 0) o["aim_ms_h200"] = r.aim_ms;
+  }
+  return o;
+}
+
+Result<void> bench(const BenchOptions& options) {
+  const auto stream = options.device.stream();
+  if (!stream) return tl::unexpected(stream.error());
+  std::regex filter;
+  try {
+    filter = std::regex(options.filter, std::regex::optimize);
+  } catch (const std::regex_error&) {
+    return fail(ErrorCode::invalid_problem, fmt::format("--filter {} is not a regular expression", options.filter));
+  }
+  const bool on_cuda = stream->device().kind == DeviceKind::cuda;
+  std::vector<verify::BenchCase> cases = verify::all_benches(stream->device().kind);
+  std::erase_if(cases, [&](const auto& c) { return !std::regex_search(name(c), filter); });
+  if (options.list) {
+    for (const auto& c : cases) fmt::print("{}\n", name(c));
+    return {};
+  }
+  std::vector<verify::BenchRow> rows;
+  {
+    StepProgress progress("bench");
+    for (std::size_t k = 0; k < cases.size(); ++k) {
+      progress.show(k, cases.size(), cases[k].test_case.op);
+      auto row = verify::run_bench(all_ops(), cases[k], *stream, options.min_seconds);
+      if (!row) return tl::unexpected(row.error());
+      rows.push_back(std::move(*row));
+    }
+  }
+  const std::string machine = on_cuda ? cuda::device_name(stream->device().ordinal).value_or("")
+                                      : fmt::format("{}, {} threads", cpu_target_name(), stream->threads());
+  if (options.json) {
+    nlohmann::ordered_json o = {{"device", to_string(stream->device())}, {"machine", machine}};
+    o["rows"] = nlohmann::ordered_json::array();
+    for (const verify::BenchRow& r : rows) o["rows"].push_back(json_of(r));
+    fmt::print("{}\n", o.dump(2));
+  } else {
+    fmt::print("{}\n{}", machine, text_of(rows, on_cuda));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* command = app.add_subcommand("bench", "Time every plan against this machine's bandwidth");
+  options->device.add_to(*command);
+  command->add_option("--filter", options->filter, "Only rows whose name (--list) this regular expression finds");
+  command->add_option("--min-time", options->min_seconds, "Seconds to measure a row at least")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  command->add_flag("--list", options->list, "Show the rows' names and stop");
+  command->add_flag("--json", options->json, "As JSON");
+  command->callback([options, &exit_code] {
+    const auto done = bench(*options);
+    exit_code = done ? kOk : bad_input("bench", done.error());
+  });
+}
+
+}  // namespace planck::cli

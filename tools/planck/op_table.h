@@ -1,0 +1,36 @@
+// What `planck ops` shows of every registered op: operands, attributes, and each kernel's dtypes,
+// promise and workspace.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planck/ops/ops.h"
+
+namespace planck::cli {
+
+// A kernel for the dtypes of which it promises the same.
+struct KernelRow {
+  std::string_view kernel;
+  DeviceKind device;
+  std::string dtypes;  // "f32 f16 bf16 → s8 u8 s4 u4"
+  PrecisionGuarantee guarantee;
+  std::size_t workspace;  // bytes, for kExampleShape
+};
+
+struct OpRow {
+  const OpInfo* info;
+  std::vector<KernelRow> kernels;
+};
+
+inline constexpr Shape kExampleShape = {4096, 4096};
+
+// The same on every machine and in every build.
+[[nodiscard]] Result<std::vector<OpRow>> op_table();
+
+std::string op_markdown(const std::vector<OpRow>& ops);
+std::string op_json(const std::vector<OpRow>& ops);
+std::string op_text(const std::vector<OpRow>& ops);
+std::string op_usage(const OpInfo& info);  // operands and attributes of one op
+
+}  // namespace planck::cli

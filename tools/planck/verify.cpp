@@ -1,0 +1,177 @@
+// planck verify: holds every guarantee on this machine.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "planck/core/cpu_target.h"
+#include "planck/core/cuda_runtime.h"
+#include "planck/ops/ops.h"
+#include "planck/verify/case_lists.h"
+#include "planck/verify/runner.h"
+#include "planck/verify/sweep.h"
+#include "tools/planck/commands.h"
+#include "tools/planck/step_progress.h"
+#include "tools/planck/table.h"
+
+namespace planck::cli {
+
+namespace {
+
+struct VerifyOptions {
+  std::string device = "cpu", filter;
+  std::vector<int> threads = {1, 2, 5};
+  std::int64_t values = -1;  // −1: the device's default
+  bool lengthy = false, json = false;
+};
+
+struct Findings {
+  verify::Report report;
+  verify::SweepReport sweep;
+  double seconds = 0;
+
+  bool broken() const { return !report.failures.empty() || !sweep.failures.empty(); }
+};
+
+// Values streamed unless said otherwise.
+constexpr std::int64_t kCudaValues = 100'000'000, kCpuValues = 10'000'000;
+
+Result<Findings> verify_device(const VerifyOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const bool on_cuda = options.device == "cuda";
+  if (!on_cuda && options.device != "cpu")
+    return fail(ErrorCode::invalid_problem,
+                fmt::format("--device is {}, must be cpu or cuda", options.device));
+  std::regex filter;
+  try {
+    filter = std::regex(options.filter, std::regex::optimize);
+  } catch (const std::regex_error&) {
+    return fail(ErrorCode::invalid_problem,
+                fmt::format("--filter {} is not a regular expression", options.filter));
+  }
+  verify::Options run;
+  run.device = on_cuda ? Device::cuda(0) : Device::cpu();
+  run.threads = options.threads;
+  auto runner = verify::Runner::make(all_ops(), run);
+  if (!runner) return tl::unexpected(runner.error());
+
+  const auto size = options.lengthy ? verify::ListSize::lengthy : verify::ListSize::usual;
+  std::vector<verify::Case> cases = verify::all_cases(size);
+  std::erase_if(cases, [&](const verify::Case& c) { return !std::regex_search(c.id(), filter); });
+  {
+    StepProgress progress("cases");
+    for (std::size_t k = 0; k < cases.size(); ++k) {
+      progress.show(k, cases.size(), cases[k].op);
+      runner->run(cases[k]);
+    }
+  }
+  Findings findings{runner->report(), {}, 0};
+  verify::SweepOptions sweep{
+      .device = run.device, .values = options.values, .threads = 0, .wanted = {}, .progress = {}};
+  if (sweep.values < 0) sweep.values = on_cuda ? kCudaValues : kCpuValues;
+  sweep.wanted = [&](std::string_view op) { return std::regex_search(std::string(op), filter); };
+  StepProgress progress("values");
+  sweep.progress = [&](std::size_t done, std::size_t all, std::string_view op) {
+    progress.show(done, all, op);
+  };
+  if (sweep.values > 0) {
+    auto swept = verify::sweep(all_ops(), sweep);
+    if (!swept) return tl::unexpected(swept.error());
+    findings.sweep = std::move(*swept);
+  }
+  findings.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return findings;
+}
+
+std::string machine(const std::string& device) {
+  std::string text =
+      fmt::format("cpu {} with {} cores", cpu_target_name(), Stream::cpu().threads());
+  if (device == "cuda") text += ", " + cuda::device_name(0).value_or("no CUDA device");
+  return text;
+}
+
+std::string text_of(const Findings& f, const VerifyOptions& options) {
+  using Align = Table::Align;
+  Table table({{"op"},
+               {"cases", Align::right},
+               {"kernels", Align::right},
+               {"checks", Align::right},
+               {"failures", Align::right}});
+  const auto row = [&](const std::string& op, const verify::OpCounts& c) {
+    table.add({op, std::to_string(c.cases), std::to_string(c.kernels), std::to_string(c.checks),
+               std::to_string(c.failures)});
+  };
+  for (const auto& [op, counts] : f.report.ops) row(op, counts);
+  table.add_rule();
+  row("all", f.report.total());
+  std::string text = table.text();
+  text += fmt::format("streamed {} values in {} cases, {} runs compared, {} failures\n",
+                      f.sweep.values, f.sweep.cases, f.sweep.comparisons, f.sweep.failures.size());
+  for (const auto& [reason, count] : f.report.skipped)
+    text += fmt::format("skipped {}: {}\n", count, reason);
+  constexpr std::size_t kShown = 40;
+  std::size_t shown = 0;
+  for (const auto* list : {&f.report.failures, &f.sweep.failures})
+    for (const std::string& failure : *list)
+      if (shown++ < kShown) text += fmt::format("FAILED {}\n", failure);
+  if (shown > kShown) text += fmt::format("… and {} failures more\n", shown - kShown);
+  text += fmt::format("{} on {} in {:.1f} s\n",
+                      f.broken() ? "a guarantee is broken" : "every guarantee holds",
+                      machine(options.device), f.seconds);
+  return text;
+}
+
+std::string json_of(const Findings& f, const VerifyOptions& options) {
+  nlohmann::ordered_json o = {{"device", options.device},
+                              {"machine", machine(options.device)},
+                              {"seconds", f.seconds},
+                              {"holds", !f.broken()}};
+  for (const auto& [op, c] : f.report.ops)
+    o["ops"].push_back({{"op", op},
+                        {"cases", c.cases},
+                        {"kernels", c.kernels},
+                        {"checks", c.checks},
+                        {"failures", c.failures}});
+  o["sweep"] = {
+      {"values", f.sweep.values}, {"cases", f.sweep.cases}, {"comparisons", f.sweep.comparisons}};
+  o["skipped"] = f.report.skipped;
+  o["failures"] = f.report.failures;
+  for (const std::string& failure : f.sweep.failures) o["failures"].push_back(failure);
+  return o.dump(2) + "\n";
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App* command =
+      app.add_subcommand("verify", "Hold every guarantee on this machine, bit for bit");
+  command->add_option("--device", options->device, "cpu, or cuda: compared with the CPU")
+      ->capture_default_str();
+  command->add_option("--filter", options->filter,
+                      "Only cases whose id this regular expression finds");
+  command->add_option("--threads", options->threads, "Thread counts that must give the same bits")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command
+      ->add_option("--values", options->values,
+                   "Values to stream; 100000000 on cuda, 10000000 on cpu unless set")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--long", options->lengthy, "The long case list");
+  command->add_flag("--json", options->json, "As JSON");
+  command->callback([options, &exit_code] {
+    const auto findings = verify_device(*options);
+    if (!findings) {
+      exit_code = bad_input("verify", findings.error());
+      return;
+    }
+    fmt::print("{}", options->json ? json_of(*findings, *options) : text_of(*findings, *options));
+    exit_code = findings->broken() ? kBroken : kOk;
+  });
+}
+
+}  // namespace planck::cli
