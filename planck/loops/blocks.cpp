@@ -49,7 +49,7 @@ void load_f32(Dtype t, const void* base, std::int64_t offset, std::int64_t strid
   std::uint16_t halves[kBlock];
   const std::uint16_t* in =
       gathered(static_cast<const std::uint16_t*>(base) + offset, stride, n, halves);
-  t == Dtype::f16 ? widen_f16(in, n, out) : widen_bf16(in, n, out);
+  t == Dtype::f16 ? widen_f16(in, n, out, 0) : widen_bf16(in, n, out, 0);
 }
 
 void load_f64(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int n,
@@ -95,25 +95,55 @@ void store_q(Dtype t, void* base, std::int64_t offset, std::int64_t stride, int 
     bytes[offset / 2 + i] = static_cast<std::uint8_t>((in[2 * i] & 15) | (in[2 * i + 1] << 4));
 }
 
-// A group of columns at a time: each column's line is read whole, and the next tile's asked for.
+// lines[column][row] to out[row][column], in squares of four.
+#if HWY_TARGET != HWY_SCALAR
+void transpose(const float (*lines)[32], int rows, float* out, int out_stride) {
+  const hn::FixedTag<float, 4> d;
+  for (int r = 0; r < rows; r += 4) {
+    for (int c = 0; c < 16; c += 4) {
+      const auto a = hn::LoadU(d, lines[c] + r), b = hn::LoadU(d, lines[c + 1] + r);
+      const auto e = hn::LoadU(d, lines[c + 2] + r), f = hn::LoadU(d, lines[c + 3] + r);
+      const auto ab = hn::InterleaveLower(d, a, b), ab2 = hn::InterleaveUpper(d, a, b);
+      const auto ef = hn::InterleaveLower(d, e, f), ef2 = hn::InterleaveUpper(d, e, f);
+      float* to = out + r * out_stride + c;
+      hn::StoreU(hn::ConcatLowerLower(d, ef, ab), d, to);
+      hn::StoreU(hn::ConcatUpperUpper(d, ef, ab), d, to + out_stride);
+      hn::StoreU(hn::ConcatLowerLower(d, ef2, ab2), d, to + 2 * out_stride);
+      hn::StoreU(hn::ConcatUpperUpper(d, ef2, ab2), d, to + 3 * out_stride);
+    }
+  }
+}
+#endif
+template <class C>
+void transpose(const C (*lines)[32], int rows, C* out, int out_stride) {
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < 16; ++c) out[r * out_stride + c] = lines[c][r];
+}
+
+// Sixteen columns at a time, line by line down the rows: few memory pages in use at once, lines
+// read whole, and those of the next sixteen columns asked for (8192² f32 transposed, one thread:
+// whole rows first, 1.8 ns an element).
 template <class T, class Widen, class C>
 void load_tile(const T* in, std::int64_t stride, int rows, int columns, C* out, int out_stride,
                Widen widen) {
-  constexpr int kColumns = 16, kRows = 64 / static_cast<int>(sizeof(T));
-  alignas(64) C lines[kColumns][kRows];
+  constexpr int kColumns = 16, kLine = 64 / static_cast<int>(sizeof(T));
+  alignas(64) C lines[kColumns][32];
   for (int c0 = 0; c0 < columns; c0 += kColumns) {
     const int count = columns - c0 < kColumns ? columns - c0 : kColumns;
-    for (int c = 0; c < count; ++c) {
-      const T* line = in + (c0 + c) * stride;
-      __builtin_prefetch(line + kRows);
-      widen(line, rows, lines[c]);
-    }
-    if (count == kColumns && rows == kRows) {
-      for (int r = 0; r < kRows; ++r)
-        for (int c = 0; c < kColumns; ++c) out[r * out_stride + c0 + c] = lines[c][r];
-    } else {
-      for (int r = 0; r < rows; ++r)
-        for (int c = 0; c < count; ++c) out[r * out_stride + c0 + c] = lines[c][r];
+    for (int r0 = 0; r0 < rows; r0 += kLine) {
+      const int length = rows - r0 < kLine ? rows - r0 : kLine;
+      for (int c = 0; c < count; ++c) {
+        const T* line = in + (c0 + c) * stride + r0;
+        __builtin_prefetch(line + kColumns * stride);
+        widen(line, length, lines[c]);
+      }
+      C* to = out + r0 * out_stride + c0;
+      if (count == kColumns && length == kLine) {
+        transpose(lines, kLine, to, out_stride);
+      } else {
+        for (int r = 0; r < length; ++r)
+          for (int c = 0; c < count; ++c) to[r * out_stride + c] = lines[c][r];
+      }
     }
   }
 }
@@ -127,6 +157,9 @@ void copy_line(const T* HWY_RESTRICT in, int n, T* HWY_RESTRICT out) {
     std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(T));
 }
 
+void widen_line_f16(const std::uint16_t* in, int n, float* out) { widen_f16(in, n, out, 0); }
+void widen_line_bf16(const std::uint16_t* in, int n, float* out) { widen_bf16(in, n, out, 0); }
+
 void load_tile_f32(Dtype t, const void* base, std::int64_t offset, std::int64_t stride, int rows,
                    int columns, float* out, int out_stride) {
   if (t == Dtype::f32)
@@ -134,9 +167,9 @@ void load_tile_f32(Dtype t, const void* base, std::int64_t offset, std::int64_t 
                      out_stride, copy_line<float>);
   const auto* halves = static_cast<const std::uint16_t*>(base) + offset;
   if (t == Dtype::f16)
-    load_tile(halves, stride, rows, columns, out, out_stride, widen_f16);
+    load_tile(halves, stride, rows, columns, out, out_stride, widen_line_f16);
   else
-    load_tile(halves, stride, rows, columns, out, out_stride, widen_bf16);
+    load_tile(halves, stride, rows, columns, out, out_stride, widen_line_bf16);
 }
 
 void load_tile_f64(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int rows,

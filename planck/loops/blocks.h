@@ -17,10 +17,11 @@ inline constexpr int kBlock = 1024;
 inline constexpr int kStep = 256;
 inline constexpr int kChunk = 64;  // what loops of constant length work on
 
-// Dense elements of a block.
+// Dense elements of a block. `ahead`: how many bytes on lies what will be wanted soon.
 struct Source {
   const void* data;
   Dtype dtype;
+  std::int64_t ahead = 4096;
 };
 struct Sink {
   void* data;

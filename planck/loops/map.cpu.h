@@ -4,9 +4,8 @@
 //   line   blocks of consecutive positions
 //   panel  a range of columns of the innermost axis over many rows: what depends on the column
 //          alone is made once
-//   tile   where an input is contiguous along another axis than the output: as many rows as one of
-//          its cache lines holds × 256 columns, brought over line by line and transposed in the
-//          cache; tiles follow one another down the columns, along the input's memory pages
+//   tile   where an input is contiguous along another axis than the output: tiles of rows × 256
+//          columns are brought over line by line and transposed in the cache
 #pragma once
 
 #include <algorithm>
@@ -29,12 +28,16 @@ struct BlockAt {
 
 class Map {
  public:
-  static constexpr int kMaxTileRows = 32, kTileColumns = 256;
+  static constexpr int kTileColumns = 256;
+  template <class C>
+  static constexpr int kTileRows = 512 / static_cast<int>(sizeof(C));  // 128 KiB a tile
 
   // `output` gives the order; `columns` is an operand that is worth panels when it varies along the
-  // innermost axis alone; `transposable` marks float inputs that may be tiled, all of one size.
-  Map(const Nest& nest, int output, int columns, unsigned transposable, std::size_t input_bytes)
-      : nest_(nest), tile_rows_(static_cast<int>(64 / input_bytes)) {
+  // innermost axis alone; `transposable` marks float inputs that may be tiled; C is the type they
+  // are computed in.
+  template <class C>
+  Map(const Nest& nest, int output, int columns, unsigned transposable, std::type_identity<C>)
+      : nest_(nest), tile_rows_(kTileRows<C>) {
     sort_by(nest_, output);
     collapse(nest_);
     choose_mode(output, columns, transposable);
@@ -43,6 +46,17 @@ class Map {
   const Nest& nest() const { return nest_; }
   std::int64_t total() const { return nest_.total(); }
   bool tiled(int operand) const { return (tiled_ >> operand) & 1u; }
+
+  // One operand as kernels see it. In panels, what follows is the next row.
+  MapOperand operand(int k, void* base, Dtype dtype) const {
+    MapOperand o{base, dtype, walk_of(nest_, k)};
+    if (mode_ == Mode::panel) {
+      const std::int64_t row =
+          nest_.stride[static_cast<std::size_t>(k)][static_cast<std::size_t>(nest_.rank - 2)];
+      o.ahead = row * bits(dtype) / 8;
+    }
+    return o;
+  }
 
   // Calls work(state, BlockAt) for every block; make_state() once a task; begin_tile(state, first
   // position, rows, columns) before the blocks of a tile.
@@ -65,7 +79,7 @@ class Map {
     const auto last = static_cast<std::size_t>(nest_.rank - 1);
     const std::int64_t width = nest_.extent[last], height = nest_.extent[last - 1];
     const std::int64_t columns = tile ? kTileColumns : kBlock;
-    const std::int64_t rows = tile ? 16 * tile_rows_ : 64;  // of a task
+    const std::int64_t rows = tile ? tile_rows_ : 64;
     const std::int64_t across = (width + columns - 1) / columns, down = (height + rows - 1) / rows;
     const std::int64_t planes = total / (width * height);
     parallel_for(stream, planes * down * across, [&](std::int64_t task) {

@@ -11,11 +11,12 @@ namespace planck {
 // Outputs past this size are written around the caches.
 inline constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 
-// One operand, walked in a nest's order.
+// One operand, walked in a nest's order. `ahead`: see Source.
 struct MapOperand {
   void* base;
   Dtype dtype;
   Walk walk;
+  std::int64_t ahead = 4096;
 };
 
 // The address of positions [begin, begin + n) where they are dense in memory; else null.
@@ -35,7 +36,7 @@ inline std::byte* dense_at(const MapOperand& operand, std::int64_t begin, int n)
 // A float operand; `buffer` holds kBlock values of the compute type.
 template <class C>
 Source source_of(const MapOperand& operand, std::int64_t begin, int n, C* buffer) {
-  if (const void* at = dense_at(operand, begin, n)) return {at, operand.dtype};
+  if (const void* at = dense_at(operand, begin, n)) return {at, operand.dtype, operand.ahead};
   C* to = buffer;
   operand.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
     load_block(block_ops(), operand.dtype, operand.base, offset, stride, static_cast<int>(length),
@@ -48,7 +49,7 @@ Source source_of(const MapOperand& operand, std::int64_t begin, int n, C* buffer
 // A quantized operand; gathered elements become whole bytes.
 inline Source quantized_source_of(const MapOperand& operand, std::int64_t begin, int n,
                                   std::uint8_t* buffer) {
-  if (const void* at = dense_at(operand, begin, n)) return {at, operand.dtype};
+  if (const void* at = dense_at(operand, begin, n)) return {at, operand.dtype, operand.ahead};
   std::uint8_t* to = buffer;
   operand.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
     block_ops().gather_q(operand.dtype, operand.base, offset, stride, static_cast<int>(length), to);

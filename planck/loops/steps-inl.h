@@ -1,10 +1,10 @@
 // Steps of kStep elements between dense memory and arrays of the compute type, for use inside a
 // per-target namespace (include after hwy/highway.h, within foreach_target's passes).
 //
-// Loads ask for memory 2 KiB ahead: the hardware's own prefetchers stay too close for loops that
-// compute, and a few requests between the arithmetic overlap both (f32 quantize, one thread: 9.9 →
-// 12.4 GB/s; a burst of requests before a longer block gains nothing). Stores may bypass the
-// caches. Conversions are those of planck/core/half.h, bit for bit.
+// Loads ask for memory well ahead (4 KiB, or the next row): the hardware's own prefetchers stay too
+// close for loops that compute, and a few requests between the arithmetic overlap both (f32
+// quantize, one thread: 9.9 → 12.4 GB/s; a burst of requests before a longer block gains nothing).
+// Stores may bypass the caches. Conversions are those of planck/core/half.h, bit for bit.
 #if defined(PLANCK_LOOPS_STEPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_LOOPS_STEPS_INL_H_
 #undef PLANCK_LOOPS_STEPS_INL_H_
@@ -22,12 +22,12 @@ namespace planck::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Asks for the lines of a chunk that lies 2 KiB behind p's. Never faults.
+// Asks for the lines of a chunk that lies `ahead` bytes behind p's. Never faults.
 template <class T>
-HWY_INLINE void prefetch_ahead(const T* p) {
-  constexpr int kDistance = 2048, kLine = 64;
+HWY_INLINE void prefetch_ahead(const T* p, std::int64_t ahead) {
+  constexpr int kLine = 64;
   for (int b = 0; b < static_cast<int>(sizeof(T)) * kChunk; b += kLine)
-    __builtin_prefetch(reinterpret_cast<const char*>(p) + kDistance + b);
+    __builtin_prefetch(reinterpret_cast<const char*>(p) + ahead + b);
 }
 
 // Calls f(i, m) over [0, n): m = lead once, then whole steps, then the rest.
@@ -40,14 +40,14 @@ HWY_INLINE void for_steps(int n, int lead, F f) {
 // ---- conversions of up to a step; not inlined into each of the many loops that use them ----
 
 inline HWY_NOINLINE void widen_f16(const std::uint16_t* HWY_RESTRICT in, int n,
-                                   float* HWY_RESTRICT out) {
+                                   float* HWY_RESTRICT out, [[maybe_unused]] std::int64_t ahead) {
   int i = 0;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   const hn::ScalableTag<float> d;
   const hn::Rebind<hwy::float16_t, decltype(d)> dh;
   const int lanes = static_cast<int>(hn::Lanes(d));
   for (; i + lanes <= n; i += lanes) {
-    if (i % kChunk == 0) prefetch_ahead(in + i);
+    if (i % kChunk == 0) prefetch_ahead(in + i, ahead);
     hn::StoreU(hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(in + i))), d,
                out + i);
   }
@@ -70,10 +70,10 @@ inline HWY_NOINLINE void narrow_f16(const float* HWY_RESTRICT in, int n,
 }
 
 inline HWY_NOINLINE void widen_bf16(const std::uint16_t* HWY_RESTRICT in, int n,
-                                    float* HWY_RESTRICT out) {
+                                    float* HWY_RESTRICT out, std::int64_t ahead) {
   int i = 0;
   for (; i + kChunk <= n; i += kChunk) {
-    prefetch_ahead(in + i);
+    prefetch_ahead(in + i, ahead);
     for (int k = i; k < i + kChunk; ++k) out[k] = half_detail::widen_bf16(in[k]);
   }
   for (; i < n; ++i) out[i] = half_detail::widen_bf16(in[i]);
@@ -92,7 +92,8 @@ HWY_INLINE void fill_step(const Source& from, int i, int m, C* HWY_RESTRICT buff
                 static_cast<std::size_t>(m) * sizeof(C));
   } else if constexpr (std::is_same_v<C, float>) {
     const std::uint16_t* in = static_cast<const std::uint16_t*>(from.data) + i;
-    from.dtype == Dtype::f16 ? widen_f16(in, m, buffer) : widen_bf16(in, m, buffer);
+    from.dtype == Dtype::f16 ? widen_f16(in, m, buffer, from.ahead)
+                             : widen_bf16(in, m, buffer, from.ahead);
   }
   for (int k = m; k % kChunk != 0; ++k) buffer[k] = 0;
 }
@@ -105,41 +106,36 @@ HWY_INLINE const C* load_step(const Source& from, int i, int m, C* buffer) {
   return buffer;
 }
 
-// Quantized integers, sign-extended, whole chunks. Packed: i is even.
-inline HWY_NOINLINE void load_q_step(const Source& from, int i, int m,
-                                     std::int32_t* HWY_RESTRICT out) {
-  const auto* HWY_RESTRICT bytes = static_cast<const std::uint8_t*>(from.data);
-  const std::int32_t sign = from.dtype == Dtype::s8 ? 128 : from.dtype == Dtype::s4 ? 8 : 0;
-  alignas(64) std::uint8_t raw[kStep];
-  const std::uint8_t* in = raw;
+// Quantized integers as bytes, whole chunks, in place where memory holds them so. Packed: i is
+// even.
+HWY_INLINE const std::uint8_t* load_q_step(const Source& from, int i, int m, std::uint8_t* buffer) {
+  const auto* bytes = static_cast<const std::uint8_t*>(from.data);
   if (is_packed(from.dtype)) {
-    const std::uint8_t* HWY_RESTRICT pairs = bytes + i / 2;
+    const std::uint8_t* pairs = bytes + i / 2;
     for (int k = 0; k < m / 2; ++k) {
-      raw[2 * k] = pairs[k] & 15;
-      raw[2 * k + 1] = static_cast<std::uint8_t>(pairs[k] >> 4);
+      buffer[2 * k] = pairs[k] & 15;
+      buffer[2 * k + 1] = static_cast<std::uint8_t>(pairs[k] >> 4);
     }
-    if (m % 2) raw[m - 1] = pairs[m / 2] & 15;
-    for (int k = 0; k < m / 2; k += 64) __builtin_prefetch(pairs + 2048 + k);
+    if (m % 2) buffer[m - 1] = pairs[m / 2] & 15;
+    for (int b = 0; b < m / 2; b += 64) __builtin_prefetch(pairs + from.ahead + b);
   } else if (m % kChunk == 0) {
-    in = bytes + i;
+    return bytes + i;
   } else {
-    std::memcpy(raw, bytes + i, static_cast<std::size_t>(m));
+    std::memcpy(buffer, bytes + i, static_cast<std::size_t>(m));
   }
-  if (in == raw)
-    for (int k = m; k % kChunk != 0; ++k) raw[k] = 0;
-  for (int c = 0; c < m; c += kChunk) {
-    if (in != raw) prefetch_ahead(in + c);
-    for (int k = c; k < c + kChunk; ++k) out[k] = (in[k] ^ sign) - sign;
-  }
+  for (int k = m; k % kChunk != 0; ++k) buffer[k] = 0;
+  return buffer;
 }
+// (byte ^ sign) − sign is the integer.
+HWY_INLINE std::int32_t sign_of(Dtype t) { return t == Dtype::s8 ? 128 : t == Dtype::s4 ? 8 : 0; }
 
 // Bytes to memory, past the caches where the sink streams and has reached the start of a line.
 HWY_INLINE void put_bytes(void* to, const void* from, std::size_t bytes, bool stream) {
   auto* out = static_cast<std::uint8_t*>(to);
   const auto* in = static_cast<const std::uint8_t*>(from);
   std::size_t b = 0;
-  const hn::CappedTag<std::uint8_t, 32> d;
-  if (stream && reinterpret_cast<std::uintptr_t>(to) % 32 == 0)
+  const hn::ScalableTag<std::uint8_t> d;
+  if (stream && reinterpret_cast<std::uintptr_t>(to) % 64 == 0)
     for (; b + hn::Lanes(d) <= bytes; b += hn::Lanes(d))
       hn::Stream(hn::LoadU(d, in + b), d, out + b);
   std::memcpy(out + b, in + b, bytes - b);

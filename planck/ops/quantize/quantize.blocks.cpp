@@ -43,6 +43,11 @@ struct At {
         x_hi(kCorrected ? g.x_hi[e] : C(0)) {}
 
   HWY_INLINE C position(C x) const { return kReciprocal ? x * inverse : x / scale; }
+  // s · steps; an ordinary scale times a finite number is no NaN.
+  HWY_INLINE C product(C steps) const {
+    const C y = scale * steps;
+    return kCorrected ? y : qm::canonical(y);
+  }
   // q − z
   HWY_INLINE C steps(C x) const {
     if constexpr (kCorrected)
@@ -140,7 +145,8 @@ GridPath prepare(int n, const C* HWY_RESTRICT scale, const std::int32_t* HWY_RES
   }
   if (wide) return reciprocal ? GridPath::any_reciprocal : GridPath::any_divide;
   if (reciprocal) return GridPath::reciprocal;
-  return std::is_same_v<C, float> && !odd ? GridPath::corrected : GridPath::divide;
+  const bool has_fma = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3;
+  return has_fma && std::is_same_v<C, float> && !odd ? GridPath::corrected : GridPath::divide;
 }
 
 template <class C>
@@ -151,7 +157,7 @@ void quantize(const BlockGroups<C>& g, int n, Source x, Sink q) {
       alignas(64) std::uint8_t bytes[kStep];
       const C* in = load_step(x, i, m, buffer);
       each<path(), layout()>(
-          g, i, m, [&](int c) { prefetch_ahead(in + c); },
+          g, i, m, [&](int c) { prefetch_ahead(in + c, x.ahead); },
           [&](const auto& at, int k) {
             bytes[k] = static_cast<std::uint8_t>(at.quantized(in[k]));
           });
@@ -168,7 +174,7 @@ HWY_INLINE void unary(const BlockGroups<C>& g, int n, Source from, Sink to, F f)
       alignas(64) C buffer[kStep], out[kStep];
       const C* in = load_step(from, i, m, buffer);
       each<path(), layout()>(
-          g, i, m, [&](int c) { prefetch_ahead(in + c); },
+          g, i, m, [&](int c) { prefetch_ahead(in + c, from.ahead); },
           [&](const auto& at, int k) { out[k] = f(at, in[k]); });
       store_step(to, i, m, out);
     });
@@ -186,8 +192,8 @@ HWY_INLINE void masked(const BlockGroups<C>& g, int n, Source dy, Source x, Sink
       each<path(), layout()>(
           g, i, m,
           [&](int c) {
-            prefetch_ahead(in + c);
-            prefetch_ahead(gradient + c);
+            prefetch_ahead(in + c, x.ahead);
+            prefetch_ahead(gradient + c, dy.ahead);
           },
           [&](const auto& at, int k) { out[k] = f(at, gradient[k], at.inside(in[k])); });
       store_step(dx, i, m, out);
@@ -197,7 +203,7 @@ HWY_INLINE void masked(const BlockGroups<C>& g, int n, Source dy, Source x, Sink
 
 template <class C>
 void fake_quantize(const BlockGroups<C>& g, int n, Source x, Sink y) {
-  unary(g, n, x, y, [](const auto& at, C v) { return qm::canonical(at.scale * at.steps(v)); });
+  unary(g, n, x, y, [](const auto& at, C v) { return at.product(at.steps(v)); });
 }
 
 template <class C>
@@ -223,19 +229,18 @@ void scale_by(const BlockGroups<C>& g, int n, Source dy, Sink dq) {
 
 template <class C>
 void dequantize(const BlockGroups<C>& g, int n, Source q, Sink x) {
-  BlockGroups<C> other = g;
-  const bool wide = g.path == GridPath::any_divide || g.path == GridPath::any_reciprocal;
-  other.path = wide ? GridPath::any_divide : GridPath::divide;
-  with_constants(other, [&](auto path, auto layout) {
+  const std::int32_t sign = sign_of(q.dtype);
+  with_constants(g, [&](auto path, auto layout) {
     for_steps(n, lead_of(x), [&](int i, int m) {
-      alignas(64) std::int32_t in[kStep];
+      alignas(64) std::uint8_t buffer[kStep];
       alignas(64) C out[kStep];
-      load_q_step(q, i, m, in);
+      const std::uint8_t* in = load_q_step(q, i, m, buffer);
       each<path(), layout()>(
-          other, i, m, [](int) {},
+          g, i, m, [&](int c) { prefetch_ahead(in + c, q.ahead); },
           [&](const auto& at, int k) {
-            const C steps = at.kAnyZero ? qm::steps<C>(in[k], at.z) : static_cast<C>(in[k] - at.z);
-            out[k] = qm::canonical(at.scale * steps);
+            const std::int32_t value = (in[k] ^ sign) - sign;
+            const C steps = at.kAnyZero ? qm::steps<C>(value, at.z) : static_cast<C>(value - at.z);
+            out[k] = at.product(steps);
           });
       store_step(x, i, m, out);
     });
@@ -254,8 +259,8 @@ void learn(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx,
       each<path(), layout()>(
           g, i, m,
           [&](int c) {
-            prefetch_ahead(in + c);
-            prefetch_ahead(gradient + c);
+            prefetch_ahead(in + c, x.ahead);
+            prefetch_ahead(gradient + c, dy.ahead);
           },
           [&](const auto& at, int k) {
             const bool inside = at.inside(in[k]);
@@ -277,7 +282,7 @@ void include_each(int n, Source x, C* HWY_RESTRICT lo, C* HWY_RESTRICT hi) {
     alignas(64) C buffer[kStep];
     const C* HWY_RESTRICT in = load_step(x, i, m, buffer);
     for (int c = 0; c < m; c += kChunk) {
-      prefetch_ahead(in + c);
+      prefetch_ahead(in + c, x.ahead);
       const int end = m - c < kChunk ? m : c + kChunk;
 #pragma GCC ivdep
       for (int k = c; k < end; ++k) {
@@ -298,7 +303,7 @@ void include_all(int n, Source x, C* lo, C* hi) {
     alignas(64) C buffer[kStep];
     const C* HWY_RESTRICT in = load_step(x, i, m, buffer);
     for (int c = 0; c < m; c += kChunk) {  // what fills up a chunk is 0, inside every range
-      prefetch_ahead(in + c);
+      prefetch_ahead(in + c, x.ahead);
       for (int k = 0; k < kChunk; ++k) {
         const C v = qm::is_finite(in[c + k]) ? in[c + k] : C(0);
         lows[k] = v < lows[k] ? v : lows[k];

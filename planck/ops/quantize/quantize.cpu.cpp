@@ -84,11 +84,11 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
       quant_nest(p, {view(role.out), view(main), view(second)}, {view(role.scale), view(zero)});
   enum { kOut, kMain, kSecond, kScale, kZero };
   const Map map(problem.nest, kOut, kScale, role.q >= 0 ? 0u : 1u << kMain | 1u << kSecond,
-                storage_bytes(p.element_dtype));
+                std::type_identity<C>{});
 
   const auto operand = [&](int k) {
     const View& v = problem.views[static_cast<std::size_t>(k)];
-    return MapOperand{v.data, v.dtype, walk_of(map.nest(), k)};
+    return map.operand(k, v.data, v.dtype);
   };
   const MapOperand out = operand(kOut), in = operand(kMain), in2 = operand(kSecond);
   const MapOperand scale = operand(kScale), zero_point = operand(kZero);
@@ -105,7 +105,7 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
     alignas(64) C second[kBlock];
     alignas(64) C result[kBlock];
     alignas(64) std::uint8_t bytes[kBlock];
-    alignas(64) C tile[2][Map::kMaxTileRows][Map::kTileColumns];
+    alignas(64) C tile[2][Map::kTileRows<C>][Map::kTileColumns];
   };
   const auto make_state = [&] {
     return State(p, scale, role.zero_point >= 0 ? &zero_point : nullptr, masks ? 1 : 0);

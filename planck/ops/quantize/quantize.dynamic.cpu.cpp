@@ -178,8 +178,12 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
   const View &scale = operands[Operand::scale], &zero_point = operands[Operand::zero_point];
   const QuantNest logical = quant_nest(p, {&x, &q}, {});
   const Map3 m = p.map();
+  // While a group is quantized the next one is fetched; columns go down the rows.
+  const std::int64_t next = m.outer > 1 ? m.channels * m.inner : m.inner;
+  const std::int64_t ahead =
+      next >= kBlock && next <= kTaskElements / 2 ? next * bits(x.dtype) / 8 : Source{}.ahead;
   const Job<C> job{p,
-                   {x.data, x.dtype, walk_of(logical.nest, 0)},
+                   {x.data, x.dtype, walk_of(logical.nest, 0), ahead},
                    {q.data, q.dtype, walk_of(logical.nest, 1)},
                    {scale.data, scale.dtype, group_walk(p, scale)},
                    {zero_point.data, zero_point.dtype, group_walk(p, zero_point)},

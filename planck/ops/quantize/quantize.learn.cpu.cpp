@@ -19,7 +19,7 @@ using Map3 = QuantProblem::Map;
 constexpr std::int64_t kRowInner = 32;                    // inner extents from here on are rows
 constexpr std::int64_t kRowSpan = std::int64_t{1} << 16;  // members of a row task
 constexpr std::int64_t kColumnSpan = std::int64_t{1} << 12;
-constexpr int kColumnWidth = 128;  // positions of a column task
+constexpr int kColumnWidth = 512;  // positions of a column task
 constexpr int kLevels = 44;        // digits of the counter
 
 bool by_rows(const Map3& m) { return m.inner >= kRowInner || m.outer == 1; }
@@ -162,11 +162,13 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
   const QuantNest logical =
       quant_nest(p, {&operands[Operand::dy], &operands[Operand::x], &operands[Operand::dx]},
                  {&operands[Operand::scale], &operands[Operand::zero_point]});
+  const Map3 m = p.map();
   const auto operand = [&](int k) {
     const View& v = logical.views[static_cast<std::size_t>(k)];
-    return MapOperand{v.data, v.dtype, walk_of(logical.nest, k)};
+    MapOperand o{v.data, v.dtype, walk_of(logical.nest, k)};
+    if (!by_rows(m)) o.ahead = m.channels * m.inner * bits(v.dtype) / 8;  // the next row
+    return o;
   };
-  const Map3 m = p.map();
   const std::int64_t count = spans(m), span = span_of(m);
   C* sums = static_cast<C*>(workspace.data);
   const Job<C> job{

@@ -27,6 +27,8 @@ inline constexpr float kOrdinaryScaleMin = 0x1p-60f, kOrdinaryScaleMax = 0x1p60f
 
 PLANCK_HD float rint_of(float v) { return __builtin_rintf(v); }
 PLANCK_HD double rint_of(double v) { return __builtin_rint(v); }
+// rint of |v| <= 2^22 by an addition that leaves no bits for a fraction. Zero comes out as +0.
+PLANCK_HD float small_rint(float v) { return (v + 0x1.8p23f) - 0x1.8p23f; }
 PLANCK_HD float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 
 // Every NaN that a kernel computes is stored as this one: the sign and payload of a NaN differ
@@ -127,7 +129,7 @@ PLANCK_HD float ordinary_quotient_steps(float x, float scale, float inverse, flo
   float c = x == x ? x : 0.0f;
   c = c < x_lo ? x_lo : c;
   c = c > x_hi ? x_hi : c;
-  return rint_of(ordinary_quotient(c, scale, inverse)) + 0.0f;
+  return small_rint(ordinary_quotient(c, scale, inverse));
 }
 
 // ---- gradients
