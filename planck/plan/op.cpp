@@ -84,8 +84,13 @@ Result<void> check_operands(const OpInfo& op, std::span<const OperandSpec> specs
       const ByteRange other = byte_range(operands[j]);
       const bool apart = out.begin == out.end || other.begin == other.end ||
                          out.end <= other.begin || other.end <= out.begin;
-      if (apart || (op.operands[j].role == Role::input && same_elements(operands[i], operands[j])))
-        continue;
+      if (apart) continue;
+      if (op.operands[j].role == Role::input && same_elements(operands[i], operands[j])) {
+        if (specs[i].count_only == specs[j].count_only) continue;
+        return fail(ErrorCode::invalid_problem,
+                    fmt::format("{}: output {} is one value a group, it cannot replace {}", op.name,
+                                op.operands[i].name, op.operands[j].name));
+      }
       return fail(ErrorCode::invalid_problem,
                   fmt::format("{}: output {} overlaps {} without being the same view", op.name,
                               op.operands[i].name, op.operands[j].name));
