@@ -1,11 +1,11 @@
 #include "planck/verify/bench.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "planck/core/cuda_runtime.h"
 #include "planck/verify/bench_buffers.h"
@@ -15,7 +15,9 @@ namespace planck::verify {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -29,15 +31,16 @@ using Launch = std::function<Result<void>(std::size_t work, const BufferSet& set
 // Seconds of every work in every round: [work][round].
 using Rounds = std::vector<std::vector<double>>;
 
-Result<Rounds> time_on_cpu(const std::vector<BufferSet>& sets, std::size_t works, double min_seconds,
-                           const Launch& launch) {
+Result<Rounds> time_on_cpu(const std::vector<BufferSet>& sets, std::size_t works,
+                           double min_seconds, const Launch& launch) {
   constexpr std::size_t kLeastRounds = 7, kMostRounds = 2000;
   Rounds rounds(works);
   std::size_t at = 0;
   for (std::size_t w = 0; w < works; ++w)  // warm-up
     if (auto ok = launch(w, sets[at++ % sets.size()]); !ok) return tl::unexpected(ok.error());
   const auto begin = Clock::now();
-  while (rounds[0].size() < kLeastRounds || (seconds_since(begin) < min_seconds && rounds[0].size() < kMostRounds))
+  while (rounds[0].size() < kLeastRounds ||
+         (seconds_since(begin) < min_seconds && rounds[0].size() < kMostRounds))
     for (std::size_t w = 0; w < works; ++w) {
       const auto start = Clock::now();
       if (auto ok = launch(w, sets[at++ % sets.size()]); !ok) return tl::unexpected(ok.error());
@@ -54,9 +57,10 @@ struct Events {
   }
 };
 
-Result<Rounds> time_on_cuda(const Stream& stream, const std::vector<BufferSet>& sets, std::size_t works,
-                            double min_seconds, const Launch& launch) {
-  constexpr std::size_t kLeastRounds = 10, kMostRounds = 400, kBatch = 10;  // runs between two events
+Result<Rounds> time_on_cuda(const Stream& stream, const std::vector<BufferSet>& sets,
+                            std::size_t works, double min_seconds, const Launch& launch) {
+  constexpr std::size_t kLeastRounds = 10, kMostRounds = 400,
+                        kBatch = 10;  // runs between two events
   const int ordinal = stream.device().ordinal;
   Rounds rounds(works);
   Events events;
@@ -67,9 +71,11 @@ Result<Rounds> time_on_cuda(const Stream& stream, const std::vector<BufferSet>& 
   }
   std::size_t at = 0;
   const auto begin = Clock::now();
-  for (std::size_t round = 0; round < 2 + kLeastRounds || (seconds_since(begin) < min_seconds && round < kMostRounds);
+  for (std::size_t round = 0;
+       round < 2 + kLeastRounds || (seconds_since(begin) < min_seconds && round < kMostRounds);
        ++round) {
-    Result<void> ok = cuda::spin(ordinal, stream.native(), 2'000'000);  // about 1 ms: everything below queues behind it
+    Result<void> ok = cuda::spin(ordinal, stream.native(),
+                                 2'000'000);  // about 1 ms: everything below queues behind it
     for (std::size_t w = 0; w < works && ok; ++w) {
       ok = cuda::record(ordinal, stream.native(), events.all[w]);
       for (std::size_t k = 0; k < kBatch && ok; ++k) ok = launch(w, sets[at++ % sets.size()]);
@@ -88,7 +94,8 @@ Result<Rounds> time_on_cuda(const Stream& stream, const std::vector<BufferSet>& 
 }
 
 // Host seconds of one call, from batches of many.
-Result<double> time_call(const Stream& stream, const std::function<Result<void>()>& call, double min_seconds) {
+Result<double> time_call(const Stream& stream, const std::function<Result<void>()>& call,
+                         double min_seconds) {
   const bool on_cuda = stream.device().kind == DeviceKind::cuda;
   constexpr int kBatch = 200;
   std::vector<double> batches;
@@ -104,7 +111,8 @@ Result<double> time_call(const Stream& stream, const std::function<Result<void>(
   return median(std::move(batches));
 }
 
-// The case with every extent of its tensors replaced by 0 along the first axis of the main one, where that is allowed.
+// The case with every extent of its tensors replaced by 0 along the first axis of the main one,
+// where that is allowed.
 Case without_elements(const Case& c) {
   Case empty = c;
   const std::int64_t first = c.inputs.front().shape.rank() > 0 ? c.inputs.front().shape[0] : -1;
@@ -113,14 +121,17 @@ Case without_elements(const Case& c) {
   return empty;
 }
 
-Result<void> measure_call(std::span<const OpEntry> ops, const BenchCase& bench, const AnyPlan& plan, const BufferSet& set,
-                          Workspace workspace, const Stream& stream, double min_seconds, BenchRow& row) {
-  auto seconds = time_call(stream, [&] { return plan.run(stream, workspace, set.operands); }, min_seconds / 2);
+Result<void> measure_call(std::span<const OpEntry> ops, const BenchCase& bench, const AnyPlan& plan,
+                          const BufferSet& set, Workspace workspace, const Stream& stream,
+                          double min_seconds, BenchRow& row) {
+  auto seconds = time_call(
+      stream, [&] { return plan.run(stream, workspace, set.operands); }, min_seconds / 2);
   if (!seconds) return tl::unexpected(seconds.error());
   row.seconds = *seconds;
   Result<double> least = fail(ErrorCode::unsupported, "");
   if (stream.device().kind == DeviceKind::cuda) {
-    least = time_call(stream, [&] { return launch_nothing(stream); }, min_seconds / 2);
+    least = time_call(
+        stream, [&] { return launch_nothing(stream); }, min_seconds / 2);
   } else {
     const Case empty = without_elements(bench.test_case);
     const auto problem = parse_problem(ops, empty);
@@ -129,7 +140,9 @@ Result<void> measure_call(std::span<const OpEntry> ops, const BenchCase& bench, 
     if (!none) return tl::unexpected(none.error());
     const auto sets = make_buffer_sets(empty, **problem, stream, 0);
     if (!sets) return tl::unexpected(sets.error());
-    least = time_call(stream, [&] { return (*none)->run(stream, workspace, sets->front().operands); }, min_seconds / 2);
+    least = time_call(
+        stream, [&] { return (*none)->run(stream, workspace, sets->front().operands); },
+        min_seconds / 2);
   }
   if (!least) return tl::unexpected(least.error());
   row.floor_seconds = *least;
@@ -147,7 +160,8 @@ BenchRow describe(const BenchCase& bench, const AnyPlan& plan) {
   std::vector<std::string> details;
   for (const auto& [key, value] : c.attributes)
     if (key != "dtype") details.push_back(key + "=" + value);
-  if (c.inputs.front().layout != Layout::contiguous) details.emplace_back(name(c.inputs.front().layout));
+  if (c.inputs.front().layout != Layout::contiguous)
+    details.emplace_back(name(c.inputs.front().layout));
   row.detail = fmt::format("{}", fmt::join(details, " "));
   row.kernel = sku.kernel;
   row.aim_ms = bench.aim_ms;
@@ -159,14 +173,16 @@ BenchRow describe(const BenchCase& bench, const AnyPlan& plan) {
 
 std::string name(const BenchCase& bench) {
   const Case& c = bench.test_case;
-  std::string text = fmt::format("{} {} {}", c.op, planck::name(c.inputs.front().dtype), to_string(c.inputs.front().shape));
+  std::string text = fmt::format("{} {} {}", c.op, planck::name(c.inputs.front().dtype),
+                                 to_string(c.inputs.front().shape));
   for (const auto& [key, value] : c.attributes) text += fmt::format(" {}={}", key, value);
-  if (c.inputs.front().layout != Layout::contiguous) text += fmt::format(" {}", name(c.inputs.front().layout));
+  if (c.inputs.front().layout != Layout::contiguous)
+    text += fmt::format(" {}", name(c.inputs.front().layout));
   return text;
 }
 
-Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench, const Stream& stream,
-                           double min_seconds) {
+Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
+                           const Stream& stream, double min_seconds) {
   const Case& c = bench.test_case;
   const auto problem = parse_problem(ops, c);
   if (!problem) return tl::unexpected(problem.error());
@@ -175,14 +191,17 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
   const auto workspace_buffer = allocate(stream, (*plan)->workspace_size());
   if (!workspace_buffer) return tl::unexpected(workspace_buffer.error());
   const Workspace workspace{workspace_buffer->data(), workspace_buffer->bytes()};
-  const auto sets = make_buffer_sets(c, **problem, stream, bench.call ? 0 : cache_footprint(stream));
+  const auto sets =
+      make_buffer_sets(c, **problem, stream, bench.call ? 0 : cache_footprint(stream));
   if (!sets) return tl::unexpected(sets.error());
 
   BenchRow row = describe(bench, **plan);
   for (const auto* side : {&sets->front().traffic.reads, &sets->front().traffic.writes})
     for (const Bytes& b : *side) row.bytes += b.count;
   if (bench.call) {
-    if (auto ok = measure_call(ops, bench, **plan, sets->front(), workspace, stream, min_seconds, row); !ok)
+    if (auto ok =
+            measure_call(ops, bench, **plan, sets->front(), workspace, stream, min_seconds, row);
+        !ok)
       return tl::unexpected(ok.error());
     return row;
   }
@@ -193,8 +212,9 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
     return move_bytes(stream, set.traffic, work - 1);
   };
   const std::size_t works = 1 + variants.size();
-  const auto rounds = stream.device().kind == DeviceKind::cpu ? time_on_cpu(*sets, works, min_seconds, launch)
-                                                              : time_on_cuda(stream, *sets, works, min_seconds, launch);
+  const auto rounds = stream.device().kind == DeviceKind::cpu
+                          ? time_on_cpu(*sets, works, min_seconds, launch)
+                          : time_on_cuda(stream, *sets, works, min_seconds, launch);
   if (!rounds) return tl::unexpected(rounds.error());
   row.seconds = median((*rounds)[0]);
   std::size_t best = 1;
@@ -203,7 +223,8 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
   row.ceiling_variant = variants[best - 1];
   row.ceiling_seconds = median((*rounds)[best]);
   std::vector<double> ratios;
-  for (std::size_t r = 0; r < (*rounds)[0].size(); ++r) ratios.push_back((*rounds)[best][r] / (*rounds)[0][r]);
+  for (std::size_t r = 0; r < (*rounds)[0].size(); ++r)
+    ratios.push_back((*rounds)[best][r] / (*rounds)[0][r]);
   row.ratio = median(std::move(ratios));
   return row;
 }

@@ -1,8 +1,9 @@
 // Times plans against the ceiling of the machine they run on, measured in the same run.
 //
-// Each round times the plan and every variant of the ceiling, one after the other, on buffers that rotate through more
-// memory than the caches hold; the ratio is the median over rounds of ceiling time over plan time, so that a machine that
-// is slow for a while slows both. On CUDA the stream is kept busy until everything is queued, so that launches cost nothing.
+// Each round times the plan and every variant of the ceiling, one after the other, on buffers that
+// rotate through more memory than the caches hold; the ratio is the median over rounds of ceiling
+// time over plan time, so that a machine that is slow for a while slows both. On CUDA the stream is
+// kept busy until everything is queued, so that launches cost nothing.
 #pragma once
 
 #include <string>
@@ -21,11 +22,11 @@ struct BenchCase {
 struct BenchRow {
   std::string op, dtypes, shape, detail;  // detail: attributes and layout
   std::string_view kernel;
-  std::size_t bytes = 0;   // each input read once, each output written once
-  double seconds = 0;      // of one run, median
+  std::size_t bytes = 0;  // each input read once, each output written once
+  double seconds = 0;     // of one run, median
   std::string_view ceiling_variant;
   double ceiling_seconds = 0;
-  double ratio = 0;        // ceiling time over plan time
+  double ratio = 0;  // ceiling time over plan time
   double aim_ms = 0;
   bool call = false;
   double floor_seconds = 0;  // for calls: of run() on no elements, or of launching an empty kernel
@@ -36,8 +37,8 @@ struct BenchRow {
 
 // "quantize_per_channel f32 s8 [8192, 8192] axis=0"
 std::string name(const BenchCase& bench);
-[[nodiscard]] Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench, const Stream& stream,
-                                         double min_seconds);
+[[nodiscard]] Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
+                                         const Stream& stream, double min_seconds);
 
 std::vector<BenchCase> all_benches(DeviceKind device);
 

@@ -11,8 +11,10 @@ namespace planck::verify {
 
 namespace {
 
-// Random bytes of the fill, a block of them over and over: large tensors would take longer to make than to time.
-Result<void> upload_tiled(const Stream& stream, const CaseInput& in, std::uint64_t seed, Buffer& to) {
+// Random bytes of the fill, a block of them over and over: large tensors would take longer to make
+// than to time.
+Result<void> upload_tiled(const Stream& stream, const CaseInput& in, std::uint64_t seed,
+                          Buffer& to) {
   constexpr std::int64_t kBlock = 1 << 20;
   HostTensor block(in.dtype, {kBlock});
   fill(block, in.fill, seed, 0, in.range);
@@ -21,7 +23,8 @@ Result<void> upload_tiled(const Stream& stream, const CaseInput& in, std::uint64
     auto* destination = static_cast<std::byte*>(to.data()) + at;
     if (stream.device().kind == DeviceKind::cpu) {
       std::memcpy(destination, block.bytes.data(), count);
-    } else if (auto ok = cuda::copy_to_device(stream.device().ordinal, stream.native(), destination, block.bytes.data(), count);
+    } else if (auto ok = cuda::copy_to_device(stream.device().ordinal, stream.native(), destination,
+                                              block.bytes.data(), count);
                !ok) {
       return ok;
     }
@@ -44,18 +47,21 @@ Result<BufferSet> make_set(const Case& c, const AnyProblem& problem, const Strea
     if (!specs[i].used || (info.role == Role::input && in == nullptr)) continue;
     const Shape& shape = in != nullptr ? in->shape : specs[i].shape;
     Layout layout = in != nullptr ? in->layout : Layout::contiguous;
-    if (const auto it = c.output_layouts.find(info.name); it != c.output_layouts.end()) layout = it->second;
-    const Placement placement =
-        place(layout, specs[i].dtype, shape, info.role).value_or(Placement{row_major(shape), 0, numel(shape)});
+    if (const auto it = c.output_layouts.find(info.name); it != c.output_layouts.end())
+      layout = it->second;
+    const Placement placement = place(layout, specs[i].dtype, shape, info.role)
+                                    .value_or(Placement{row_major(shape), 0, numel(shape)});
     auto buffer = allocate(stream, bytes_for(specs[i].dtype, placement.span));
     if (!buffer) return tl::unexpected(buffer.error());
     if (in != nullptr) {
-      if (auto ok = upload_tiled(stream, *in, c.seed + i, *buffer); !ok) return tl::unexpected(ok.error());
+      if (auto ok = upload_tiled(stream, *in, c.seed + i, *buffer); !ok)
+        return tl::unexpected(ok.error());
     } else if (stream.device().kind == DeviceKind::cpu) {
       std::memset(buffer->data(), 0, buffer->bytes());  // touched once, before anything is timed
     }
     auto* base = static_cast<std::byte*>(buffer->data());
-    set.operands[i] = {base + bytes_for(specs[i].dtype, placement.offset), specs[i].dtype, shape, placement.strides, true};
+    set.operands[i] = {base + bytes_for(specs[i].dtype, placement.offset), specs[i].dtype, shape,
+                       placement.strides, true};
     (info.role == Role::input ? set.traffic.reads : set.traffic.writes)
         .push_back({buffer->data(), bytes_for(specs[i].dtype, numel(shape))});
     set.buffers.push_back(std::move(*buffer));
@@ -69,11 +75,12 @@ std::size_t cache_footprint(const Stream& stream) {
   constexpr std::size_t kDeviceCache = std::size_t{128} << 20;
   if (stream.device().kind == DeviceKind::cuda) return 2 * kDeviceCache;
   const long last_level = sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return 2 * std::max<std::size_t>(last_level > 0 ? static_cast<std::size_t>(last_level) : 0, std::size_t{32} << 20);
+  return 2 * std::max<std::size_t>(last_level > 0 ? static_cast<std::size_t>(last_level) : 0,
+                                   std::size_t{32} << 20);
 }
 
-Result<std::vector<BufferSet>> make_buffer_sets(const Case& c, const AnyProblem& problem, const Stream& stream,
-                                                std::size_t footprint) {
+Result<std::vector<BufferSet>> make_buffer_sets(const Case& c, const AnyProblem& problem,
+                                                const Stream& stream, std::size_t footprint) {
   constexpr std::size_t kMostSets = 64;
   std::vector<BufferSet> sets;
   std::size_t bytes = 0;

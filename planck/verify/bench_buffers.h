@@ -14,8 +14,10 @@ struct BufferSet {
 };
 
 // As many sets as it takes to fill `footprint` bytes, at least one, with the case's random values.
-[[nodiscard]] Result<std::vector<BufferSet>> make_buffer_sets(const Case& c, const AnyProblem& problem,
-                                                              const Stream& stream, std::size_t footprint);
+[[nodiscard]] Result<std::vector<BufferSet>> make_buffer_sets(const Case& c,
+                                                              const AnyProblem& problem,
+                                                              const Stream& stream,
+                                                              std::size_t footprint);
 
 // Bytes that the sets together must exceed so that no cache serves the next round.
 std::size_t cache_footprint(const Stream& stream);

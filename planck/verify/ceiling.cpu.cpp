@@ -1,12 +1,13 @@
 // Plain and non-temporal stores, over the widest vectors of the machine.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "planck/verify/ceiling.cpu.cpp"
+#include "planck/verify/ceiling.h"
+
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "planck/loops/parallel.h"
-#include "planck/verify/ceiling.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::verify {
@@ -53,7 +54,8 @@ void move_step(const Traffic& traffic, std::size_t step, std::size_t steps) {
   }
 }
 
-void move_part(const Traffic& traffic, std::size_t begin, std::size_t end, std::size_t steps, bool stream) {
+void move_part(const Traffic& traffic, std::size_t begin, std::size_t end, std::size_t steps,
+               bool stream) {
   for (std::size_t s = begin; s < end; ++s)
     stream ? move_step<true>(traffic, s, steps) : move_step<false>(traffic, s, steps);
   if (stream) hwy::FlushStream();
@@ -73,23 +75,26 @@ HWY_EXPORT(move_part);
 
 std::span<const std::string_view> ceiling_variants(DeviceKind device) {
   static constexpr std::array<std::string_view, 2> kCpu = {"stores", "non-temporal stores"};
-  static constexpr std::array<std::string_view, 4> kCuda = {"one pass", "one pass, streaming", "persistent",
-                                                            "persistent, streaming"};
+  static constexpr std::array<std::string_view, 4> kCuda = {"one pass", "one pass, streaming",
+                                                            "persistent", "persistent, streaming"};
   if (device == DeviceKind::cpu) return kCpu;
   return kCuda;
 }
 
 Result<void> move_bytes(const Stream& stream, const Traffic& traffic, std::size_t variant) {
-  if (stream.device().kind == DeviceKind::cuda) return ceiling_detail::move_bytes_cuda(stream, traffic, variant);
+  if (stream.device().kind == DeviceKind::cuda)
+    return ceiling_detail::move_bytes_cuda(stream, traffic, variant);
   std::size_t largest = 0;
   for (const auto* side : {&traffic.reads, &traffic.writes})
     for (const Bytes& b : *side) largest = std::max(largest, b.count);
   constexpr std::size_t kStepBytes = 8192, kTasksPerThread = 8;
   const std::size_t steps = largest / kStepBytes + 1;
-  const std::size_t tasks = stream.threads() == 1 ? 1 : static_cast<std::size_t>(stream.threads()) * kTasksPerThread;
+  const std::size_t tasks =
+      stream.threads() == 1 ? 1 : static_cast<std::size_t>(stream.threads()) * kTasksPerThread;
   parallel_for(stream, static_cast<std::int64_t>(tasks), [&](std::int64_t i) {
     const auto task = static_cast<std::size_t>(i);
-    HWY_DYNAMIC_DISPATCH(move_part)(traffic, steps * task / tasks, steps * (task + 1) / tasks, steps, variant == 1);
+    HWY_DYNAMIC_DISPATCH(move_part)
+    (traffic, steps * task / tasks, steps * (task + 1) / tasks, steps, variant == 1);
   });
   return {};
 }

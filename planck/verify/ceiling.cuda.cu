@@ -1,7 +1,7 @@
 // The CUDA ceiling: 16-byte loads and stores, each warp on neighbouring addresses.
 //
-// A unit of work is one 16-byte vector of the smallest operand that counts; every other operand gives as many vectors a
-// unit as it is larger. Operands below 1/64 of the largest are left out.
+// A unit of work is one 16-byte vector of the smallest operand that counts; every other operand
+// gives as many vectors a unit as it is larger. Operands below 1/64 of the largest are left out.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -36,7 +36,8 @@ __device__ uint4 load(const uint4* p) {
 template <bool kStreaming>
 __global__ void __launch_bounds__(256) move(Plan plan) {
   const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
-  for (long long unit = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; unit < plan.units; unit += step) {
+  for (long long unit = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+       unit < plan.units; unit += step) {
     uint4 sum = {static_cast<unsigned>(unit), 1, 2, 3};
     for (int r = 0; r < plan.read_count; ++r) {
       const Side side = plan.reads[r];
@@ -84,7 +85,8 @@ Plan plan_of(const Traffic& traffic) {
   plan.units = static_cast<long long>(smallest / 512 * 32);
   const auto add = [&](const Bytes& b, Side* sides, int& count) {
     if (counts(b) && count < kMaxSides)
-      sides[count++] = {static_cast<uint4*>(b.data), static_cast<int>(b.count / 16 / std::max(1ll, plan.units))};
+      sides[count++] = {static_cast<uint4*>(b.data),
+                        static_cast<int>(b.count / 16 / std::max(1ll, plan.units))};
   };
   for (const Bytes& b : traffic.reads) add(b, plan.reads, plan.read_count);
   for (const Bytes& b : traffic.writes) add(b, plan.writes, plan.write_count);
@@ -99,9 +101,11 @@ Result<void> move_bytes_cuda(const Stream& stream, const Traffic& traffic, std::
   const Plan plan = plan_of(traffic);
   if (plan.units == 0) return {};
   int multiprocessors = 0;
-  (void)cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, stream.device().ordinal);
+  (void)cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
+                               stream.device().ordinal);
   const long long all = (plan.units + 255) / 256;
-  const auto blocks = static_cast<unsigned>(variant >= 2 ? std::min<long long>(all, multiprocessors * 8) : all);
+  const auto blocks =
+      static_cast<unsigned>(variant >= 2 ? std::min<long long>(all, multiprocessors * 8) : all);
   auto* native = static_cast<cudaStream_t>(stream.native());
   if (variant % 2 == 1)
     move<true><<<blocks, 256, 0, native>>>(plan);

@@ -1,5 +1,6 @@
-// The ceiling of a streaming kernel: bare loops that read the bytes of its inputs and write the bytes of its outputs,
-// with the same mix of reads and writes, the same threads, and nothing computed.
+// The ceiling of a streaming kernel: bare loops that read the bytes of its inputs and write the
+// bytes of its outputs, with the same mix of reads and writes, the same threads, and nothing
+// computed.
 #pragma once
 
 #include <span>
@@ -20,7 +21,8 @@ struct Traffic {
 
 // Which loop is fastest depends on the machine: benchmarks try all and keep the best.
 std::span<const std::string_view> ceiling_variants(DeviceKind device);
-[[nodiscard]] Result<void> move_bytes(const Stream& stream, const Traffic& traffic, std::size_t variant);
+[[nodiscard]] Result<void> move_bytes(const Stream& stream, const Traffic& traffic,
+                                      std::size_t variant);
 
 // Launches a kernel that does nothing: the least that any run() on the stream can cost. CUDA only.
 [[nodiscard]] Result<void> launch_nothing(const Stream& stream);

@@ -9,6 +9,8 @@ Result<void> move_bytes_cuda(const Stream&, const Traffic&, std::size_t) {
 }
 }  // namespace ceiling_detail
 
-Result<void> launch_nothing(const Stream&) { return fail(ErrorCode::device, "this build has no CUDA"); }
+Result<void> launch_nothing(const Stream&) {
+  return fail(ErrorCode::device, "this build has no CUDA");
+}
 
 }  // namespace planck::verify

@@ -83,21 +83,26 @@ void probe_operand(const ErrorProbe& probe, const KernelCheck& check, const Oper
                    who, with([&](View& b) { b.strides[d] = 0; }));
 }
 
-// Each output laid over each other operand, one element further on.
+// Each output laid over each other operand: one element further on, and where it would replace what
+// it is made of.
 void probe_aliases(const ErrorProbe& probe, const KernelCheck& check, const Operands& good) {
   const Subject& s = check.subject;
   for (std::size_t out = 0; out < s.operands(); ++out) {
     if (s.role(out) != Role::output || !good[out].present || numel(good[out].shape) == 0) continue;
     for (std::size_t other = 0; other < s.operands(); ++other) {
       if (other == out || !good[other].present || numel(good[other].shape) == 0) continue;
+      const auto expect_refusal = [&](std::size_t bytes_on) {
+        Operands bad = good;
+        bad[out].data = static_cast<std::byte*>(good[other].data) + bytes_on;
+        probe.expect(
+            fmt::format("{} over {}", s.info().operands[out].name, s.info().operands[other].name),
+            ErrorCode::invalid_problem, s.info().operands[out].name, bad);
+      };
       const std::size_t step = storage_bytes(good[out].dtype);
       const ByteRange range = byte_range(good[other]);
-      if (static_cast<std::size_t>(range.end - range.begin) <= step) continue;
-      Operands bad = good;
-      bad[out].data = static_cast<std::byte*>(good[other].data) + step;
-      probe.expect(
-          fmt::format("{} over {}", s.info().operands[out].name, s.info().operands[other].name),
-          ErrorCode::invalid_problem, s.info().operands[out].name, bad);
+      if (static_cast<std::size_t>(range.end - range.begin) > step) expect_refusal(step);
+      if (s.role(other) == Role::output || s.specs[out].count_only != s.specs[other].count_only)
+        expect_refusal(0);
     }
   }
 }

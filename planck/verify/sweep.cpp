@@ -1,8 +1,8 @@
 #include "planck/verify/sweep.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "planck/verify/case_lists.h"
 #include "planck/verify/checks.h"
@@ -37,10 +37,11 @@ Shape shape_for(std::int64_t count, std::uint64_t seed) {
   return {(count + columns - 1) / columns, columns};
 }
 
-void compare(const Work& work, const Case& c, std::span<const Stream> streams, std::span<const OpEntry> ops,
-             SweepReport& report) {
+void compare(const Work& work, const Case& c, std::span<const Stream> streams,
+             std::span<const OpEntry> ops, SweepReport& report) {
   const auto problem = parse_problem(ops, c);
-  if (!problem) return report.failures.push_back(fmt::format("{}: {}", c.id(), problem.error().message));
+  if (!problem)
+    return report.failures.push_back(fmt::format("{}: {}", c.id(), problem.error().message));
   const NamedTensors inputs = c.make_inputs();
   Subject subject{&c, problem->get(), nullptr, (*problem)->specs()};
   Outcome golden;
@@ -66,10 +67,11 @@ void compare(const Work& work, const Case& c, std::span<const Stream> streams, s
       }
       ++report.comparisons;
       if (fault.empty()) continue;
-      report.failures.push_back(
-          fmt::format("{}: {} on {}, {} threads, against {}: {}\n  case {}\n  {}", work.entry->info->name, kernel.name,
-                      to_string(stream.device()), stream.threads(), golden_text, fault, c.id(),
-                      report.failures.size() < 20 ? replay_line(c, inputs, stream.device(), kernel.name, "") : ""));
+      report.failures.push_back(fmt::format(
+          "{}: {} on {}, {} threads, against {}: {}\n  case {}\n  {}", work.entry->info->name,
+          kernel.name, to_string(stream.device()), stream.threads(), golden_text, fault, c.id(),
+          report.failures.size() < 20 ? replay_line(c, inputs, stream.device(), kernel.name, "")
+                                      : ""));
     }
 }
 
@@ -95,7 +97,8 @@ Result<SweepReport> sweep(std::span<const OpEntry> ops, const SweepOptions& opti
       ++report.cases;
     }
     if (options.progress)
-      options.progress(static_cast<std::size_t>(&w - work.data()) + 1, work.size(), w.entry->info->name);
+      options.progress(static_cast<std::size_t>(&w - work.data()) + 1, work.size(),
+                       w.entry->info->name);
   }
   return report;
 }

@@ -1,8 +1,9 @@
-// Streams many values through every op and pair of dtypes, and compares bits between kernels and devices.
+// Streams many values through every op and pair of dtypes, and compares bits between kernels and
+// devices.
 //
-// The values are those of hostile_case: NaN, ±Inf, subnormals, any bit pattern, extreme scales and zero points, exact
-// ties. For each case every kernel that promises cross_device, on the CPU with one and with several threads and on the
-// device, must give the bits of the first.
+// The values are those of hostile_case: NaN, ±Inf, subnormals, any bit pattern, extreme scales and
+// zero points, exact ties. For each case every kernel that promises cross_device, on the CPU with
+// one and with several threads and on the device, must give the bits of the first.
 #pragma once
 
 #include <functional>

@@ -1,14 +1,15 @@
 // planck bench: every plan against this machine's bandwidth, measured in the same run.
-#include <memory>
-#include <regex>
+#include "planck/verify/bench.h"
 
 #include <fmt/format.h>
+
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "planck/core/cpu_target.h"
 #include "planck/core/cuda_runtime.h"
 #include "planck/ops/ops.h"
-#include "planck/verify/bench.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/device_option.h"
 #include "tools/planck/step_progress.h"
@@ -35,20 +36,36 @@ std::string target_text(const verify::BenchRow& r, bool on_cuda) {
 
 std::string text_of(const std::vector<verify::BenchRow>& rows, bool on_cuda) {
   using Align = Table::Align;
-  Table streams({{"op"}, {"dtypes"}, {"shape"}, {"detail"}, {"kernel"}, {"ms", Align::right}, {"GB/s", Align::right},
-                 {"ceiling", Align::right}, {"ratio", Align::right}, {"target"}});
-  Table calls({{"op"}, {"dtypes"}, {"shape"}, {"kernel"}, {"ns a call", Align::right},
-               {on_cuda ? "empty launch" : "no elements", Align::right}, {"above", Align::right}});
+  Table streams({{"op"},
+                 {"dtypes"},
+                 {"shape"},
+                 {"detail"},
+                 {"kernel"},
+                 {"ms", Align::right},
+                 {"GB/s", Align::right},
+                 {"ceiling", Align::right},
+                 {"ratio", Align::right},
+                 {"target"}});
+  Table calls({{"op"},
+               {"dtypes"},
+               {"shape"},
+               {"kernel"},
+               {"ns a call", Align::right},
+               {on_cuda ? "empty launch" : "no elements", Align::right},
+               {"above", Align::right}});
   bool any_call = false;
   for (const verify::BenchRow& r : rows) {
     const std::string kernel(r.kernel);
     if (r.call) {
       any_call = true;
       calls.add({r.op, r.dtypes, r.shape, kernel, fmt::format("{:.0f}", r.seconds * 1e9),
-                 fmt::format("{:.0f}", r.floor_seconds * 1e9), fmt::format("{:.0f}", (r.seconds - r.floor_seconds) * 1e9)});
+                 fmt::format("{:.0f}", r.floor_seconds * 1e9),
+                 fmt::format("{:.0f}", (r.seconds - r.floor_seconds) * 1e9)});
     } else {
-      streams.add({r.op, r.dtypes, r.shape, r.detail, kernel, fmt::format("{:.3f}", r.seconds * 1e3),
-                   fmt::format("{:.1f}", r.bandwidth() * 1e-9), fmt::format("{:.1f}", r.ceiling_bandwidth() * 1e-9),
+      streams.add({r.op, r.dtypes, r.shape, r.detail, kernel,
+                   fmt::format("{:.3f}", r.seconds * 1e3),
+                   fmt::format("{:.1f}", r.bandwidth() * 1e-9),
+                   fmt::format("{:.1f}", r.ceiling_bandwidth() * 1e-9),
                    fmt::format("{:.2f}", r.ratio), target_text(r, on_cuda)});
     }
   }
@@ -56,8 +73,8 @@ std::string text_of(const std::vector<verify::BenchRow>& rows, bool on_cuda) {
 }
 
 nlohmann::ordered_json json_of(const verify::BenchRow& r) {
-  nlohmann::ordered_json o = {{"op", r.op},         {"dtypes", r.dtypes}, {"shape", r.shape},
-                              {"detail", r.detail}, {"kernel", r.kernel}, {"bytes", r.bytes},
+  nlohmann::ordered_json o = {{"op", r.op},          {"dtypes", r.dtypes}, {"shape", r.shape},
+                              {"detail", r.detail},  {"kernel", r.kernel}, {"bytes", r.bytes},
                               {"seconds", r.seconds}};
   if (r.call) {
     o["floor_seconds"] = r.floor_seconds;
@@ -77,7 +94,8 @@ Result<void> bench(const BenchOptions& options) {
   try {
     filter = std::regex(options.filter, std::regex::optimize);
   } catch (const std::regex_error&) {
-    return fail(ErrorCode::invalid_problem, fmt::format("--filter {} is not a regular expression", options.filter));
+    return fail(ErrorCode::invalid_problem,
+                fmt::format("--filter {} is not a regular expression", options.filter));
   }
   const bool on_cuda = stream->device().kind == DeviceKind::cuda;
   std::vector<verify::BenchCase> cases = verify::all_benches(stream->device().kind);
@@ -96,8 +114,9 @@ Result<void> bench(const BenchOptions& options) {
       rows.push_back(std::move(*row));
     }
   }
-  const std::string machine = on_cuda ? cuda::device_name(stream->device().ordinal).value_or("")
-                                      : fmt::format("{}, {} threads", cpu_target_name(), stream->threads());
+  const std::string machine =
+      on_cuda ? cuda::device_name(stream->device().ordinal).value_or("")
+              : fmt::format("{}, {} threads", cpu_target_name(), stream->threads());
   if (options.json) {
     nlohmann::ordered_json o = {{"device", to_string(stream->device())}, {"machine", machine}};
     o["rows"] = nlohmann::ordered_json::array();
@@ -113,9 +132,11 @@ Result<void> bench(const BenchOptions& options) {
 
 void add_bench(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* command = app.add_subcommand("bench", "Time every plan against this machine's bandwidth");
+  CLI::App* command =
+      app.add_subcommand("bench", "Time every plan against this machine's bandwidth");
   options->device.add_to(*command);
-  command->add_option("--filter", options->filter, "Only rows whose name (--list) this regular expression finds");
+  command->add_option("--filter", options->filter,
+                      "Only rows whose name (--list) this regular expression finds");
   command->add_option("--min-time", options->min_seconds, "Seconds to measure a row at least")
       ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();

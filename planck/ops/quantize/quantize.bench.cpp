@@ -1,4 +1,5 @@
-// Shapes of the quantize family worth timing: a large matrix for bandwidth, 1,024 elements for the cost of a call.
+// Shapes of the quantize family worth timing: a large matrix for bandwidth, 1,024 elements for the
+// cost of a call.
 #include "planck/ops/ops.h"
 #include "planck/verify/bench.h"
 #include "planck/verify/case_lists.h"
@@ -15,7 +16,8 @@ double aim(std::string_view op, DtypePair dtypes) {
   if (dtypes.aux != Dtype::s8) return 0;
   const bool f32 = dtypes.element == Dtype::f32, bf16 = dtypes.element == Dtype::bf16;
   if (op == "quantize_per_channel") return f32 ? 0.080 : bf16 ? 0.050 : 0;
-  if (op == "quantize_per_tensor" || (op.starts_with("dequantize_per") && !op.ends_with("_backward")))
+  if (op == "quantize_per_tensor" ||
+      (op.starts_with("dequantize_per") && !op.ends_with("_backward")))
     return f32 ? 0.080 : 0;
   if (op == "quantize_per_channel_backward") return f32 ? 0.188 : 0;
   if (op == "fake_quantize_per_channel") return f32 ? 0.130 : 0;
@@ -34,14 +36,17 @@ BenchCase make_bench(const OpInfo& info, DtypePair dtypes, const Variant& v) {
   if (!v.axis.empty()) {
     c.attributes["axis"] = v.axis;
     for (CaseInput& in : c.inputs)
-      if (in.name == "scale" || in.name == "zero_point") in.shape = {(v.small ? kSmall : kMatrix)[v.axis == "0" ? 0 : 1]};
+      if (in.name == "scale" || in.name == "zero_point")
+        in.shape = {(v.small ? kSmall : kMatrix)[v.axis == "0" ? 0 : 1]};
   }
   if (c.attributes.contains("group")) {
     c.attributes["group"] = "128";
     for (CaseInput& in : c.inputs)
-      if (in.name == "scale" || in.name == "zero_point") in.shape = v.small ? Shape{8, 1} : Shape{8192, 64};
+      if (in.name == "scale" || in.name == "zero_point")
+        in.shape = v.small ? Shape{8, 1} : Shape{8192, 64};
   }
-  if (c.attributes.contains("learnable")) c.attributes["learnable"] = v.learnable ? "true" : "false";
+  if (c.attributes.contains("learnable"))
+    c.attributes["learnable"] = v.learnable ? "true" : "false";
   if (v.transposed) {
     for (CaseInput& in : c.inputs)
       if (in.name == "x" || in.name == "q" || in.name == "dy") in.layout = Layout::transposed;
@@ -64,7 +69,8 @@ std::vector<BenchCase> quantize_benches(DeviceKind device) {
         if (quantized == Dtype::s4 && !stores_q) continue;  // nothing else moves other bytes
         for (std::string_view axis : {"0", "1"}) {
           if (!per_channel && axis == "1") continue;
-          all.push_back(make_bench(*entry.info, {element, quantized}, {.axis = per_channel ? axis : ""}));
+          all.push_back(
+              make_bench(*entry.info, {element, quantized}, {.axis = per_channel ? axis : ""}));
         }
       }
     if (op.starts_with("fake_") && op.ends_with("_backward"))
@@ -73,7 +79,8 @@ std::vector<BenchCase> quantize_benches(DeviceKind device) {
           all.push_back(make_bench(*entry.info, {Dtype::f32, Dtype::s8},
                                    {.axis = per_channel ? axis : "", .learnable = true}));
     if (device == DeviceKind::cpu && per_channel && !op.ends_with("_backward"))
-      all.push_back(make_bench(*entry.info, {Dtype::f32, Dtype::s8}, {.axis = "0", .transposed = true}));
+      all.push_back(
+          make_bench(*entry.info, {Dtype::f32, Dtype::s8}, {.axis = "0", .transposed = true}));
     if (per_channel)
       all.push_back(make_bench(*entry.info, {Dtype::f32, Dtype::s8}, {.axis = "0", .small = true}));
   }
