@@ -63,6 +63,10 @@ void system_release(Device device, void* p) {
 Result<Buffer> allocate(const Stream& stream, std::size_t bytes) {
   const Device device = stream.device();
   const std::size_t capacity = size_class(bytes);
+  if (capacity < bytes) {  // it wrapped
+    return fail(ErrorCode::out_of_memory,
+                fmt::format("{}: no memory for {} bytes", to_string(device), bytes));
+  }
   Pool& p = pool(device);
   Buffer buffer;
   {

@@ -9,9 +9,9 @@
 namespace planck {
 
 bool is_contiguous(const Shape& shape, const Strides& strides) {
+  if (numel(shape) == 0) return true;
   std::int64_t step = 1;
   for (int d = shape.rank() - 1; d >= 0; --d) {
-    if (shape[d] == 0) return true;
     if (shape[d] != 1 && strides[d] != step) return false;
     step *= shape[d];
   }

@@ -145,7 +145,8 @@ Result<void> measure_call(std::span<const OpEntry> ops, const BenchCase& bench, 
         min_seconds / 2);
   }
   if (!least) return tl::unexpected(least.error());
-  row.floor_seconds = *least;
+  // On the CPU run() on nothing is all overhead; on CUDA the launch itself is not ours.
+  row.overhead_seconds = stream.device().kind == DeviceKind::cuda ? row.seconds - *least : *least;
   return {};
 }
 

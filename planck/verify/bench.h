@@ -29,7 +29,7 @@ struct BenchRow {
   double ratio = 0;  // ceiling time over plan time
   double aim_ms = 0;
   bool call = false;
-  double floor_seconds = 0;  // for calls: of run() on no elements, or of launching an empty kernel
+  double overhead_seconds = 0;  // of a call, above its kernel
 
   double bandwidth() const { return static_cast<double>(bytes) / seconds; }
   double ceiling_bandwidth() const { return static_cast<double>(bytes) / ceiling_seconds; }

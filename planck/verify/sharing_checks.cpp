@@ -1,6 +1,7 @@
 // One plan, several users: threads at once, a run that must not allocate, a CUDA graph.
 #include <fmt/format.h>
 
+#include <barrier>
 #include <thread>
 
 #include "planck/core/cuda_runtime.h"
@@ -10,14 +11,22 @@ namespace planck::verify {
 
 void check_concurrent_use(const KernelCheck& check, const Outcome& golden) {
   constexpr std::size_t kUsers = 4;
+  constexpr int kRuns = 3;
   std::vector<Outcome> outcomes(kUsers);
+  std::barrier all_ready(kUsers);
   {
     std::vector<std::jthread> users;
     for (std::size_t u = 0; u < kUsers; ++u)
       users.emplace_back([&, u] {
         const Stream& stream = check.streams[u % check.streams.size()];
-        for (int repeat = 0; repeat < 2 && outcomes[u].fault.empty(); ++repeat)
-          outcomes[u] = execute(check.subject, stream, check.inputs, {.what = "", .layouts = {}});
+        auto placed =
+            PlacedRun::make(check.subject, stream, check.inputs, {.what = "", .layouts = {}});
+        all_ready.arrive_and_wait();
+        if (!placed) return void(outcomes[u].fault = placed.error().message);
+        Result<void> ran;
+        for (int k = 0; k < kRuns && ran; ++k) ran = placed->run();
+        outcomes[u] = placed->finish();
+        if (!ran) outcomes[u].fault = ran.error().message;
       });
   }
   for (const Outcome& outcome : outcomes) {

@@ -51,16 +51,14 @@ std::string text_of(const std::vector<verify::BenchRow>& rows, bool on_cuda) {
                {"shape"},
                {"kernel"},
                {"ns a call", Align::right},
-               {on_cuda ? "empty launch" : "no elements", Align::right},
-               {"above", Align::right}});
+               {"above the kernel", Align::right}});
   bool any_call = false;
   for (const verify::BenchRow& r : rows) {
     const std::string kernel(r.kernel);
     if (r.call) {
       any_call = true;
       calls.add({r.op, r.dtypes, r.shape, kernel, fmt::format("{:.0f}", r.seconds * 1e9),
-                 fmt::format("{:.0f}", r.floor_seconds * 1e9),
-                 fmt::format("{:.0f}", (r.seconds - r.floor_seconds) * 1e9)});
+                 fmt::format("{:.0f}", r.overhead_seconds * 1e9)});
     } else {
       streams.add({r.op, r.dtypes, r.shape, r.detail, kernel,
                    fmt::format("{:.3f}", r.seconds * 1e3),
@@ -77,7 +75,7 @@ nlohmann::ordered_json json_of(const verify::BenchRow& r) {
                               {"detail", r.detail},  {"kernel", r.kernel}, {"bytes", r.bytes},
                               {"seconds", r.seconds}};
   if (r.call) {
-    o["floor_seconds"] = r.floor_seconds;
+    o["overhead_seconds"] = r.overhead_seconds;
   } else {
     o["ceiling"] = r.ceiling_variant;
     o["ceiling_seconds"] = r.ceiling_seconds;

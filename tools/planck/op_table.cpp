@@ -73,10 +73,23 @@ Result<OpRow> op_row(const OpEntry& entry) {
       it->dtypes.push_back(dtypes);
     }
   }
+  // Rows of one kernel together, kernels in the order of the table.
+  const auto first = [&](const Collected& c) {
+    return std::find_if(
+               collected.begin(), collected.end(),
+               [&](const Collected& other) { return other.status.name == c.status.name; }) -
+           collected.begin();
+  };
+  std::vector<std::pair<std::ptrdiff_t, const Collected*>> sorted;
+  for (const Collected& c : collected) sorted.emplace_back(first(c), &c);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   OpRow row{entry.info, {}};
-  for (const Collected& c : collected)
+  for (const auto& [position, kernel] : sorted) {
+    const Collected& c = *kernel;
     row.kernels.push_back({c.status.name, c.status.device, dtype_text(c.dtypes), c.status.guarantee,
                            c.status.workspace});
+  }
   return row;
 }
 
