@@ -25,11 +25,12 @@ struct TeamMap {
   bool small = true;  // all teams have 31-bit numbers
   Divisor chunks_divisor;
 
-  // The smallest team that holds a group, at most a block of `threads`.
-  static TeamMap make(std::int64_t groups, std::int64_t runs, int threads) {
+  // The smallest team that holds a group, at most a block of `threads`, at least 2^least runs.
+  static TeamMap make(std::int64_t groups, std::int64_t runs, int threads, int least = 0) {
     TeamMap m;
     m.groups = groups;
     m.runs = runs;
+    m.log2_team = least;
     const std::int64_t most = static_cast<std::int64_t>(threads) * kTeamRuns;
     while ((std::int64_t{1} << m.log2_team) < runs && (std::int64_t{1} << m.log2_team) < most)
       ++m.log2_team;
@@ -45,29 +46,35 @@ struct TeamMap {
   }
 };
 
-// Where run k of this thread belongs.
-struct TeamRun {
-  std::int64_t group, chunk, run;
-  bool leads;  // the first run of its team
-  bool valid;  // there is such a run
+// Where the runs of this thread belong: 32-bit numbers within the block, from a common origin.
+struct TeamThread {
+  std::int64_t origin_group, origin_run, chunk;
+  std::uint32_t groups, runs;  // from the origin on, at most what a block can reach
+  std::uint32_t first, mask;   // the thread's first run of the block; runs of a team − 1
+  int log2_team;
 
-  __device__ __forceinline__ TeamRun(const TeamMap& m, int k) {
-    const std::uint32_t v = threadIdx.x / 32 * (32 * kTeamRuns) + k * 32 + threadIdx.x % 32;
-    const std::uint32_t within = v & ((1u << m.log2_team) - 1);
-    const std::int64_t team =
-        (static_cast<std::int64_t>(blockIdx.x) * ((blockDim.x * kTeamRuns) >> m.log2_team)) +
-        (v >> m.log2_team);
-    group = team;
+  __device__ __forceinline__ explicit TeamThread(const TeamMap& m) : log2_team(m.log2_team) {
+    first = threadIdx.x / 32 * (32 * kTeamRuns) + threadIdx.x % 32;
+    mask = (1u << log2_team) - 1;
     chunk = 0;
-    if (m.chunks > 1) {
-      group =
-          m.small ? m.chunks_divisor.quotient(static_cast<std::uint32_t>(team)) : team / m.chunks;
-      chunk = team - group * m.chunks;
+    if (m.chunks == 1) {
+      origin_group =
+          static_cast<std::int64_t>(blockIdx.x) * ((blockDim.x * kTeamRuns) >> log2_team);
+    } else {  // a team is a block
+      origin_group = m.small ? m.chunks_divisor.quotient(blockIdx.x) : blockIdx.x / m.chunks;
+      chunk = blockIdx.x - origin_group * m.chunks;
     }
-    run = (chunk << m.log2_team) + within;
-    leads = within == 0 && group < m.groups;
-    valid = group < m.groups && run < m.runs;
+    origin_run = chunk << log2_team;
+    groups = static_cast<std::uint32_t>(min(m.groups - origin_group, std::int64_t{1} << 20));
+    runs = static_cast<std::uint32_t>(min(m.runs - origin_run, std::int64_t{1} << 20));
   }
+  __device__ __forceinline__ std::uint32_t group(int k) const {
+    return (first + k * 32) >> log2_team;
+  }
+  __device__ __forceinline__ std::uint32_t run(int k) const { return (first + k * 32) & mask; }
+  __device__ __forceinline__ bool valid(int k) const { return group(k) < groups && run(k) < runs; }
+  // The first run of its team.
+  __device__ __forceinline__ bool leads(int k) const { return run(k) == 0 && group(k) < groups; }
 };
 
 // Two values reduced at once.
@@ -117,8 +124,7 @@ struct AddTwo {
 template <class C>
 inline constexpr C kNothing = C(-0.0);
 
-// ---- columns
-// -------------------------------------------------------------------------------------
+// ---- columns ---------------------------------------------------------------------------
 
 // Groups that are columns: a thread holds one run of columns over kSlotRows rows. A block has
 // kColumnThreads threads, `width` (a power of two) side by side, the others below: chunks of

@@ -12,42 +12,33 @@ constexpr int kRangeThreads = 256;
 
 template <class T, bool kDense>
 __global__ void __launch_bounds__(kRangeThreads)
-    range_kernel(const __grid_constant__ RangeArguments<T> args,
+    range_kernel(const __grid_constant__ RangeArguments<T, kDense> args,
                  const __grid_constant__ TeamMap map,
                  const __grid_constant__ Members<kDense> members) {
   using C = Compute<T>;
   constexpr int R = kRangeRun<T, kDense>;
   __shared__ Two<C> shared[kRangeThreads / 32];
-  Pack<R * sizeof(T)> x[kTeamRuns];
+  const TeamThread at(map);
+  RunPack<T, R> x[kTeamRuns] = {};
   Two<C> range[kTeamRuns];
 #pragma unroll
   for (int k = 0; k < kTeamRuns; ++k) {
-    const TeamRun at(map, k);
-    if (!at.valid) continue;
+    if (!at.valid(k)) continue;
     std::int64_t offset[kElementOperands];
-    members.locate(at.group, at.run, offset);
+    members.locate(at, k, offset);
     x[k] = load_pack<R * sizeof(T), false>(args.x, offset[kDynamicX]);
   }
 #pragma unroll
-  for (int k = 0; k < kTeamRuns; ++k) {
-    range[k] = {C(0), C(0)};
-    if (!TeamRun(map, k).valid) continue;
-    C v[R];
-    unpack<T, R>(x[k], v);
-#pragma unroll
-    for (int e = 0; e < R; ++e) include(range[k], v[e]);
-  }
+  for (int k = 0; k < kTeamRuns; ++k) range[k] = range_of<T, R>(x[k]);
   team_reduce(range, map.log2_team, shared, Widen<C>());
 #pragma unroll
-  for (int k = 0; k < kTeamRuns; ++k) {
-    const TeamRun at(map, k);
-    if (at.leads) store_chunk(args, map.chunks, at.group, range[k]);
-  }
+  for (int k = 0; k < kTeamRuns; ++k)
+    if (at.leads(k)) store_chunk(args, map.chunks, at.origin_group + at.group(k), range[k]);
 }
 
 template <class T>
 __global__ void __launch_bounds__(kColumnThreads)
-    range_columns_kernel(const __grid_constant__ RangeArguments<T> args,
+    range_columns_kernel(const __grid_constant__ RangeArguments<T, true> args,
                          const __grid_constant__ ColumnSlots map) {
   using C = Compute<T>;
   constexpr int R = kRangeRun<T, true>, kBatch = 4;
@@ -61,7 +52,7 @@ __global__ void __launch_bounds__(kColumnThreads)
   if (column < map.runs) {
 #pragma unroll 1
     for (std::int64_t row = first; row < first + kSlotRows; row += kBatch) {
-      Pack<R * sizeof(T)> x[kBatch];
+      RunPack<T, R> x[kBatch];
 #pragma unroll
       for (int k = 0; k < kBatch; ++k)
         if (row + k < map.rows)
@@ -69,10 +60,12 @@ __global__ void __launch_bounds__(kColumnThreads)
 #pragma unroll
       for (int k = 0; k < kBatch; ++k) {
         if (row + k >= map.rows) continue;
-        C v[R];
-        unpack<T, R>(x[k], v);
 #pragma unroll
-        for (int e = 0; e < R; ++e) include(range[e], v[e]);
+        for (int e = 0; e < R; ++e) {
+          const C v = float_at<T>(x[k], e);
+          const C finite = qm::is_finite(v) ? v : C(0);
+          range[e] = Widen<C>()(range[e], {finite, finite});
+        }
       }
     }
   }
@@ -89,10 +82,10 @@ __global__ void __launch_bounds__(kColumnThreads)
 // Ranges to scales and zero points, where several chunks made them.
 template <class T>
 __global__ void __launch_bounds__(kRangeThreads)
-    scales_kernel(const __grid_constant__ RangeArguments<T> args, std::int64_t groups) {
+    scales_kernel(const __grid_constant__ RangeArguments<T, false> args, std::int64_t groups) {
   const std::int64_t group = static_cast<std::int64_t>(blockIdx.x) * kRangeThreads + threadIdx.x;
   if (group >= groups) return;
-  const Two<Compute<T>> range{args.ranges[2 * group], args.ranges[2 * group + 1]};
+  const Two<Compute<T>> range{-args.ranges[2 * group], args.ranges[2 * group + 1]};
   store_group(args, group, dynamic_group<T>(range, args.symmetric, args.grid));
 }
 
@@ -100,7 +93,8 @@ template <class T>
 Result<void> find_scales(const Stream& stream, Workspace workspace, const QuantProblem& p,
                          const MemberCall& call) {
   constexpr int R = kRangeRun<T, true>;
-  const RangeArguments<T> args = range_arguments<T>(p, call, workspace.data);
+  const auto args = range_arguments<T, false>(p, call, workspace.data);
+  const auto dense_args = range_arguments<T, true>(p, call, workspace.data);
   const bool dense = call.map.dense && call.members > 0 && call.aligned(kDynamicX, 16);
   const bool rows = dense && call.map.inner % R == 0;
   const std::size_t need = static_cast<std::size_t>(call.groups) * 2 * sizeof(Compute<T>);
@@ -117,11 +111,12 @@ Result<void> find_scales(const Stream& stream, Workspace workspace, const QuantP
   }
   Result<void> launched =
       columns ? launch(stream, "dynamic_quantize column ranges", range_columns_kernel<T>,
-                       slots.tiles * slots.chunks, kColumnThreads, args, slots)
-      : rows  ? launch(stream, "dynamic_quantize ranges", range_kernel<T, true>,
-                       map.blocks(kRangeThreads), kRangeThreads, args, map, call.dense_members(R))
-              : launch(stream, "dynamic_quantize strided ranges", range_kernel<T, false>,
-                       map.blocks(kRangeThreads), kRangeThreads, args, map, call.strided_members());
+                       slots.tiles * slots.chunks, kColumnThreads, dense_args, slots)
+      : rows
+          ? launch(stream, "dynamic_quantize ranges", range_kernel<T, true>,
+                   map.blocks(kRangeThreads), kRangeThreads, dense_args, map, call.dense_members(R))
+          : launch(stream, "dynamic_quantize strided ranges", range_kernel<T, false>,
+                   map.blocks(kRangeThreads), kRangeThreads, args, map, call.strided_members());
   if (!launched || chunks == 1) return launched;
   return launch(stream, "dynamic_quantize scales", scales_kernel<T>,
                 ceil_div(call.groups, kRangeThreads), kRangeThreads, args, call.groups);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "planck/loops/launch.cuh"
+#include "planck/ops/quantize/elementwise.cuh"
 #include "planck/ops/quantize/layout.cuh"
+#include "planck/ops/quantize/tuning.cuh"
 
 namespace planck::quantize_device {
 
@@ -61,30 +63,46 @@ inline StridedMap strided_map(const ElementwiseCall& call) {
   return m;
 }
 
+template <class Op, int R>
+bool all_aligned(const ElementwiseCall& call) {
+  return aligned_for<typename Op::A, R>(call, kA) && aligned_for<typename Op::B, R>(call, kB) &&
+         aligned_for<typename Op::Out, R>(call, kOut);
+}
+
+// A tensor that is one group may have a rest.
+template <class Op, class Tune>
+bool can_launch_runs(const ElementwiseCall& call) {
+  return call.map.dense && (call.map.inner % Tune::R == 0 || call.map.channels == 1) &&
+         all_aligned<Op, Tune::R>(call);
+}
+
+template <class Op, class Tune>
+Result<void> launch_runs(const Stream& stream, const ElementwiseCall& call) {
+  const std::int64_t runs = call.count / Tune::R;
+  const int tail = static_cast<int>(call.count % Tune::R);
+  return launch(stream, "quantize runs", runs_kernel<Op, Tune>,
+                ceil_div(runs + (tail > 0), kThreads * Tune::K), kThreads,
+                arguments_of<typename Op::Element>(call), group_map(call.map, runs, Tune::R), runs,
+                tail);
+}
+
+template <class Op, class Tune>
+bool can_launch_columns(const ElementwiseCall& call) {
+  return call.map.dense && call.map.inner == 1 && call.map.channels % Tune::kColumns == 0 &&
+         all_aligned<Op, Tune::kColumns>(call);
+}
+
+template <class Op, class Tune>
+Result<void> launch_columns(const Stream& stream, const ElementwiseCall& call) {
+  const ColumnMap map = column_map(call.map, Tune::kColumns);
+  const std::int64_t tiles = ceil_div(map.rows, map.lanes * Tune::kRows);
+  return launch(stream, "quantize columns", columns_kernel<Op, Tune>, tiles * map.column_blocks,
+                kThreads, arguments_of<typename Op::Element>(call), map);
+}
+
 template <class Op>
-Result<void> launch_elementwise(const Stream& stream, const ElementwiseCall& call) {
+Result<void> launch_strided(const Stream& stream, const ElementwiseCall& call) {
   using T = typename Op::Element;
-  using Tune = typename TuningOf<Op>::type;
-  constexpr int R = Tune::R;
-  const DenseMap& map = call.map;
-  if (call.count == 0) return {};
-  const bool dense = map.dense && aligned_for<typename Op::A, R>(call, kA) &&
-                     aligned_for<typename Op::B, R>(call, kB) &&
-                     aligned_for<typename Op::Out, R>(call, kOut);
-  const bool one_group = map.channels == 1;
-  if (dense && (map.inner % R == 0 || one_group)) {
-    const std::int64_t runs = call.count / R;
-    const int tail = static_cast<int>(call.count % R);
-    const std::int64_t blocks = ceil_div(runs + (tail > 0), kThreads * Tune::K);
-    return launch(stream, "quantize runs", runs_kernel<Op, Tune>, blocks, kThreads,
-                  arguments_of<T>(call), group_map(map, runs, R), runs, tail);
-  }
-  if (dense && map.inner == 1 && map.channels % R == 0) {
-    const ColumnMap columns = column_map(map, R);
-    const std::int64_t tiles = ceil_div(columns.rows, columns.lanes * Tune::kRows);
-    return launch(stream, "quantize columns", columns_kernel<Op, Tune>,
-                  tiles * columns.column_blocks, kThreads, arguments_of<T>(call), columns);
-  }
   Arguments<T> args = arguments_of<T>(call);
   args.a = call.view[kA]->data;
   args.b = call.view[kB]->data;
@@ -95,6 +113,18 @@ Result<void> launch_elementwise(const Stream& stream, const ElementwiseCall& cal
   return launch(stream, "quantize strided", strided_kernel<Op>,
                 ceil_div(units, kThreads * 4 / kUnit<Op>), kThreads, args, strided_map(call),
                 units);
+}
+
+template <class Op>
+Result<void> launch_elementwise(const Stream& stream, const ElementwiseCall& call) {
+  using Wide = typename TuningOf<Op>::type;
+  using Narrow = typename TuningOf<Op>::narrow;
+  if (call.count == 0) return {};
+  if (can_launch_runs<Op, Wide>(call)) return launch_runs<Op, Wide>(stream, call);
+  if (can_launch_columns<Op, Wide>(call)) return launch_columns<Op, Wide>(stream, call);
+  if constexpr (!std::is_same_v<Wide, Narrow>)
+    if (can_launch_runs<Op, Narrow>(call)) return launch_runs<Op, Narrow>(stream, call);
+  return launch_strided<Op>(stream, call);
 }
 
 }  // namespace planck::quantize_device

@@ -1,26 +1,37 @@
-// The elementwise ops of the family, one element at a time: what elementwise.cuh loops over.
+// The elementwise ops of the family, one element at a time: what the loops run.
 //
-// An op names its operands' storage (A, B, Out), makes a Cell of a group and maps an element. An op
+// An op names its operands' storage (A, B, Out), makes a cell of a group and maps an element. An op
 // with an integer output gives q − z; the loop adds the zero points of a whole word at once.
+// Delicate elements send their run the careful way. kNan: a quick run may have NaN to store.
 #pragma once
 
-#include "planck/ops/quantize/elements.cuh"
+#include "planck/ops/quantize/cells.cuh"
 
 namespace planck::quantize_device {
 
+template <class T, class AStorage, class BStorage, class OutStorage, int kMargin, bool kQuickNan>
+struct ElementwiseOp {
+  using Element = T;
+  using C = Compute<T>;
+  using A = AStorage;
+  using B = BStorage;
+  using Out = OutStorage;
+  static constexpr bool kZeroPoint = true, kInverse = true, kNan = kQuickNan;
+
+  static __device__ __forceinline__ Cell<T> derive(C s, C inverse, std::int32_t z,
+                                                   const GridAttributes& grid) {
+    return derive_cell<T>(s, inverse, z, kMargin, grid);
+  }
+  static __device__ __forceinline__ bool quick(C s, C inverse, std::int32_t z,
+                                               const GridAttributes& grid) {
+    return is_quick<T>(s, inverse, z, grid);
+  }
+  static __device__ __forceinline__ bool delicate(C, C) { return false; }
+};
+
 // q = clamp(rint(x / s) + z, q_min, q_max)
 template <class T, class S>
-struct Quantize {
-  using Element = T;
-  using A = T;
-  using B = None;
-  using Out = S;
-  static constexpr bool kZeroPoint = true;
-
-  static __device__ __forceinline__ Cell<T> make(Compute<T> s, std::int32_t z,
-                                                 const GridAttributes& grid) {
-    return make_cell<T>(s, z, 0, grid);
-  }
+struct Quantize : ElementwiseOp<T, T, None, S, 0, false> {
   template <Way kWay>
   static __device__ __forceinline__ std::int32_t element(Compute<T> x, Compute<T>, const Cell<T>& c,
                                                          const GridAttributes& grid) {
@@ -28,50 +39,45 @@ struct Quantize {
   }
 };
 
-// dx = dy / s where q_min <= rint(x / s) + z <= q_max, else 0
+// dx = dy / s where q_min <= rint(x / s) + z <= q_max, else 0.  A: x, B: dy
 template <class T>
-struct QuantizeBackward {
-  using Element = T;
-  using A = T;  // x
-  using B = T;  // dy
-  using Out = T;
-  static constexpr bool kZeroPoint = true;
-
-  static __device__ __forceinline__ Cell<T> make(Compute<T> s, std::int32_t z,
-                                                 const GridAttributes& grid) {
-    return make_cell<T>(s, z, 1, grid);
+struct QuantizeBackward : ElementwiseOp<T, T, T, T, 1, true> {
+  using C = Compute<T>;
+  static __device__ __forceinline__ bool delicate(C, C dy) {
+    if constexpr (sizeof(T) == 2) return is_delicate<T>(dy);
+    return false;
   }
   template <Way kWay>
-  static __device__ __forceinline__ Compute<T> element(Compute<T> x, Compute<T> dy,
-                                                       const Cell<T>& c,
-                                                       const GridAttributes& grid) {
-    return qm::ste(dy, c.scale, inside_of<kWay, T>(x, c, grid));
+  static __device__ __forceinline__ C element(C x, C dy, const Cell<T>& c,
+                                              const GridAttributes& grid) {
+    const bool inside = inside_of<kWay, T>(x, c, grid);
+    if constexpr (sizeof(T) == 2 && kWay == Way::divide)
+      return inside ? quick_quotient<T>(dy, c.scale, c.inverse) : 0.0f;
+    return qm::ste(dy, c.scale, inside);
   }
 };
 
 // x = s · (q − z)
 template <class T, class S>
-struct Dequantize {
-  using Element = T;
-  using A = S;
-  using B = None;
-  using Out = T;
-  static constexpr bool kZeroPoint = true;
-
-  // x_lo: what stands for z among unpacked integers. A finite scale and an ordinary zero point
-  // give no NaN, and q − z without rounding.
-  static __device__ __forceinline__ Cell<T> make(Compute<T> s, std::int32_t z,
-                                                 const GridAttributes& grid) {
-    using C = Compute<T>;
-    Cell<T> c = make_cell<T>(s, z, 0, grid);
-    c.quick = z >= -qm::kOrdinaryZero && z <= qm::kOrdinaryZero && qm::is_finite(s);
-    c.x_lo = kMantissaOrigin<C> + static_cast<C>(c.quick ? z + grid.bias : 0);
+struct Dequantize : ElementwiseOp<T, S, None, T, 0, false> {
+  using C = Compute<T>;
+  static constexpr bool kInverse = false;
+  // x_lo: what stands for z among unpacked integers.
+  static __device__ __forceinline__ Cell<T> derive(C s, C, std::int32_t z,
+                                                   const GridAttributes& grid) {
+    Cell<T> c = {};
+    c.scale = s;
+    c.z = z;
+    c.x_lo = kMantissaOrigin<C> + static_cast<C>(z) + static_cast<C>(grid.bias);
     return c;
   }
+  // Then the product is no NaN, and q − z has no rounding.
+  static __device__ __forceinline__ bool quick(C s, C, std::int32_t z, const GridAttributes&) {
+    return z >= -qm::kOrdinaryZero && z <= qm::kOrdinaryZero && qm::is_finite(s);
+  }
   template <Way kWay>
-  static __device__ __forceinline__ Compute<T> element(Compute<T> q, Compute<T>, const Cell<T>& c,
-                                                       const GridAttributes& grid) {
-    using C = Compute<T>;
+  static __device__ __forceinline__ C element(C q, C, const Cell<T>& c,
+                                              const GridAttributes& grid) {
     if constexpr (kWay != Way::careful) return c.scale * (q - c.x_lo);
     const std::int32_t integer = static_cast<std::int32_t>(q - kMantissaOrigin<C>) - grid.bias;
     return qm::canonical(c.scale * qm::steps<C>(integer, c.z));
@@ -80,48 +86,34 @@ struct Dequantize {
 
 // dq = s · dy
 template <class T>
-struct DequantizeBackward {
-  using Element = T;
-  using A = T;
-  using B = None;
-  using Out = T;
-  static constexpr bool kZeroPoint = false;
-
-  static __device__ __forceinline__ Cell<T> make(Compute<T> s, std::int32_t,
-                                                 const GridAttributes&) {
-    Cell<T> c{};
+struct DequantizeBackward : ElementwiseOp<T, T, None, T, 0, true> {
+  using C = Compute<T>;
+  static constexpr bool kZeroPoint = false, kInverse = false;
+  static __device__ __forceinline__ Cell<T> derive(C s, C, std::int32_t, const GridAttributes&) {
+    Cell<T> c = {};
     c.scale = s;
-    c.quick = true;
     return c;
   }
+  static __device__ __forceinline__ bool quick(C, C, std::int32_t, const GridAttributes&) {
+    return true;
+  }
   template <Way kWay>
-  static __device__ __forceinline__ Compute<T> element(Compute<T> dy, Compute<T>, const Cell<T>& c,
-                                                       const GridAttributes&) {
+  static __device__ __forceinline__ C element(C dy, C, const Cell<T>& c, const GridAttributes&) {
     return qm::canonical(c.scale * dy);
   }
 };
 
-// y = s · (clamp(rint(x / s) + z, q_min, q_max) − z)
+// y = s · (clamp(rint(x / s) + z, q_min, q_max) − z): no NaN where s is finite
 template <class T>
-struct FakeQuantize {
-  using Element = T;
-  using A = T;
-  using B = None;
-  using Out = T;
-  static constexpr bool kZeroPoint = true;
-
-  // A finite scale times an integer is no NaN; of the quick groups only those of
-  // QuantMath::reciprocal may have another.
-  static __device__ __forceinline__ Cell<T> make(Compute<T> s, std::int32_t z,
-                                                 const GridAttributes& grid) {
-    Cell<T> c = make_cell<T>(s, z, 0, grid);
-    c.quick = c.quick && qm::is_finite(s);
-    return c;
+struct FakeQuantize : ElementwiseOp<T, T, None, T, 0, false> {
+  using C = Compute<T>;
+  static __device__ __forceinline__ bool quick(C s, C inverse, std::int32_t z,
+                                               const GridAttributes& grid) {
+    return is_quick<T>(s, inverse, z, grid) && qm::is_finite(s);
   }
   template <Way kWay>
-  static __device__ __forceinline__ Compute<T> element(Compute<T> x, Compute<T>, const Cell<T>& c,
-                                                       const GridAttributes& grid) {
-    using C = Compute<T>;
+  static __device__ __forceinline__ C element(C x, C, const Cell<T>& c,
+                                              const GridAttributes& grid) {
     if constexpr (kWay != Way::careful)
       return c.scale * static_cast<C>(steps_of<kWay, T>(x, c, grid));
     const C v = position<kWay>(x, c.scale, c.inverse, grid);
@@ -130,25 +122,14 @@ struct FakeQuantize {
   }
 };
 
-// dx = dy in range, else 0
+// dx = dy in range, else 0.  A: x, B: dy
 template <class T>
-struct FakeQuantizeBackward {
-  using Element = T;
-  using A = T;  // x
-  using B = T;  // dy
-  using Out = T;
-  static constexpr bool kZeroPoint = true;
-
-  static __device__ __forceinline__ Cell<T> make(Compute<T> s, std::int32_t z,
-                                                 const GridAttributes& grid) {
-    return make_cell<T>(s, z, 1, grid);
-  }
+struct FakeQuantizeBackward : ElementwiseOp<T, T, T, T, 1, true> {
+  using C = Compute<T>;
   template <Way kWay>
-  static __device__ __forceinline__ Compute<T> element(Compute<T> x, Compute<T> dy,
-                                                       const Cell<T>& c,
-                                                       const GridAttributes& grid) {
-    const bool inside = inside_of<kWay, T>(x, c, grid);
-    return inside ? qm::canonical(dy) : Compute<T>(0);
+  static __device__ __forceinline__ C element(C x, C dy, const Cell<T>& c,
+                                              const GridAttributes& grid) {
+    return inside_of<kWay, T>(x, c, grid) ? qm::canonical(dy) : C(0);
   }
 };
 

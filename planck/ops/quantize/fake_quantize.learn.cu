@@ -15,57 +15,52 @@ template <class T, bool kDense>
 inline constexpr int kRun = kDense ? 16 / static_cast<int>(sizeof(T)) : 1;
 
 template <class T, bool kDense>
-__global__ void __launch_bounds__(kTeamThreads)
-    learn_kernel(const __grid_constant__ LearnArguments<T> args,
+__global__ void __launch_bounds__(kTeamThreads, 3)
+    learn_kernel(const __grid_constant__ LearnArguments<T, kDense> args,
                  const __grid_constant__ TeamMap map,
                  const __grid_constant__ Members<kDense> members) {
   using C = Compute<T>;
   constexpr int R = kRun<T, kDense>;
-  constexpr bool kStreaming = sizeof(T) == 2;
   __shared__ Two<C> shared[kTeamThreads / 32];
-  Pack<R * sizeof(T)> x[kTeamRuns], dy[kTeamRuns];
+  const TeamThread at(map);
+  RunPack<T, R> x[kTeamRuns], dy[kTeamRuns];
   std::int64_t to[kTeamRuns];
 #pragma unroll
   for (int k = 0; k < kTeamRuns; ++k) {
-    const TeamRun at(map, k);
-    if (!at.valid) continue;
+    if (!at.valid(k)) continue;
     std::int64_t offset[kElementOperands];
-    members.locate(at.group, at.run, offset);
-    dy[k] = load_pack<R * sizeof(T), kStreaming>(args.dy, offset[kDy]);
-    x[k] = load_pack<R * sizeof(T), kStreaming>(args.x, offset[kX]);
+    members.locate(at, k, offset);
+    dy[k] = load_pack<R * sizeof(T), false>(args.dy, offset[kDy]);
+    x[k] = load_pack<R * sizeof(T), false>(args.x, offset[kX]);
     to[k] = offset[kDx];
   }
   Two<C> sums[kTeamRuns];
   Cell<T> cell = {};
-  std::int64_t group = -1;
+  std::uint32_t group = ~0u;
 #pragma unroll
   for (int k = 0; k < kTeamRuns; ++k) {
     sums[k] = {kNothing<C>, kNothing<C>};
-    const TeamRun at(map, k);
-    if (!at.valid) continue;
-    if (at.group != group) {
-      group = at.group;
-      cell = learn_cell(args, group);
+    if (!at.valid(k)) continue;
+    if (at.group(k) != group) {
+      group = at.group(k);
+      cell = learn_cell(args, at.origin_group + group);
     }
-    C xs[R], dys[R], dxs[R];
-    Two<C> terms[R];
-    unpack<T, R>(x[k], xs);
-    unpack<T, R>(dy[k], dys);
+    LearnedRun<T, R> run;
     const auto cell_of = [&](int) -> const auto& { return cell; };
-    learn_run<T, R>(xs, dys, is_ordinary(cell), args.grid, cell_of, cell_of, dxs, terms);
-    store_pack<kStreaming>(args.dx, to[k], pack_run<T, R>(dxs));
+    learn_run<T, R>(x[k], dy[k], cell.quick, args.grid, cell_of, cell_of, run);
+    store_pack<false>(args.dx, to[k], run.dx);
 #pragma unroll
     for (int half = 1; half < R; half *= 2)
 #pragma unroll
-      for (int e = 0; e < R; e += 2 * half) terms[e] = AddTwo<C>()(terms[e], terms[e + half]);
-    sums[k] = terms[0];
+      for (int e = 0; e < R; e += 2 * half)
+        run.terms[e] = AddTwo<C>()(run.terms[e], run.terms[e + half]);
+    sums[k] = run.terms[0];
   }
   team_reduce(sums, map.log2_team, shared, AddTwo<C>());
 #pragma unroll
-  for (int k = 0; k < kTeamRuns; ++k) {
-    const TeamRun at(map, k);
-    if (at.leads) store_chunk(args, map.chunks, at.group, at.chunk, sums[k]);
-  }
+  for (int k = 0; k < kTeamRuns; ++k)
+    if (at.leads(k))
+      store_chunk(args, map.chunks, at.origin_group + at.group(k), at.chunk, sums[k]);
 }
 
 // Columns of a run: 16 bytes, 8 for 16-bit floats, whose sums would not fit the registers.
@@ -73,12 +68,11 @@ template <class T>
 inline constexpr int kColumnRun = sizeof(T) == 8 ? 2 : 4;
 
 template <class T>
-__global__ void __launch_bounds__(kColumnThreads)
-    learn_columns_kernel(const __grid_constant__ LearnArguments<T> args,
+__global__ void __launch_bounds__(kColumnThreads, 2)
+    learn_columns_kernel(const __grid_constant__ LearnArguments<T, true> args,
                          const __grid_constant__ ColumnSlots map) {
   using C = Compute<T>;
   constexpr int R = kColumnRun<T>, kBatch = 4;
-  constexpr bool kStreaming = sizeof(T) == 2;
   __shared__ Two<C> shared[kColumnThreads * R];
   const int lane = static_cast<int>(threadIdx.x) % map.width;
   const int slot = static_cast<int>(threadIdx.x) / map.width;
@@ -91,42 +85,40 @@ __global__ void __launch_bounds__(kColumnThreads)
   for (auto& s : sums) s = {kNothing<C>, kNothing<C>};
   if (column < map.runs) {
     Cell<T> cells[R];
-    bool ordinary = true;
+    bool quick = true;
 #pragma unroll
     for (int e = 0; e < R; ++e) {
       cells[e] = learn_cell(args, column * R + e);
-      ordinary = ordinary && is_ordinary(cells[e]);
+      quick = quick && cells[e].quick;
     }
     // Sums of 4 rows, added as ((a + b) + (c + d)).
     Two<C> left[R];
 #pragma unroll 1
     for (int batch = 0; batch < kSlotRows / kBatch; ++batch) {
-      Pack<R * sizeof(T)> x[kBatch], dy[kBatch];
+      RunPack<T, R> x[kBatch], dy[kBatch];
+      LearnedRun<T, R> run[kBatch];
       const std::int64_t row = first + batch * kBatch;
 #pragma unroll
       for (int k = 0; k < kBatch; ++k) {
         if (row + k >= map.rows) continue;
-        dy[k] = load_pack<R * sizeof(T), kStreaming>(args.dy, (row + k) * map.runs + column);
-        x[k] = load_pack<R * sizeof(T), kStreaming>(args.x, (row + k) * map.runs + column);
+        dy[k] = load_pack<R * sizeof(T), false>(args.dy, (row + k) * map.runs + column);
+        x[k] = load_pack<R * sizeof(T), false>(args.x, (row + k) * map.runs + column);
       }
-      Two<C> terms[kBatch][R];
 #pragma unroll
       for (int k = 0; k < kBatch; ++k) {
 #pragma unroll
-        for (auto& t : terms[k]) t = {kNothing<C>, kNothing<C>};
+        for (auto& t : run[k].terms) t = {kNothing<C>, kNothing<C>};
         if (row + k >= map.rows) continue;
-        C xs[R], dys[R], dxs[R];
-        unpack<T, R>(x[k], xs);
-        unpack<T, R>(dy[k], dys);
         learn_run<T, R>(
-            xs, dys, ordinary, args.grid, [&](int e) -> const auto& { return cells[e]; },
-            [&](int e) { return learn_cell(args, column * R + e); }, dxs, terms[k]);
-        store_pack<kStreaming>(args.dx, (row + k) * map.runs + column, pack_run<T, R>(dxs));
+            x[k], dy[k], quick, args.grid, [&](int e) -> const auto& { return cells[e]; },
+            [&](int e) { return learn_cell(args, column * R + e); }, run[k]);
+        store_pack<false>(args.dx, (row + k) * map.runs + column, run[k].dx);
       }
       const AddTwo<C> add;
 #pragma unroll
       for (int e = 0; e < R; ++e) {
-        const Two<C> four = add(add(terms[0][e], terms[1][e]), add(terms[2][e], terms[3][e]));
+        const Two<C> four =
+            add(add(run[0].terms[e], run[1].terms[e]), add(run[2].terms[e], run[3].terms[e]));
         if (batch == 0) sums[e] = four;
         if (batch == 1) sums[e] = add(sums[e], four);
         if (batch == 2) left[e] = four;
@@ -147,24 +139,23 @@ __global__ void __launch_bounds__(kColumnThreads)
 // Sums of 1,024 chunks at a time: [groups, map.runs] to [groups, map.chunks].
 template <class T>
 __global__ void __launch_bounds__(kTeamThreads)
-    sum_chunks_kernel(const __grid_constant__ LearnArguments<T> args,
+    sum_chunks_kernel(const __grid_constant__ LearnArguments<T, false> args,
                       const __grid_constant__ TeamMap map, const Compute<T>* first,
                       const Compute<T>* second) {
   using C = Compute<T>;
   __shared__ Two<C> shared[kTeamThreads / 32];
+  const TeamThread at(map);
   Two<C> sums[kTeamRuns];
 #pragma unroll
   for (int k = 0; k < kTeamRuns; ++k) {
-    const TeamRun at(map, k);
-    const std::int64_t i = at.group * map.runs + at.run;
-    sums[k] = {at.valid ? first[i] : kNothing<C>, at.valid ? second[i] : kNothing<C>};
+    const std::int64_t i = (at.origin_group + at.group(k)) * map.runs + at.origin_run + at.run(k);
+    sums[k] = {at.valid(k) ? first[i] : kNothing<C>, at.valid(k) ? second[i] : kNothing<C>};
   }
   team_reduce(sums, map.log2_team, shared, AddTwo<C>());
 #pragma unroll
-  for (int k = 0; k < kTeamRuns; ++k) {
-    const TeamRun at(map, k);
-    if (at.leads) store_chunk(args, map.chunks, at.group, at.chunk, sums[k]);
-  }
+  for (int k = 0; k < kTeamRuns; ++k)
+    if (at.leads(k))
+      store_chunk(args, map.chunks, at.origin_group + at.group(k), at.chunk, sums[k]);
 }
 
 // Partial sums of a group on all levels, where the first has `chunks`.
@@ -190,7 +181,7 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
                   kDx, true);
   if (call.groups == 0) return {};
 
-  LearnArguments<T> args = {};
+  LearnArguments<T, false> args = {};
   args.dy = call.base(kDy);
   args.x = call.base(kX);
   args.dx = call.base(kDx);
@@ -198,9 +189,22 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
   args.zero_point = static_cast<const std::int32_t*>(call.base(kZeroIn));
   args.dscale = static_cast<T*>(call.base(kDscale));
   args.dzero_point = static_cast<T*>(call.base(kDzero));
-  args.groups = call.group_walk();
+  args.groups = call.groups_as<false>();
   args.empty = call.members == 0;
   args.grid = grid_of(p);
+  const auto dense_args = [&] {
+    return LearnArguments<T, true>{args.dy,
+                                   args.x,
+                                   args.dx,
+                                   args.scale,
+                                   args.zero_point,
+                                   args.dscale,
+                                   args.dzero_point,
+                                   {args.partials[0], args.partials[1]},
+                                   call.groups_as<true>(),
+                                   args.empty,
+                                   args.grid};
+  };
   // Each level of partial sums lies behind the one before.
   C* next = static_cast<C*>(workspace.data);
   const auto fits = [&](std::int64_t first_level) {
@@ -230,13 +234,14 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
     chunks = slots.chunks;
     take_partials(chunks);
     launched = launch(stream, "fake_quantize_backward columns", learn_columns_kernel<T>,
-                      slots.tiles * slots.chunks, kColumnThreads, args, slots);
+                      slots.tiles * slots.chunks, kColumnThreads, dense_args(), slots);
   } else if (rows && !args.empty) {
     const TeamMap map = TeamMap::make(call.groups, call.members / R, kTeamThreads);
     chunks = map.chunks;
     take_partials(chunks);
-    launched = launch(stream, "fake_quantize_backward sums", learn_kernel<T, true>,
-                      map.blocks(kTeamThreads), kTeamThreads, args, map, call.dense_members(R));
+    launched =
+        launch(stream, "fake_quantize_backward sums", learn_kernel<T, true>,
+               map.blocks(kTeamThreads), kTeamThreads, dense_args(), map, call.dense_members(R));
   } else {
     const TeamMap map = TeamMap::make(call.groups, call.members, kTeamThreads);
     chunks = map.chunks;

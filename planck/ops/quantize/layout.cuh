@@ -2,8 +2,8 @@
 #pragma once
 
 #include "planck/loops/nest.h"
-#include "planck/ops/quantize/elementwise.cuh"
 #include "planck/ops/quantize/problem.h"
+#include "planck/ops/quantize/strided.cuh"
 
 namespace planck::quantize_device {
 

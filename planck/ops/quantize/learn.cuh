@@ -2,7 +2,7 @@
 #pragma once
 
 #include "planck/loops/teams.cuh"
-#include "planck/ops/quantize/elements.cuh"
+#include "planck/ops/quantize/cells.cuh"
 #include "planck/ops/quantize/members.cuh"
 
 namespace planck::quantize_device {
@@ -10,7 +10,7 @@ namespace planck::quantize_device {
 // Operands of a MemberCall.
 enum LearnOperand { kDy, kX, kDx, kScaleIn, kZeroIn, kDscale, kDzero };
 
-template <class T>
+template <class T, bool kDense>
 struct LearnArguments {
   const void* dy;
   const void* x;
@@ -20,119 +20,146 @@ struct LearnArguments {
   T* dscale;  // null: not asked for, as dzero_point
   T* dzero_point;
   Compute<T>* partials[2];  // [groups, chunks] of dscale and dzero_point, where a group has several
-  GroupWalk groups;
+  Groups<kDense> groups;
   bool empty;  // groups without members
   GridAttributes grid;
 };
 
-template <class T>
-__device__ __forceinline__ void group_offsets(const LearnArguments<T>& args, std::int64_t group,
-                                              std::int64_t (&offset)[kGroupOperands]) {
-#pragma unroll
-  for (auto& o : offset) o = 0;
-  args.groups.add(group, offset);
-}
-
-template <class T>
-__device__ __forceinline__ Cell<T> learn_cell(const LearnArguments<T>& args, std::int64_t group) {
-  std::int64_t offset[kGroupOperands];
-  group_offsets(args, group, offset);
-  return make_cell<T>(widen(args.scale[offset[0]]), args.zero_point[offset[1]], 0, args.grid);
-}
-
-template <class T>
-__device__ __forceinline__ void store_sums(const LearnArguments<T>& args, std::int64_t group,
-                                           Two<Compute<T>> sums) {
-  std::int64_t offset[kGroupOperands];
-  group_offsets(args, group, offset);
-  if (args.empty) sums = {};
-  if (args.dscale) args.dscale[offset[2]] = narrow<T>(qm::canonical(sums.first));
-  if (args.dzero_point) args.dzero_point[offset[3]] = narrow<T>(qm::canonical(sums.second));
+template <class T, bool kDense>
+__device__ __forceinline__ Cell<T> learn_cell(const LearnArguments<T, kDense>& args,
+                                              std::int64_t group) {
+  return make_cell<T>(widen(args.scale[args.groups.offset(0, group)]),
+                      args.zero_point[args.groups.offset(1, group)], 1, args.grid);
 }
 
 // One chunk of a group is done.
-template <class T>
-__device__ __forceinline__ void store_chunk(const LearnArguments<T>& args, std::int64_t chunks,
-                                            std::int64_t group, std::int64_t chunk,
-                                            const Two<Compute<T>>& sums) {
-  if (chunks == 1) return store_sums(args, group, sums);
-  args.partials[0][group * chunks + chunk] = sums.first;
-  args.partials[1][group * chunks + chunk] = sums.second;
+template <class T, bool kDense>
+__device__ __forceinline__ void store_chunk(const LearnArguments<T, kDense>& args,
+                                            std::int64_t chunks, std::int64_t group,
+                                            std::int64_t chunk, Two<Compute<T>> sums) {
+  if (chunks > 1) {
+    args.partials[0][group * chunks + chunk] = sums.first;
+    args.partials[1][group * chunks + chunk] = sums.second;
+    return;
+  }
+  if (args.empty) sums = {};
+  if (args.dscale) args.dscale[args.groups.offset(2, group)] = narrow<T>(qm::canonical(sums.first));
+  if (args.dzero_point)
+    args.dzero_point[args.groups.offset(3, group)] = narrow<T>(qm::canonical(sums.second));
 }
 
 // dx and both terms of one element.
 template <class T, Way kWay>
-__device__ __forceinline__ Two<Compute<T>> learn_element(Compute<T> dy, Compute<T> v,
+__device__ __forceinline__ Two<Compute<T>> learn_element(Compute<T> x, Compute<T> dy,
                                                          const Cell<T>& c,
                                                          const GridAttributes& grid,
                                                          Compute<T>& dx) {
   using C = Compute<T>;
-  bool inside;
-  C steps;
-  if constexpr (kWay == Way::careful) {
-    inside = qm::in_range(v, c.z, grid.q_min, grid.q_max);
-    steps = qm::steps<C>(qm::quantized(v, c.z, grid.q_min, grid.q_max), c.z);
-  } else {
-    inside = qm::ordinary_in_range(v, c.lo, c.hi);
-    steps = qm::ordinary_steps(v, c.lo, c.hi);
+  if constexpr (kWay == Way::careful || std::is_same_v<T, double>) {
+    const C v = position<kWay>(x, c.scale, c.inverse, grid);
+    bool inside;
+    C steps;
+    if constexpr (kWay == Way::careful) {
+      inside = qm::in_range(v, c.z, grid.q_min, grid.q_max);
+      steps = qm::steps<C>(qm::quantized(v, c.z, grid.q_min, grid.q_max), c.z);
+    } else {
+      inside = qm::ordinary_in_range(v, c.lo, c.hi);
+      steps = qm::ordinary_steps(v, c.lo, c.hi);
+    }
+    dx = inside ? qm::canonical(dy) : C(0);
+    return {qm::scale_term(dy, v, steps, inside), qm::zero_point_term(dy, c.scale, inside)};
+  } else {  // v is x's own position where it matters: in range
+    const float v = clamped_position<kWay>(x, c);
+    const float t = v + kRound - kRound;
+    const bool inside = t >= c.lo && t <= c.hi;
+    const float steps = fminf(fmaxf(t, c.lo), c.hi);
+    dx = inside ? dy : 0.0f;
+    return {qm::scale_term(dy, v, steps, inside), qm::zero_point_term(dy, c.scale, inside)};
   }
-  dx = inside ? qm::canonical(dy) : C(0);
-  return {qm::scale_term(dy, v, steps, inside), qm::zero_point_term(dy, c.scale, inside)};
 }
 
-// A run of R elements, all of the group of cell_of, or one group each.
-template <class T, int R, class CellOf, class CarefulCell>
-__device__ __forceinline__ void learn_run(const Compute<T> (&x)[R], const Compute<T> (&dy)[R],
-                                          bool ordinary, const GridAttributes& grid,
-                                          const CellOf& cell_of, const CarefulCell& careful_cell,
-                                          Compute<T> (&dx)[R], Two<Compute<T>> (&terms)[R]) {
-  using C = Compute<T>;
-  if (ordinary) {
-    C v[R];
-    if (grid.reciprocal) {
+// Elements that go the careful way: NaN, and x whose quick quotient may be off.
+template <class T>
+__device__ __forceinline__ bool is_delicate_pair(Compute<T> x, Compute<T> dy) {
+  if constexpr (std::is_same_v<T, double>)
+    return false;
+  else
+    return is_delicate<T>(x) || dy != dy;
+}
+
+template <class T, int R>
+struct LearnedRun {
+  RunPack<T, R> dx;
+  Two<Compute<T>> terms[R];
+};
+
+// Stores dx of elements e and e + 1; of e alone where a run has one element.
+template <class T, int R, bool kNan>
+__device__ __forceinline__ void put_dx(RunPack<T, R>& p, int e, const Compute<T>* dx) {
+  if constexpr (R > 1)
+    put_floats<T, kNan>(p, e, dx[0], dx[1]);
+  else if constexpr (sizeof(T) == 2)
+    p.word[0] = narrow<T>(dx[0]).bits;
+  else if constexpr (sizeof(T) == 4)
+    p.word[0] = __float_as_uint(dx[0]);
+  else
+    p = {{static_cast<std::uint32_t>(__double2loint(dx[0])),
+          static_cast<std::uint32_t>(__double2hiint(dx[0]))}};
+}
+
+// A run of R elements, cell_of(e) the group of element e.
+template <Way kWay, class T, int R, class CellOf>
+__device__ __forceinline__ void learn_quick(const RunPack<T, R>& x, const RunPack<T, R>& dy,
+                                            const GridAttributes& grid, const CellOf& cell_of,
+                                            LearnedRun<T, R>& run) {
 #pragma unroll
-      for (int e = 0; e < R; ++e) v[e] = x[e] * cell_of(e).inverse;
-    } else {
+  for (int e = 0; e < R; e += 2) {
+    Compute<T> dx[2];
 #pragma unroll
-      for (int e = 0; e < R; ++e) v[e] = x[e] / cell_of(e).scale;
-    }
-#pragma unroll
-    for (int e = 0; e < R; ++e)
-      terms[e] = learn_element<T, Way::divide>(dy[e], v[e], cell_of(e), grid, dx[e]);
-    return;
+    for (int i = e; i < R && i < e + 2; ++i)
+      run.terms[i] = learn_element<T, kWay>(float_at<T>(x, i), float_at<T>(dy, i), cell_of(i), grid,
+                                            dx[i - e]);
+    put_dx<T, R, false>(run.dx, e, dx);
   }
-  C xs[R], dys[R], dxs[R];  // rare: rolled, from copies that may lie in local memory
-  Two<C> ts[R];
+}
+
+// Rolled, from copies in local memory: for what is rare.
+template <class T, int R, class CellOf>
+__device__ __forceinline__ void learn_careful(const RunPack<T, R>& x, const RunPack<T, R>& dy,
+                                              const GridAttributes& grid, const CellOf& cell_of,
+                                              LearnedRun<T, R>& run) {
+  using C = Compute<T>;
+  C xs[R], dys[R], dxs[R];
+  Two<C> terms[R];
 #pragma unroll
   for (int e = 0; e < R; ++e) {
-    xs[e] = x[e];
-    dys[e] = dy[e];
+    xs[e] = float_at<T>(x, e);
+    dys[e] = float_at<T>(dy, e);
   }
 #pragma unroll 1
-  for (int e = 0; e < R; ++e) {
-    const Cell<T> c = careful_cell(e);
-    const C v = position<Way::careful>(xs[e], c.scale, c.inverse, grid);
-    ts[e] = learn_element<T, Way::careful>(dys[e], v, c, grid, dxs[e]);
-  }
+  for (int e = 0; e < R; ++e)
+    terms[e] = learn_element<T, Way::careful>(xs[e], dys[e], cell_of(e), grid, dxs[e]);
 #pragma unroll
   for (int e = 0; e < R; ++e) {
-    dx[e] = dxs[e];
-    terms[e] = ts[e];
+    run.terms[e] = terms[e];
+    if (e % 2 == 0) put_dx<T, R, true>(run.dx, e, dxs + e);
   }
 }
 
-// Also for runs of one element.
-template <class T, int R>
-__device__ __forceinline__ Pack<R * sizeof(T)> pack_run(const Compute<T> (&v)[R]) {
-  if constexpr (R == 1 && sizeof(T) == 2)
-    return {{narrow<T>(v[0]).bits}};
+// quick: all cells are. careful_cell takes a variable.
+template <class T, int R, class CellOf, class CarefulCell>
+__device__ __forceinline__ void learn_run(const RunPack<T, R>& x, const RunPack<T, R>& dy,
+                                          bool quick, const GridAttributes& grid,
+                                          const CellOf& cell_of, const CarefulCell& careful_cell,
+                                          LearnedRun<T, R>& run) {
+#pragma unroll
+  for (int e = 0; e < R; ++e) quick &= !is_delicate_pair<T>(float_at<T>(x, e), float_at<T>(dy, e));
+  if (!quick)
+    learn_careful<T, R>(x, dy, grid, careful_cell, run);
+  else if (grid.reciprocal)
+    learn_quick<Way::reciprocal, T, R>(x, dy, grid, cell_of, run);
   else
-    return pack<T, R>(v);
-}
-
-template <class T>
-__device__ __forceinline__ bool is_ordinary(const Cell<T>& c) {
-  return c.z >= -qm::kOrdinaryZero && c.z <= qm::kOrdinaryZero;
+    learn_quick<Way::divide, T, R>(x, dy, grid, cell_of, run);
 }
 
 }  // namespace planck::quantize_device

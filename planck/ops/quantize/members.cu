@@ -41,16 +41,24 @@ bool MemberCall::aligned(int operand, int bytes) const {
   return reinterpret_cast<std::uintptr_t>(base(operand)) % static_cast<std::uintptr_t>(bytes) == 0;
 }
 
-GroupWalk MemberCall::group_walk() const {
-  GroupWalk w;
+template <>
+Groups<true> MemberCall::groups_as<true>() const {
+  Groups<true> g;
+  for (int k = 0; k < kGroupOperands; ++k) g.step[k] = map.step[at(k)];
+  return g;
+}
+
+template <>
+Groups<false> MemberCall::groups_as<false>() const {
+  Groups<false> g;
   for (int d = 0; d < nest.rank; ++d) {
     if (nest.extent[at(d)] == 1 || !is_group_axis(nest, d)) continue;
-    w.extent[w.rank] = nest.extent[at(d)];
+    g.walk.extent[g.walk.rank] = nest.extent[at(d)];
     for (int k = 0; k < kGroupOperands; ++k)
-      w.stride[k][w.rank] = nest.stride[at(kElementOperands + k)][at(d)];
-    ++w.rank;
+      g.walk.stride[k][g.walk.rank] = nest.stride[at(kElementOperands + k)][at(d)];
+    ++g.walk.rank;
   }
-  return w;
+  return g;
 }
 
 Members<true> MemberCall::dense_members(int run_length) const {

@@ -5,6 +5,7 @@
 
 #include "planck/loops/division.cuh"
 #include "planck/loops/launch.cuh"
+#include "planck/loops/teams.cuh"
 #include "planck/ops/quantize/layout.cuh"
 
 namespace planck::quantize_device {
@@ -21,22 +22,42 @@ struct AxisWalk {
   std::int64_t stride[kOperands][kMaxNestRank] = {};
 
   __device__ __forceinline__ void add(std::int64_t index, std::int64_t (&offset)[kOperands]) const {
-    for (int d = rank - 1; d >= 0; --d) {
+    for (int d = rank - 1; d > 0; --d) {
+      const bool small = (index | extent[d]) >> 31 == 0;
       const std::int64_t rest =
-          d == 0 ? 0
-          : (index | extent[d]) >> 31 == 0
-              ? static_cast<std::uint32_t>(index) / static_cast<std::uint32_t>(extent[d])
-              : index / extent[d];
+          small ? static_cast<std::uint32_t>(index) / static_cast<std::uint32_t>(extent[d])
+                : index / extent[d];
       const std::int64_t coordinate = index - rest * extent[d];
       index = rest;
 #pragma unroll
       for (int k = 0; k < kOperands; ++k) offset[k] += coordinate * stride[k][d];
     }
+#pragma unroll
+    for (int k = 0; k < kOperands; ++k) offset[k] += index * stride[k][0];
   }
 };
 
-// Offsets of the group operands: kElementOperands onwards in a problem's list.
-using GroupWalk = AxisWalk<kGroupOperands>;
+// Offsets of the group operands. kDense: a step from each group to the next.
+template <bool kDense>
+struct Groups;
+
+template <>
+struct Groups<true> {
+  std::int64_t step[kGroupOperands];
+  __device__ __forceinline__ std::int64_t offset(int operand, std::int64_t group) const {
+    return group * step[operand];
+  }
+};
+
+template <>
+struct Groups<false> {
+  AxisWalk<kGroupOperands> walk;
+  __device__ __forceinline__ std::int64_t offset(int operand, std::int64_t group) const {
+    std::int64_t offsets[kGroupOperands] = {};
+    walk.add(group, offsets);
+    return offsets[operand];
+  }
+};
 
 // kDense: all element operands in one row-major order [outer, channels, inner], offsets in runs.
 // Else one element a run, any strides, offsets in elements.
@@ -49,10 +70,15 @@ struct Members<true> {
   bool single, small;            // outer == 1; run numbers have 31 bits
   Divisor inner_divisor;
 
-  __device__ __forceinline__ void locate(std::int64_t group, std::int64_t run,
+  __device__ __forceinline__ void locate(const TeamThread& thread, int k,
                                          std::int64_t (&offset)[kElementOperands]) const {
-    std::int64_t at = group * inner + run;
-    if (!single) {
+    std::int64_t at;
+    if (single) {  // thread.runs is inner where a block has several groups
+      at = thread.origin_group * inner + thread.origin_run +
+           (thread.group(k) * thread.runs + thread.run(k));
+    } else {
+      const std::int64_t group = thread.origin_group + thread.group(k);
+      const std::int64_t run = thread.origin_run + thread.run(k);
       const std::int64_t o =
           small ? inner_divisor.quotient(static_cast<std::uint32_t>(run)) : run / inner;
       at = (o * channels + group) * inner + (run - o * inner);
@@ -65,14 +91,13 @@ struct Members<true> {
 template <>
 struct Members<false> {
   AxisWalk<kElementOperands> of_group, of_member;
-  std::int64_t start[kElementOperands];
 
-  __device__ __forceinline__ void locate(std::int64_t group, std::int64_t run,
+  __device__ __forceinline__ void locate(const TeamThread& thread, int k,
                                          std::int64_t (&offset)[kElementOperands]) const {
 #pragma unroll
-    for (int k = 0; k < kElementOperands; ++k) offset[k] = start[k];
-    of_group.add(group, offset);
-    of_member.add(run, offset);
+    for (auto& o : offset) o = 0;
+    of_group.add(thread.origin_group + thread.group(k), offset);
+    of_member.add(thread.origin_run + thread.run(k), offset);
   }
 };
 
@@ -85,7 +110,8 @@ struct MemberCall {
 
   void* base(int operand) const;
   bool aligned(int operand, int bytes) const;
-  GroupWalk group_walk() const;
+  template <bool kDense>
+  Groups<kDense> groups_as() const;
   Members<true> dense_members(int run_length) const;
   Members<false> strided_members() const;
 };

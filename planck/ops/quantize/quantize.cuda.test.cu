@@ -1,0 +1,414 @@
+// The CUDA kernels of the quantize family against plain host loops over quantize.math.h, bit for
+// bit: every kind and dtype on every loop they have, and the machine's shortcuts on all their
+// inputs.
+#include <gtest/gtest.h>
+
+#include "planck/core/cuda_runtime.h"
+#include "planck/math/philox.h"
+#include "planck/ops/quantize/cells.cuh"
+#include "planck/ops/quantize/kernels.h"
+#include "planck/verify/fill.h"
+#include "planck/verify/layout.h"
+
+namespace planck {
+namespace {
+
+namespace qm = quantize_math;
+namespace qd = quantize_device;
+using verify::Fill;
+using verify::HostTensor;
+using verify::Layout;
+
+#define PLANCK_NEEDS_GPU() \
+  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
+
+// ---- reference
+// -------------------------------------------------------------------------------------
+
+using Tensors = std::array<HostTensor, kQuantOperands>;
+
+template <class T>
+T get(const HostTensor& t, std::int64_t i) {
+  return reinterpret_cast<const T*>(t.bytes.data())[i];
+}
+template <class T, class C>
+void put(HostTensor& t, std::int64_t i, C v) {
+  reinterpret_cast<T*>(t.bytes.data())[i] = T(v);
+}
+
+template <class C>
+C tree(const C* a, std::int64_t n) {
+  if (n == 0) return C(0);
+  if (n == 1) return a[0];
+  std::int64_t p = 1;
+  while (2 * p < n) p *= 2;
+  return tree(a, p) + tree(a + p, n - p);
+}
+
+// Outputs of a problem, from inputs in logical order.
+template <class T>
+void reference(const QuantProblem& p, Tensors& t) {
+  using C = qd::Compute<T>;
+  const auto m = p.map();
+  const std::int64_t count = numel(p.shape);
+  const bool reciprocal = p.math == QuantMath::reciprocal;
+  const auto position = [&](C x, C s) { return reciprocal ? x * (C(1) / s) : x / s; };
+  const auto group_of = [&](std::int64_t i) { return i / m.inner % m.channels; };
+  const auto value = [&](int k, std::int64_t i) {
+    return static_cast<C>(get<T>(t[static_cast<std::size_t>(k)], i));
+  };
+  const auto zero = [&](int k, std::int64_t g) {
+    return get<std::int32_t>(t[static_cast<std::size_t>(k)], g);
+  };
+  switch (p.kind) {
+    case QuantKind::quantize: {
+      using O = quant_operand::Quantize;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const C v = position(value(O::x, i), value(O::scale, group_of(i)));
+        t[O::q].set_pattern(i, static_cast<std::uint64_t>(qm::quantized(
+                                   v, zero(O::zero_point, group_of(i)), p.q_min, p.q_max)));
+      }
+      return;
+    }
+    case QuantKind::quantize_backward:
+    case QuantKind::fake_quantize_backward: {
+      using O = quant_operand::FakeQuantizeBackward;
+      std::vector<std::vector<C>> terms[2];
+      for (auto& each : terms) each.resize(static_cast<std::size_t>(m.channels));
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t g = group_of(i);
+        const C s = value(O::scale, g), dy = value(O::dy, i), v = position(value(O::x, i), s);
+        const std::int32_t z = zero(O::zero_point, g);
+        const bool inside = qm::in_range(v, z, p.q_min, p.q_max);
+        const bool ste = p.kind == QuantKind::quantize_backward;
+        put<T>(t[O::dx], i, ste ? qm::ste(dy, s, inside) : inside ? qm::canonical(dy) : C(0));
+        const C steps = qm::steps<C>(qm::quantized(v, z, p.q_min, p.q_max), z);
+        terms[0][static_cast<std::size_t>(g)].push_back(qm::scale_term(dy, v, steps, inside));
+        terms[1][static_cast<std::size_t>(g)].push_back(qm::zero_point_term(dy, s, inside));
+      }
+      for (std::size_t g = 0; p.learnable && g < static_cast<std::size_t>(m.channels); ++g)
+        for (std::size_t k = 0; k < 2; ++k)
+          put<T>(t[O::dscale + k], static_cast<std::int64_t>(g),
+                 qm::canonical(
+                     tree(terms[k][g].data(), static_cast<std::int64_t>(terms[k][g].size()))));
+      return;
+    }
+    case QuantKind::dequantize: {
+      using O = quant_operand::Dequantize;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto q = static_cast<std::int32_t>(t[O::q].number(i));
+        put<T>(t[O::x], i,
+               qm::canonical(value(O::scale, group_of(i)) *
+                             qm::steps<C>(q, zero(O::zero_point, group_of(i)))));
+      }
+      return;
+    }
+    case QuantKind::dequantize_backward: {
+      using O = quant_operand::DequantizeBackward;
+      for (std::int64_t i = 0; i < count; ++i)
+        put<T>(t[O::dq], i, qm::canonical(value(O::scale, group_of(i)) * value(O::dy, i)));
+      return;
+    }
+    case QuantKind::fake_quantize: {
+      using O = quant_operand::FakeQuantize;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const C s = value(O::scale, group_of(i)), v = position(value(O::x, i), s);
+        const std::int32_t z = zero(O::zero_point, group_of(i));
+        put<T>(t[O::y], i,
+               qm::canonical(s * qm::steps<C>(qm::quantized(v, z, p.q_min, p.q_max), z)));
+      }
+      return;
+    }
+    case QuantKind::dynamic_quantize: {
+      using O = quant_operand::DynamicQuantize;
+      std::vector<qm::DataRange<C>> range(static_cast<std::size_t>(m.channels), {C(0), C(0)});
+      for (std::int64_t i = 0; i < count; ++i)
+        qm::include(range[static_cast<std::size_t>(group_of(i))], value(O::x, i));
+      for (std::int64_t g = 0; g < m.channels; ++g) {
+        const auto& r = range[static_cast<std::size_t>(g)];
+        const T s = qm::stored_scale<T>(r, p.symmetric, p.q_min, p.q_max);
+        put<T>(t[O::scale], g, s);
+        put<std::int32_t>(
+            t[O::zero_point], g,
+            qm::dynamic_zero_point(r, static_cast<C>(s), p.symmetric, p.q_min, p.q_max));
+      }
+      for (std::int64_t i = 0; i < count; ++i)
+        t[O::q].set_pattern(i, static_cast<std::uint64_t>(qm::quantized(
+                                   value(O::x, i) / value(O::scale, group_of(i)),
+                                   zero(O::zero_point, group_of(i)), p.q_min, p.q_max)));
+      return;
+    }
+  }
+}
+
+// ---- one case
+// ---------------------------------------------------------------------------------------
+
+std::string describe(const QuantProblem& p, Fill fill, Layout layout) {
+  return std::string(p.info().name) + " " + std::string(name(p.element_dtype)) + " " +
+         std::string(name(p.quantized_dtype)) + " " + to_string(p.shape) +
+         " axis=" + std::to_string(p.axis) + " group=" + std::to_string(p.group) +
+         (p.math == QuantMath::reciprocal ? " reciprocal " : " ") +
+         std::string(verify::name(fill)) + " " + std::string(verify::name(layout));
+}
+
+// Operands between guard bytes on the device, every one in the layout asked for where it is legal.
+void check(const QuantProblem& p, Fill fill, Layout layout, std::uint64_t seed) {
+  SCOPED_TRACE(describe(p, fill, layout));
+  ASSERT_TRUE(p.check().has_value()) << p.check().error().message;
+  static const Stream stream = Stream::cuda().value();
+  const auto specs = p.specs();
+  const auto infos = p.info().operands;
+  const bool hostile = fill == Fill::adversarial;
+  Tensors tensors;
+  for (std::size_t k = 0; k < infos.size(); ++k) {
+    if (!specs[k].used) continue;
+    HostTensor& t = tensors[k] = HostTensor(specs[k].dtype, specs[k].shape);
+    if (infos[k].role == Role::output) continue;
+    const bool scale = infos[k].name == "scale", zero = infos[k].name == "zero_point";
+    const IntRange range = int_range(p.quantized_dtype);
+    const Fill how = scale  ? (hostile ? Fill::extreme_scale : Fill::scale)
+                     : zero ? (hostile && seed % 2 ? Fill::extreme_zero_point : Fill::integers)
+                     : is_quantized(t.dtype) ? Fill::integers
+                                             : fill;
+    verify::fill(t, how, seed, k,
+                 zero ? verify::FillRange{range.lowest, range.highest} : verify::FillRange{});
+  }
+  Tensors expected = tensors;
+  visit_float(p.element_dtype,
+              [&](auto type) { reference<typename decltype(type)::type>(p, expected); });
+
+  constexpr std::int64_t kGuard = 256;
+  Operands operands{};
+  std::array<std::vector<std::byte>, kQuantOperands> image;
+  std::array<verify::Placement, kQuantOperands> placed;
+  std::array<void*, kQuantOperands> memory{};
+  for (std::size_t k = 0; k < infos.size(); ++k) {
+    if (!specs[k].used) continue;
+    const auto& [dtype, shape, bytes] = tensors[k];
+    const bool element = !specs[k].count_only;
+    const auto wanted =
+        verify::place(element ? layout : Layout::contiguous, dtype, shape, infos[k].role);
+    placed[k] = wanted && !is_broadcast(layout)
+                    ? *wanted
+                    : verify::place(Layout::contiguous, dtype, shape, infos[k].role)
+                          .value_or(verify::Placement{row_major(shape), 0, numel(shape)});
+    image[k].assign(bytes_for(dtype, placed[k].span) + 2 * kGuard, std::byte{0xa5});
+    std::byte* base = image[k].data() + kGuard;
+    if (infos[k].role == Role::input)
+      verify::for_each_element(shape, placed[k].strides, [&](std::int64_t i, std::int64_t at) {
+        verify::store_pattern(base, dtype, placed[k].offset + at, tensors[k].pattern(i));
+      });
+    memory[k] = cuda::allocate(0, image[k].size()).value();
+    ASSERT_TRUE(
+        cuda::copy_to_device(0, stream.native(), memory[k], image[k].data(), image[k].size()));
+    const std::int64_t skip = kGuard + placed[k].offset * bits(dtype) / 8;
+    operands[k] =
+        View{static_cast<std::byte*>(memory[k]) + skip, dtype, shape, placed[k].strides, true};
+  }
+  const std::size_t need = quantize_cuda_workspace(p);
+  std::vector<std::byte> scratch(need + kGuard, std::byte{0xa5});
+  void* workspace = cuda::allocate(0, scratch.size()).value();
+  ASSERT_TRUE(cuda::copy_to_device(0, stream.native(), workspace, scratch.data(), scratch.size()));
+  const auto ran = quantize_cuda(stream, {workspace, need}, p, operands);
+  ASSERT_TRUE(ran.has_value()) << ran.error().message;
+  ASSERT_TRUE(stream.synchronize().has_value());
+
+  for (std::size_t k = 0; k < infos.size(); ++k) {
+    if (!specs[k].used) continue;
+    std::vector<std::byte> after(image[k].size());
+    ASSERT_TRUE(
+        cuda::copy_to_host(0, stream.native(), after.data(), memory[k], after.size()).has_value());
+    ASSERT_TRUE(stream.synchronize().has_value());
+    // What should be there: inputs and gaps as they were, outputs as the reference has them.
+    if (infos[k].role == Role::output)
+      verify::for_each_element(
+          tensors[k].shape, placed[k].strides, [&](std::int64_t i, std::int64_t at) {
+            verify::store_pattern(image[k].data() + kGuard, tensors[k].dtype, placed[k].offset + at,
+                                  expected[k].pattern(i));
+          });
+    std::size_t wrong = 0, first = 0;
+    for (std::size_t b = after.size(); b-- > 0;)
+      if (after[b] != image[k][b]) ++wrong, first = b;
+    EXPECT_EQ(wrong, 0u) << infos[k].name << ": " << wrong << " bytes differ, the first is byte "
+                         << static_cast<std::int64_t>(first) - kGuard;
+    cuda::release(0, memory[k]);
+  }
+  std::vector<std::byte> left(scratch.size());
+  ASSERT_TRUE(
+      cuda::copy_to_host(0, stream.native(), left.data(), workspace, left.size()).has_value());
+  ASSERT_TRUE(stream.synchronize().has_value());
+  for (std::size_t b = need; b < left.size(); ++b)
+    ASSERT_EQ(left[b], std::byte{0xa5}) << "a write past the workspace";
+  cuda::release(0, workspace);
+}
+
+// ---- cases
+// ------------------------------------------------------------------------------------------
+
+struct Where {
+  const char* what;
+  Shape shape;
+  Granularity granularity;
+  int axis = 0;
+  std::int64_t group = 1;
+};
+
+const Where kWhere[] = {
+    {"rows", {37, 512}, Granularity::per_channel, 0},
+    {"one group with a tail", {11, 398}, Granularity::per_tensor},
+    {"several chunks of one group", {9, 4096}, Granularity::per_tensor},
+    {"partials on two levels", {1100, 4096}, Granularity::per_tensor},
+    {"long rows", {3, 36864}, Granularity::per_token},
+    {"rows of a block", {5, 8192}, Granularity::per_token},
+    {"rows of a few warps", {7, 1056}, Granularity::per_token},
+    {"odd rows", {9, 110}, Granularity::per_token},
+    {"short groups", {13, 384}, Granularity::per_group, 0, 32},
+    {"groups of three quarters of a team", {13, 384}, Granularity::per_group, 0, 96},
+    {"groups of two", {5, 30}, Granularity::per_group, 0, 2},
+    {"columns", {301, 272}, Granularity::per_channel, 1},
+    {"few columns", {3001, 8}, Granularity::per_channel, 1},
+    {"many columns", {3, 2328}, Granularity::per_channel, 1},
+    {"odd columns", {40, 38}, Granularity::per_channel, 1},
+    {"planes", {6, 5, 8, 16}, Granularity::per_channel, 1},
+    {"odd planes", {6, 5, 7, 6}, Granularity::per_channel, 1},
+    {"one axis", {1000}, Granularity::per_channel, 0},
+    {"one element a group", {2, 3, 2}, Granularity::per_group, 0, 1},
+    {"a pair", {2}, Granularity::per_tensor},
+    {"nothing", {0, 6}, Granularity::per_channel, 1},
+    {"tokens of nothing", {3, 0}, Granularity::per_token},
+};
+
+QuantProblem problem(const Where& w, QuantKind kind, Dtype element, Dtype quantized) {
+  QuantProblem p;
+  p.kind = kind;
+  p.granularity = w.granularity;
+  p.element_dtype = element;
+  p.quantized_dtype = quantized;
+  p.shape = w.shape;
+  p.axis = w.axis;
+  p.group = w.group;
+  p.q_min = int_range(quantized).lowest;
+  p.q_max = int_range(quantized).highest;
+  p.learnable = kind == QuantKind::fake_quantize_backward;
+  return p;
+}
+
+class QuantizeCuda : public testing::TestWithParam<std::tuple<int, Dtype>> {};
+
+TEST_P(QuantizeCuda, MatchesTheMath) {
+  PLANCK_NEEDS_GPU();
+  const auto [kind, element] = GetParam();
+  std::uint64_t seed = 1;
+  for (const Where& w : kWhere)
+    for (Dtype quantized : {Dtype::s8, Dtype::u8, Dtype::s4, Dtype::u4}) {
+      QuantProblem p = problem(w, static_cast<QuantKind>(kind), element, quantized);
+      if (!p.check()) continue;  // packed outputs of an odd last extent
+      const bool large = numel(w.shape) > 1000000;
+      for (Fill fill : {Fill::normal, Fill::adversarial}) {
+        if (large && (fill == Fill::adversarial) == (quantized == Dtype::s8)) continue;
+        p.symmetric = seed % 2;
+        p.math = seed % 3 == 0 ? QuantMath::reciprocal : QuantMath::divide;
+        if (seed % 5 == 0) p.q_min += 1;
+        check(p, fill, Layout::contiguous, seed++);
+        p.q_min = int_range(quantized).lowest;
+        if (large) continue;
+        check(p, fill, verify::kAllLayouts[1 + seed % (verify::kAllLayouts.size() - 1)], seed);
+        ++seed;
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, QuantizeCuda,
+                         testing::Combine(testing::Range(0, 7),
+                                          testing::Values(Dtype::f32, Dtype::f64, Dtype::f16,
+                                                          Dtype::bf16)));
+
+// ---- shortcuts of the machine
+// -----------------------------------------------------------------------
+
+// Every f32 pattern through the hardware's conversion.
+template <class T>
+__global__ void narrow_all(unsigned long long* wrong) {
+  const std::uint32_t stride = gridDim.x * blockDim.x;
+  std::uint32_t bits = blockIdx.x * blockDim.x + threadIdx.x;
+  for (std::uint64_t n = bits; n < (std::uint64_t{1} << 32); n += stride, bits += stride) {
+    const float v = __uint_as_float(bits);
+    if (qd::narrow<T>(v).bits != T(qm::canonical(v)).bits) atomicAdd(wrong, 1ull);
+  }
+}
+
+// Steps, in range and the quotient itself: quick against careful.
+template <class T>
+__device__ bool quick_is_careful(float x, float s, std::int32_t z) {
+  const qd::GridAttributes grid{-128, 127, 128, false};
+  const auto inner = qd::make_cell<T>(s, z, 0, grid), outer = qd::make_cell<T>(s, z, 1, grid);
+  if (!inner.quick) return true;
+  const float v = qd::quick_quotient<T>(x, s, inner.inverse);
+  const bool in_reach = fabsf(x / s) < 0x1p22f;  // what f32 corrections are proven for
+  const bool exact = qd::is_delicate<T>(x) || (sizeof(T) == 4 && !in_reach) ||
+                     __float_as_uint(v) == __float_as_uint(x / s);
+  return (exact || (sizeof(T) == 4 && x == 0)) &&
+         qd::steps_of<qd::Way::divide, T>(x, inner, grid) ==
+             qd::steps_of<qd::Way::careful, T>(x, inner, grid) &&
+         qd::inside_of<qd::Way::divide, T>(x, outer, grid) ==
+             qd::inside_of<qd::Way::careful, T>(x, outer, grid);
+}
+
+// Every 16-bit x by every 16-bit scale.
+template <class T>
+__global__ void quick_all(unsigned long long* wrong) {
+  const std::uint32_t stride = gridDim.x * blockDim.x;
+  for (std::uint64_t n = blockIdx.x * blockDim.x + threadIdx.x; n < (std::uint64_t{1} << 32);
+       n += stride) {
+    const float x = qd::widen(T::from_bits(static_cast<std::uint16_t>(n)));
+    const float s = qd::widen(T::from_bits(static_cast<std::uint16_t>(n >> 16)));
+    const std::int32_t z = static_cast<std::int32_t>(n >> 3 & 255) - 128;
+    if (!quick_is_careful<T>(x, s, z)) atomicAdd(wrong, 1ull);
+  }
+}
+
+// 2^31 random pairs of f32, x within reach of the grid and any pattern in turns.
+__global__ void quick_random(unsigned long long* wrong) {
+  const std::uint32_t stride = gridDim.x * blockDim.x;
+  for (std::uint64_t n = blockIdx.x * blockDim.x + threadIdx.x; n < (std::uint64_t{1} << 31);
+       n += stride) {
+    const Philox4 r = PhiloxStream{2026, 7}.words(n);
+    const float s = __uint_as_float(r.v[0] & 0x7fffffffu);
+    const float near = s * (static_cast<float>(static_cast<std::int32_t>(r.v[1])) * 0x1p-22f);
+    const float x = n % 4 == 0 ? __uint_as_float(r.v[2]) : near;
+    if (!quick_is_careful<float>(x, s, static_cast<std::int32_t>(r.v[3] & 255) - 128))
+      atomicAdd(wrong, 1ull);
+  }
+}
+
+template <class Kernel>
+void expect_none_wrong(Kernel kernel) {
+  auto* wrong = static_cast<unsigned long long*>(cuda::allocate(0, 8).value());
+  unsigned long long count = 0;
+  ASSERT_EQ(cudaMemset(wrong, 0, 8), cudaSuccess);
+  kernel<<<132 * 8, 256>>>(wrong);
+  ASSERT_EQ(cudaMemcpy(&count, wrong, 8, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(count, 0u);
+  cuda::release(0, wrong);
+}
+
+TEST(QuantizeCudaMath, NarrowingIsThatOfTheHalfTypes) {
+  PLANCK_NEEDS_GPU();
+  expect_none_wrong(narrow_all<f16>);
+  expect_none_wrong(narrow_all<bf16>);
+}
+
+TEST(QuantizeCudaMath, QuickIsCarefulForAllHalfOperands) {
+  PLANCK_NEEDS_GPU();
+  expect_none_wrong(quick_all<f16>);
+  expect_none_wrong(quick_all<bf16>);
+}
+
+TEST(QuantizeCudaMath, QuickIsCarefulForRandomFloats) {
+  PLANCK_NEEDS_GPU();
+  expect_none_wrong(quick_random);
+}
+
+}  // namespace
+}  // namespace planck
