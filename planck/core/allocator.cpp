@@ -1,6 +1,7 @@
 #include "planck/core/allocator.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <bit>
 #include <cstdlib>
@@ -40,14 +41,16 @@ Pool& pool(Device device) {
 
 Result<void*> system_allocate(Device device, std::size_t bytes) {
   if (device.kind == DeviceKind::cuda) return cuda::allocate(device.ordinal, bytes);
-  // Pages of 2 MiB make the first touch of large blocks several times cheaper where the system
-  // grants them.
-  const std::size_t alignment =
-      bytes >= (std::size_t{4} << 20) ? std::size_t{2} << 20 : kWorkspaceAlignment;
+  // Pages of 2 MiB make the first touch of large blocks, and walks across their rows, several times
+  // cheaper where the system grants them.
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  const bool large = bytes >= 2 * kHugePage;
+  const std::size_t alignment = large ? kHugePage : kWorkspaceAlignment;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* p = rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
   if (p == nullptr)
     return fail(ErrorCode::out_of_memory, fmt::format("cpu: no memory for {} bytes", bytes));
+  if (large) (void)madvise(p, rounded, MADV_HUGEPAGE);
   return p;
 }
 

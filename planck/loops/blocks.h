@@ -2,9 +2,8 @@
 //
 // A CPU kernel works on blocks of at most kBlock elements and, within a block, on steps of kStep
 // that stay in the first-level cache. Dense operands are read and written in place
-// (steps-inl.h); all others are gathered into an array first, here. Conversions are those of
-// planck/core/half.h, bit for bit, on every instruction set. Offsets and strides count elements
-// from `base`.
+// (steps-inl.h); all others are gathered into an array first, here. Offsets and strides count
+// elements from `base`.
 #pragma once
 
 #include <cstdint>

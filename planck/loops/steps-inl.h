@@ -69,19 +69,29 @@ inline HWY_NOINLINE void narrow_f16(const float* HWY_RESTRICT in, int n,
   for (; i < n; ++i) out[i] = f16(in[i]).bits;
 }
 
+// What is loaded is computed with, and every NaN that is stored is the canonical one, so neither
+// way needs the care of planck/core/half.h with payloads.
+HWY_INLINE float widened(std::uint16_t bf16_bits) {
+  return half_detail::f32_from_bits(static_cast<std::uint32_t>(bf16_bits) << 16);
+}
+HWY_INLINE std::uint16_t narrowed(float value) {
+  const std::uint32_t wide = half_detail::bits_of(value);
+  return static_cast<std::uint16_t>((wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16);
+}
+
 inline HWY_NOINLINE void widen_bf16(const std::uint16_t* HWY_RESTRICT in, int n,
                                     float* HWY_RESTRICT out, std::int64_t ahead) {
   int i = 0;
   for (; i + kChunk <= n; i += kChunk) {
     prefetch_ahead(in + i, ahead);
-    for (int k = i; k < i + kChunk; ++k) out[k] = half_detail::widen_bf16(in[k]);
+    for (int k = i; k < i + kChunk; ++k) out[k] = widened(in[k]);
   }
-  for (; i < n; ++i) out[i] = half_detail::widen_bf16(in[i]);
+  for (; i < n; ++i) out[i] = widened(in[i]);
 }
 
 inline HWY_NOINLINE void narrow_bf16(const float* HWY_RESTRICT in, int n,
                                      std::uint16_t* HWY_RESTRICT out) {
-  for (int i = 0; i < n; ++i) out[i] = half_detail::narrow_bf16(in[i]);
+  for (int i = 0; i < n; ++i) out[i] = narrowed(in[i]);
 }
 
 // Elements [i, i + m) in the compute type, filled up with zeros to whole chunks.

@@ -57,11 +57,14 @@ struct At {
     else
       return qm::ordinary_steps(position(x), lo, hi);
   }
-  HWY_INLINE std::int32_t quantized(C x) const {
-    if constexpr (kAnyZero)
-      return qm::quantized(position(x), z, q_min, q_max);
+  // The low byte of q.
+  HWY_INLINE std::uint8_t quantized(C x) const {
+    if constexpr (kCorrected)
+      return qm::ordinary_quotient_byte(x, scale, inverse, x_lo, x_hi, z);
+    else if constexpr (kAnyZero)
+      return static_cast<std::uint8_t>(qm::quantized(position(x), z, q_min, q_max));
     else
-      return static_cast<std::int32_t>(steps(x)) + z;
+      return static_cast<std::uint8_t>(static_cast<std::int32_t>(steps(x)) + z);
   }
   HWY_INLINE bool inside(C x) const {
     if constexpr (kAnyZero) return qm::in_range(position(x), z, q_min, q_max);
@@ -158,9 +161,7 @@ void quantize(const BlockGroups<C>& g, int n, Source x, Sink q) {
       const C* in = load_step(x, i, m, buffer);
       each<path(), layout()>(
           g, i, m, [&](int c) { prefetch_ahead(in + c, x.ahead); },
-          [&](const auto& at, int k) {
-            bytes[k] = static_cast<std::uint8_t>(at.quantized(in[k]));
-          });
+          [&](const auto& at, int k) { bytes[k] = at.quantized(in[k]); });
       store_q_step(q, i, m, bytes);
     });
   });

@@ -124,12 +124,23 @@ PLANCK_HD bool has_ordinary_quotient(float scale) {
 // q − z of an ordinary group with an ordinary scale. x is clamped first, to RN(lo·s) and RN(hi·s):
 // rint(RN(lo·s) / s) is lo, because |lo| <= 2^21 moves by less than 1/8, and rint(x / s) is
 // monotone in x; so the clamp is exact.
-PLANCK_HD float ordinary_quotient_steps(float x, float scale, float inverse, float x_lo,
-                                        float x_hi) {
+PLANCK_HD float clamped_ordinary_quotient(float x, float scale, float inverse, float x_lo,
+                                          float x_hi) {
   float c = x == x ? x : 0.0f;
   c = c < x_lo ? x_lo : c;
   c = c > x_hi ? x_hi : c;
-  return small_rint(ordinary_quotient(c, scale, inverse));
+  return ordinary_quotient(c, scale, inverse);
+}
+PLANCK_HD float ordinary_quotient_steps(float x, float scale, float inverse, float x_lo,
+                                        float x_hi) {
+  return small_rint(clamped_ordinary_quotient(x, scale, inverse, x_lo, x_hi));
+}
+// The low byte of (q − z) + z: after the addition of 1.5 · 2^23 the integer is in the low bits.
+PLANCK_HD std::uint8_t ordinary_quotient_byte(float x, float scale, float inverse, float x_lo,
+                                              float x_hi, std::int32_t z) {
+  const float v = clamped_ordinary_quotient(x, scale, inverse, x_lo, x_hi);
+  return static_cast<std::uint8_t>(static_cast<std::uint8_t>(half_detail::bits_of(v + 0x1.8p23f)) +
+                                   static_cast<std::uint8_t>(z));
 }
 
 // ---- gradients
