@@ -16,3 +16,11 @@ target_link_libraries(conformance_test PRIVATE planck_verify planck::planck plan
 gtest_discover_tests(conformance_test TEST_PREFIX conformance. TEST_FILTER "-Long.*" DISCOVERY_TIMEOUT 60)
 gtest_discover_tests(conformance_test TEST_PREFIX conformance. TEST_FILTER "Long.*" TEST_LIST conformance_long
   PROPERTIES LABELS long DISCOVERY_TIMEOUT 60)
+
+find_package(Python3 COMPONENTS Interpreter)
+if(PLANCK_BUILD_TOOLS AND Python3_FOUND)
+  add_test(NAME conformance.cli
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/conformance/test_run.py)
+  set_tests_properties(conformance.cli PROPERTIES ENVIRONMENT
+    "PLANCK=$<TARGET_FILE:planck_cli>;PYTHONPATH=${CMAKE_CURRENT_SOURCE_DIR}/cli;PYTHONDONTWRITEBYTECODE=1")
+endif()

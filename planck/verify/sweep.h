@@ -24,6 +24,9 @@ struct SweepOptions {
 struct SweepReport {
   std::int64_t values = 0;  // elements of main tensors
   std::size_t cases = 0, comparisons = 0;
+  // Of all inputs and all results, in order: the same number on every machine, for the same values
+  // and ops.
+  std::uint64_t digest = 0;
   std::vector<std::string> failures;
 };
 

@@ -10,6 +10,7 @@
 #include "planck/core/cuda_runtime.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
+#include "planck/verify/cpu_targets.h"
 #include "planck/verify/runner.h"
 #include "planck/verify/sweep.h"
 #include "tools/planck/commands.h"
@@ -21,10 +22,10 @@ namespace planck::cli {
 namespace {
 
 struct VerifyOptions {
-  std::string device = "cpu", filter;
+  std::string device = "cpu", filter, cpu_target;
   std::vector<int> threads = {1, 2, 5};
   std::int64_t values = -1;  // −1: the device's default
-  bool lengthy = false, json = false;
+  bool lengthy = false, only_values = false, json = false;
 };
 
 struct Findings {
@@ -44,6 +45,9 @@ Result<Findings> verify_device(const VerifyOptions& options) {
   if (!on_cuda && options.device != "cpu")
     return fail(ErrorCode::invalid_problem,
                 fmt::format("--device is {}, must be cpu or cuda", options.device));
+  if (!options.cpu_target.empty())
+    if (auto ok = verify::restrict_cpu_target(options.cpu_target); !ok)
+      return tl::unexpected(ok.error());
   std::regex filter;
   try {
     filter = std::regex(options.filter, std::regex::optimize);
@@ -59,7 +63,9 @@ Result<Findings> verify_device(const VerifyOptions& options) {
 
   const auto size = options.lengthy ? verify::ListSize::lengthy : verify::ListSize::usual;
   std::vector<verify::Case> cases = verify::all_cases(size);
-  std::erase_if(cases, [&](const verify::Case& c) { return !std::regex_search(c.id(), filter); });
+  std::erase_if(cases, [&](const verify::Case& c) {
+    return options.only_values || !std::regex_search(c.id(), filter);
+  });
   {
     StepProgress progress("cases");
     for (std::size_t k = 0; k < cases.size(); ++k) {
@@ -108,8 +114,9 @@ std::string text_of(const Findings& f, const VerifyOptions& options) {
   table.add_rule();
   row("all", f.report.total());
   std::string text = table.text();
-  text += fmt::format("streamed {} values in {} cases, {} runs compared, {} failures\n",
-                      f.sweep.values, f.sweep.cases, f.sweep.comparisons, f.sweep.failures.size());
+  text += fmt::format(
+      "streamed {} values in {} cases, {} runs compared, {} failures, digest {:016x}\n",
+      f.sweep.values, f.sweep.cases, f.sweep.comparisons, f.sweep.failures.size(), f.sweep.digest);
   for (const auto& [reason, count] : f.report.skipped)
     text += fmt::format("skipped {}: {}\n", count, reason);
   constexpr std::size_t kShown = 40;
@@ -135,8 +142,10 @@ std::string json_of(const Findings& f, const VerifyOptions& options) {
                         {"kernels", c.kernels},
                         {"checks", c.checks},
                         {"failures", c.failures}});
-  o["sweep"] = {
-      {"values", f.sweep.values}, {"cases", f.sweep.cases}, {"comparisons", f.sweep.comparisons}};
+  o["sweep"] = {{"values", f.sweep.values},
+                {"cases", f.sweep.cases},
+                {"comparisons", f.sweep.comparisons},
+                {"digest", fmt::format("{:016x}", f.sweep.digest)}};
   o["skipped"] = f.report.skipped;
   o["failures"] = f.report.failures;
   for (const std::string& failure : f.sweep.failures) o["failures"].push_back(failure);
@@ -161,6 +170,10 @@ void add_verify(CLI::App& app, int& exit_code) {
       ->add_option("--values", options->values,
                    "Values to stream; 100000000 on cuda, 10000000 on cpu unless set")
       ->check(CLI::NonNegativeNumber);
+  command->add_flag("--only-values", options->only_values, "Skip the case list");
+  command->add_option(
+      "--cpu-target", options->cpu_target,
+      "As if this CPU had no more than avx512, avx2 or baseline; the digest must not change");
   command->add_flag("--long", options->lengthy, "The long case list");
   command->add_flag("--json", options->json, "As JSON");
   command->callback([options, &exit_code] {
