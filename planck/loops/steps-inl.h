@@ -165,6 +165,12 @@ inline HWY_NOINLINE void store_step(const Sink& to, int i, int m,
   put_bytes(static_cast<double*>(to.data) + i, values, 8 * static_cast<std::size_t>(m), to.stream);
 }
 
+inline HWY_NOINLINE void store_brain_step(const Sink& to, int i, int m,
+                                          const std::uint16_t* HWY_RESTRICT values) {
+  put_bytes(static_cast<std::uint16_t*>(to.data) + i, values, 2 * static_cast<std::size_t>(m),
+            to.stream);
+}
+
 // Low bytes of quantized integers. Packed: i and m are even.
 inline HWY_NOINLINE void store_q_step(const Sink& to, int i, int m,
                                       const std::uint8_t* HWY_RESTRICT values) {

@@ -92,12 +92,13 @@ __device__ __forceinline__ float quick_quotient(float x, float scale, float inve
 
 // Whether quick_quotient may be wrong in its last bits.
 template <class T>
-__device__ __forceinline__ bool is_delicate(float x) {
-  constexpr float kHuge = 0x1p60f;
+__device__ __forceinline__ bool is_tiny(float x) {
   constexpr std::uint32_t kTiny = 0x1f800000u;  // 2^−64
-  const bool huge = !(fabsf(x) <= kHuge);
-  if constexpr (std::is_same_v<T, f16>) return huge;          // none is tiny
-  return huge || __float_as_uint(x) * 2 - 1 < kTiny * 2 - 1;  // 0 wraps around
+  return !std::is_same_v<T, f16> && __float_as_uint(x) * 2 - 1 < kTiny * 2 - 1;  // 0 wraps around
+}
+template <class T>
+__device__ __forceinline__ bool is_delicate(float x) {
+  return is_tiny<T>(x) || !(fabsf(x) <= 0x1p60f);
 }
 
 // max(lo, min(hi, x)); NaN stays.

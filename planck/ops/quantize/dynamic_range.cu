@@ -10,13 +10,13 @@ namespace {
 
 constexpr int kRangeThreads = 256;
 
-template <class T, bool kDense>
+template <class T, Lie kLie>
 __global__ void __launch_bounds__(kRangeThreads)
-    range_kernel(const __grid_constant__ RangeArguments<T, kDense> args,
+    range_kernel(const __grid_constant__ RangeArguments<T, kLie != Lie::strided> args,
                  const __grid_constant__ TeamMap map,
-                 const __grid_constant__ Members<kDense> members) {
+                 const __grid_constant__ Members<kLie> members) {
   using C = Compute<T>;
-  constexpr int R = kRangeRun<T, kDense>;
+  constexpr int R = kRangeRun<T, kLie != Lie::strided>;
   __shared__ Two<C> shared[kRangeThreads / 32];
   const TeamThread at(map);
   RunPack<T, R> x[kTeamRuns] = {};
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kRangeThreads)
   for (int k = 0; k < kTeamRuns; ++k) {
     if (!at.valid(k)) continue;
     std::int64_t offset[kElementOperands];
-    members.locate(at, k, offset);
+    members.locate(at, members.origin(at), k, offset);
     x[k] = load_pack<R * sizeof(T), false>(args.x, offset[kDynamicX]);
   }
 #pragma unroll
@@ -109,14 +109,17 @@ Result<void> find_scales(const Stream& stream, Workspace workspace, const QuantP
         cuda_result(cudaMemsetAsync(workspace.data, 0, need, native(stream)), "dynamic_quantize");
     if (!zeroed) return zeroed;
   }
+  const std::int64_t blocks = map.blocks(kRangeThreads);
   Result<void> launched =
       columns ? launch(stream, "dynamic_quantize column ranges", range_columns_kernel<T>,
                        slots.tiles * slots.chunks, kColumnThreads, dense_args, slots)
-      : rows
-          ? launch(stream, "dynamic_quantize ranges", range_kernel<T, true>,
-                   map.blocks(kRangeThreads), kRangeThreads, dense_args, map, call.dense_members(R))
-          : launch(stream, "dynamic_quantize strided ranges", range_kernel<T, false>,
-                   map.blocks(kRangeThreads), kRangeThreads, args, map, call.strided_members());
+      : !rows ? launch(stream, "dynamic_quantize strided ranges", range_kernel<T, Lie::strided>,
+                       blocks, kRangeThreads, args, map, call.strided())
+      : call.map.outer == 1
+          ? launch(stream, "dynamic_quantize ranges", range_kernel<T, Lie::rows>, blocks,
+                   kRangeThreads, dense_args, map, call.rows(R))
+          : launch(stream, "dynamic_quantize plane ranges", range_kernel<T, Lie::planes>, blocks,
+                   kRangeThreads, dense_args, map, call.planes(R));
   if (!launched || chunks == 1) return launched;
   return launch(stream, "dynamic_quantize scales", scales_kernel<T>,
                 ceil_div(call.groups, kRangeThreads), kRangeThreads, args, call.groups);

@@ -30,11 +30,10 @@ struct GroupMap {
   }
 };
 
-// The last elements of a tensor that is one group, fewer than a run. Inlined it would cost every
-// thread registers.
+// The last elements of a tensor that is one group, fewer than a run.
 template <class Op>
-__device__ __noinline__ void map_tail(const Arguments<typename Op::Element>& args,
-                                      std::int64_t first, int tail) {
+__device__ __forceinline__ void map_tail(const Arguments<typename Op::Element>& args,
+                                         std::int64_t first, int tail) {
   const Cell<typename Op::Element> cell = load_group<Op>(args, 0);
 #pragma unroll 1
   for (std::int64_t i = first; i < first + tail; i += kUnit<Op>) {
@@ -44,11 +43,16 @@ __device__ __noinline__ void map_tail(const Arguments<typename Op::Element>& arg
   }
 }
 
+// Where there is a tail, it has a block of its own, the last: on its own it costs the others nothing.
 template <class Op, class Tune>
 __global__ void __launch_bounds__(kThreads)
     runs_kernel(const __grid_constant__ Arguments<typename Op::Element> args,
                 const __grid_constant__ GroupMap map, std::int64_t runs, int tail) {
   constexpr int R = Tune::R, K = Tune::K;
+  if (tail > 0 && blockIdx.x + 1 == gridDim.x) {
+    if (threadIdx.x == 0) map_tail<Op>(args, runs * R, tail);
+    return;
+  }
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kThreads * K) +
                              threadIdx.x / 32 * (32 * K) + threadIdx.x % 32;
   RunPack<typename Op::A, R> a[K];
@@ -56,17 +60,13 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int k = 0; k < K; ++k)
     if (first + k * 32 < runs) load_run<Op, R, Tune::kStreaming>(args, first + k * 32, a[k], b[k]);
-  if (first == runs && tail > 0) map_tail<Op>(args, runs * R, tail);
   if (first >= runs) return;
   std::int64_t group = map(first);
   Cell<typename Op::Element> cell = load_group<Op>(args, group);
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     const std::int64_t run = first + k * 32;
-    if (run >= runs) {
-      if (k > 0 && run == runs && tail > 0) map_tail<Op>(args, runs * R, tail);
-      return;
-    }
+    if (run >= runs) return;
     if (k > 0) {
       const std::int64_t next = map(run);
       if (next != group) {
@@ -151,38 +151,46 @@ __global__ void __launch_bounds__(kThreads, Tune::kColumnBlocks)
           << (e * kBits<S> % 32);
   }
   const std::int64_t first = tile * (Tune::kRows * map.lanes) + lane;
+  const std::int64_t step = map.lanes * map.runs;
+  const auto there = [&](int j) { return first + j * map.lanes < map.rows; };
+  const auto run_of = [&](int j) { return first * map.runs + column + j * step; };
+  // The next rows are on their way while these are worked on.
+  RunPack<typename Op::A, R> a[kBatch] = {}, a_next[kBatch] = {};
+  RunPack<typename Op::B, R> b[kBatch] = {}, b_next[kBatch] = {};
+#pragma unroll
+  for (int k = 0; k < kBatch; ++k)
+    if (there(k)) load_run<Op, R, Tune::kStreaming>(args, run_of(k), a_next[k], b_next[k]);
 #pragma unroll 1
-  for (int j = 0; j < Tune::kRows; j += kBatch) {
-    RunPack<typename Op::A, R> a[kBatch] = {};
-    RunPack<typename Op::B, R> b[kBatch] = {};
-    RunPack<S, R> out[kBatch];
-    const std::int64_t at = (first + j * map.lanes) * map.runs + column;
-    const std::int64_t step = map.lanes * map.runs;
-    const auto there = [&](int k) { return first + (j + k) * map.lanes < map.rows; };
+  for (int j = 0; j < Tune::kRows && there(j); j += kBatch) {
     bool careful = !quick;
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k)
-      if (there(k)) load_run<Op, R, Tune::kStreaming>(args, at + k * step, a[k], b[k]);
+    for (int k = 0; k < kBatch; ++k) {
+      a[k] = a_next[k];
+      b[k] = b_next[k];
+      if (j + kBatch < Tune::kRows && there(j + kBatch + k))
+        load_run<Op, R, Tune::kStreaming>(args, run_of(j + kBatch + k), a_next[k], b_next[k]);
+    }
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) careful |= any_delicate<Op, R>(a[k], b[k], args.grid);
     if (careful) {  // rare: once more, a row at a time
 #pragma unroll 1
-      for (int k = 0; k < kBatch && there(k); ++k) {
+      for (int k = 0; k < kBatch && there(j + k); ++k) {
         RunPack<typename Op::A, R> a_row;
         RunPack<typename Op::B, R> b_row;
-        load_run<Op, R, false>(args, at + k * step, a_row, b_row);
-        store_pack<false>(args.out, at + k * step,
+        load_run<Op, R, false>(args, run_of(j + k), a_row, b_row);
+        store_pack<false>(args.out, run_of(j + k),
                           map_careful<Op, R>(a_row, b_row, args.grid, zeros, group_of));
       }
       continue;
     }
+    RunPack<S, R> out[kBatch];
     if (args.grid.reciprocal)
       map_columns<Way::reciprocal, Op, R, kBatch>(kept, args.grid, zeros, a, b, out);
     else
       map_columns<Way::divide, Op, R, kBatch>(kept, args.grid, zeros, a, b, out);
 #pragma unroll
     for (int k = 0; k < kBatch; ++k)
-      if (there(k)) store_pack<Tune::kStreaming>(args.out, at + k * step, out[k]);
+      if (there(j + k)) store_pack<Tune::kStreaming>(args.out, run_of(j + k), out[k]);
   }
 }
 

@@ -80,10 +80,11 @@ template <class Op, class Tune>
 Result<void> launch_runs(const Stream& stream, const ElementwiseCall& call) {
   const std::int64_t runs = call.count / Tune::R;
   const int tail = static_cast<int>(call.count % Tune::R);
-  return launch(stream, "quantize runs", runs_kernel<Op, Tune>,
-                ceil_div(runs + (tail > 0), kThreads * Tune::K), kThreads,
-                arguments_of<typename Op::Element>(call), group_map(call.map, runs, Tune::R), runs,
-                tail);
+  const std::int64_t blocks = ceil_div(runs, kThreads * Tune::K);
+  const auto args = arguments_of<typename Op::Element>(call);
+  const GroupMap map = group_map(call.map, runs, Tune::R);
+  return launch(stream, "quantize runs", runs_kernel<Op, Tune>, blocks + (tail > 0), kThreads,
+                args, map, runs, tail);
 }
 
 template <class Op, class Tune>

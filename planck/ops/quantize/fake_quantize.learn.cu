@@ -11,28 +11,27 @@ namespace {
 constexpr int kTeamThreads = 256;
 
 // R elements a run, 16 bytes; one where strides are free.
-template <class T, bool kDense>
-inline constexpr int kRun = kDense ? 16 / static_cast<int>(sizeof(T)) : 1;
+template <class T, Lie kLie>
+inline constexpr int kRun = kLie == Lie::strided ? 1 : 16 / static_cast<int>(sizeof(T));
 
-template <class T, bool kDense>
+template <class T, Lie kLie>
 __global__ void __launch_bounds__(kTeamThreads, 3)
-    learn_kernel(const __grid_constant__ LearnArguments<T, kDense> args,
+    learn_kernel(const __grid_constant__ LearnArguments<T, kLie != Lie::strided> args,
                  const __grid_constant__ TeamMap map,
-                 const __grid_constant__ Members<kDense> members) {
+                 const __grid_constant__ Members<kLie> members) {
   using C = Compute<T>;
-  constexpr int R = kRun<T, kDense>;
+  constexpr int R = kRun<T, kLie>;
   __shared__ Two<C> shared[kTeamThreads / 32];
   const TeamThread at(map);
   RunPack<T, R> x[kTeamRuns], dy[kTeamRuns];
-  std::int64_t to[kTeamRuns];
+  const std::int64_t origin = members.origin(at);
 #pragma unroll
   for (int k = 0; k < kTeamRuns; ++k) {
     if (!at.valid(k)) continue;
     std::int64_t offset[kElementOperands];
-    members.locate(at, k, offset);
+    members.locate(at, origin, k, offset);
     dy[k] = load_pack<R * sizeof(T), false>(args.dy, offset[kDy]);
     x[k] = load_pack<R * sizeof(T), false>(args.x, offset[kX]);
-    to[k] = offset[kDx];
   }
   Two<C> sums[kTeamRuns];
   Cell<T> cell = {};
@@ -48,7 +47,9 @@ __global__ void __launch_bounds__(kTeamThreads, 3)
     LearnedRun<T, R> run;
     const auto cell_of = [&](int) -> const auto& { return cell; };
     learn_run<T, R>(x[k], dy[k], cell.quick, args.grid, cell_of, cell_of, run);
-    store_pack<false>(args.dx, to[k], run.dx);
+    std::int64_t offset[kElementOperands];
+    members.locate(at, origin, k, offset);
+    store_pack<false>(args.dx, offset[kDx], run.dx);
 #pragma unroll
     for (int half = 1; half < R; half *= 2)
 #pragma unroll
@@ -63,12 +64,12 @@ __global__ void __launch_bounds__(kTeamThreads, 3)
       store_chunk(args, map.chunks, at.origin_group + at.group(k), at.chunk, sums[k]);
 }
 
-// Columns of a run: 16 bytes, 8 for 16-bit floats, whose sums would not fit the registers.
+// Columns of a run: 8 bytes, for the sums and cells of more would not fit the registers.
 template <class T>
-inline constexpr int kColumnRun = sizeof(T) == 8 ? 2 : 4;
+inline constexpr int kColumnRun = sizeof(T) == 2 ? 4 : 2;
 
 template <class T>
-__global__ void __launch_bounds__(kColumnThreads, 2)
+__global__ void __launch_bounds__(kColumnThreads, sizeof(T) == 8 ? 2 : 3)
     learn_columns_kernel(const __grid_constant__ LearnArguments<T, true> args,
                          const __grid_constant__ ColumnSlots map) {
   using C = Compute<T>;
@@ -224,7 +225,7 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
 
   std::int64_t chunks = 1;
   Result<void> launched;
-  constexpr int R = kRun<T, true>, kColumns = kColumnRun<T>;
+  constexpr int R = kRun<T, Lie::rows>, kColumns = kColumnRun<T>;
   const bool rows = call.map.inner % R == 0 && aligned(16);
   const bool columns = !rows && call.map.inner == 1 && call.map.channels % kColumns == 0 &&
                        aligned(kColumns * static_cast<int>(sizeof(T)));
@@ -235,19 +236,22 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
     take_partials(chunks);
     launched = launch(stream, "fake_quantize_backward columns", learn_columns_kernel<T>,
                       slots.tiles * slots.chunks, kColumnThreads, dense_args(), slots);
-  } else if (rows && !args.empty) {
-    const TeamMap map = TeamMap::make(call.groups, call.members / R, kTeamThreads);
+  } else {
+    const bool runs = rows && !args.empty;
+    const TeamMap map =
+        TeamMap::make(call.groups, runs ? call.members / R : call.members, kTeamThreads);
+    const std::int64_t blocks = map.blocks(kTeamThreads);
     chunks = map.chunks;
     take_partials(chunks);
     launched =
-        launch(stream, "fake_quantize_backward sums", learn_kernel<T, true>,
-               map.blocks(kTeamThreads), kTeamThreads, dense_args(), map, call.dense_members(R));
-  } else {
-    const TeamMap map = TeamMap::make(call.groups, call.members, kTeamThreads);
-    chunks = map.chunks;
-    take_partials(chunks);
-    launched = launch(stream, "fake_quantize_backward strided sums", learn_kernel<T, false>,
-                      map.blocks(kTeamThreads), kTeamThreads, args, map, call.strided_members());
+        !runs ? launch(stream, "fake_quantize_backward strided sums",
+                       learn_kernel<T, Lie::strided>, blocks, kTeamThreads, args, map,
+                       call.strided())
+        : call.map.outer == 1
+            ? launch(stream, "fake_quantize_backward sums", learn_kernel<T, Lie::rows>, blocks,
+                     kTeamThreads, dense_args(), map, call.rows(R))
+            : launch(stream, "fake_quantize_backward plane sums", learn_kernel<T, Lie::planes>,
+                     blocks, kTeamThreads, dense_args(), map, call.planes(R));
   }
   while (launched && chunks > 1) {
     const TeamMap map = TeamMap::make(call.groups, chunks, kTeamThreads);

@@ -25,17 +25,29 @@ class GroupLoader {
     if (zero_point != nullptr && run_of(zero_point->walk) != run_) run_ = 0;
   }
 
-  // How many of the n positions from `begin` to do at once: those of one group where groups are
-  // long. `pairs`: never an odd number.
-  int cut(std::int64_t begin, int n, bool pairs) const {
-    const Walk& w = scale_.walk;
-    const auto last = static_cast<std::size_t>(w.rank - 1);
-    constexpr std::int64_t kWorthIt = 128;
-    if (w.rank == 1 || run_ > 0 || w.stride[last] != 0 || w.extent[last] < kWorthIt) return n;
-    if (pairs && w.extent[last] % 2 != 0) return n;
-    const std::int64_t left = w.extent[last] - begin % w.extent[last];
-    return static_cast<int>(std::min<std::int64_t>(n, left));
+  // Loads the groups of the first positions of [begin, begin + n), and tells of how many: where
+  // groups are long, those of one of them. `pairs`: never an odd number.
+  int load_some(std::int64_t begin, int n, bool pairs) {
+    if (begin < one_begin_ || begin >= one_end_) {
+      one_begin_ = one_end_ = 0;
+      const Walk& w = scale_.walk;
+      const auto last = static_cast<std::size_t>(w.rank - 1);
+      const std::int64_t length = w.rank == 1 ? INT64_MAX : w.extent[last];
+      constexpr std::int64_t kWorthIt = 128;
+      const bool long_groups = run_ == 0 && w.stride[last] == 0 && length >= kWorthIt &&
+                               (!pairs || w.rank == 1 || length % 2 == 0) &&
+                               (zero_point_ == nullptr || shares_groups(zero_point_->walk));
+      if (!long_groups) {
+        load(begin, n);
+        return n;
+      }
+      one_begin_ = w.rank == 1 ? 0 : begin - begin % length;
+      one_end_ = w.rank == 1 ? INT64_MAX : one_begin_ + length;
+      load(begin, 1);
+    }
+    return static_cast<int>(std::min<std::int64_t>(n, one_end_ - begin));
   }
+  const BlockGroups<C>& groups() const { return groups_; }
 
   // The groups of positions [begin, begin + n). `key` ≥ 0 names a range whose groups were loaded
   // before: not again.
@@ -90,6 +102,14 @@ class GroupLoader {
     const bool fits = w.rank > 1 && w.stride[last] == 0 && run >= kChunk / 2 && run < kBlock;
     return fits && std::has_single_bit(static_cast<std::uint64_t>(run)) ? static_cast<int>(run) : 0;
   }
+  // Whether an operand changes only where the scale may.
+  bool shares_groups(const Walk& w) const {
+    const Walk& s = scale_.walk;
+    const auto last = static_cast<std::size_t>(w.rank - 1);
+    if (w.stride[last] != 0) return false;
+    return w.rank == 1 ||
+           (s.rank > 1 && w.extent[last] == s.extent[static_cast<std::size_t>(s.rank - 1)]);
+  }
   static Walk without_last(Walk w) {
     --w.rank;
     return w;
@@ -122,6 +142,7 @@ class GroupLoader {
   int run_;
   std::int64_t key_ = -1;
   int key_count_ = 0;
+  std::int64_t one_begin_ = 0, one_end_ = 0;  // positions of the one group that is loaded
   BlockGroups<C> groups_;
   alignas(64) C scale_values_[kCapacity];
   alignas(64) C inverse_[kCapacity];

@@ -85,7 +85,8 @@ bool ElementwiseCall::aligned(int operand, int bytes) const {
 }
 
 GridAttributes grid_of(const QuantProblem& p) {
-  return {p.q_min, p.q_max, -int_range(p.quantized_dtype).lowest, p.math == QuantMath::reciprocal};
+  return {p.q_min, p.q_max, -int_range(p.quantized_dtype).lowest,
+          p.math == QuantMath::reciprocal && p.kind != QuantKind::dynamic_quantize};
 }
 
 ElementwiseCall elementwise_call(const QuantProblem& p, const Operands& operands) {

@@ -78,13 +78,13 @@ __device__ __forceinline__ Two<Compute<T>> learn_element(Compute<T> x, Compute<T
   }
 }
 
-// Elements that go the careful way: NaN, and x whose quick quotient may be off.
+// Elements that go the careful way: NaN, and x whose quick quotient may be off. (Huge x is clamped.)
 template <class T>
 __device__ __forceinline__ bool is_delicate_pair(Compute<T> x, Compute<T> dy) {
   if constexpr (std::is_same_v<T, double>)
     return false;
   else
-    return is_delicate<T>(x) || dy != dy;
+    return is_tiny<T>(x) || x != x || dy != dy;
 }
 
 template <class T, int R>

@@ -61,18 +61,19 @@ Groups<false> MemberCall::groups_as<false>() const {
   return g;
 }
 
-Members<true> MemberCall::dense_members(int run_length) const {
-  Members<true> m;
+Members<Lie::rows> MemberCall::rows(int run_length) const { return {members / run_length}; }
+
+Members<Lie::planes> MemberCall::planes(int run_length) const {
+  Members<Lie::planes> m;
   m.channels = map.channels;
   m.inner = std::max<std::int64_t>(1, map.inner / run_length);
-  m.single = map.outer == 1;
   m.small = members / run_length < kDivisorLimit;
   if (m.small) m.inner_divisor = Divisor(static_cast<std::uint32_t>(m.inner));
   return m;
 }
 
-Members<false> MemberCall::strided_members() const {
-  Members<false> m = {};
+Members<Lie::strided> MemberCall::strided() const {
+  Members<Lie::strided> m;
   for (int d = 0; d < nest.rank; ++d) {
     if (nest.extent[at(d)] == 1) continue;
     auto& walk = is_group_axis(nest, d) ? m.of_group : m.of_member;

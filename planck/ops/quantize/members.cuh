@@ -59,40 +59,52 @@ struct Groups<false> {
   }
 };
 
-// kDense: all element operands in one row-major order [outer, channels, inner], offsets in runs.
-// Else one element a run, any strides, offsets in elements.
-template <bool kDense>
+// How members lie. rows: each group in one piece, all in one row-major order; planes: in that order,
+// but [outer, channels, inner]; strided: anyhow, one element a run. Offsets are in runs.
+enum class Lie : std::uint8_t { rows, planes, strided };
+
+template <Lie kLie>
 struct Members;
 
 template <>
-struct Members<true> {
-  std::int64_t channels, inner;  // inner in runs
-  bool single, small;            // outer == 1; run numbers have 31 bits
-  Divisor inner_divisor;
+struct Members<Lie::rows> {
+  std::int64_t runs;  // of a group
 
-  __device__ __forceinline__ void locate(const TeamThread& thread, int k,
+  __device__ __forceinline__ std::int64_t origin(const TeamThread& thread) const {
+    return thread.origin_group * runs + thread.origin_run;
+  }
+  // thread.runs are those of a group where a block has several.
+  __device__ __forceinline__ void locate(const TeamThread& thread, std::int64_t origin, int k,
                                          std::int64_t (&offset)[kElementOperands]) const {
-    std::int64_t at;
-    if (single) {  // thread.runs is inner where a block has several groups
-      at = thread.origin_group * inner + thread.origin_run +
-           (thread.group(k) * thread.runs + thread.run(k));
-    } else {
-      const std::int64_t group = thread.origin_group + thread.group(k);
-      const std::int64_t run = thread.origin_run + thread.run(k);
-      const std::int64_t o =
-          small ? inner_divisor.quotient(static_cast<std::uint32_t>(run)) : run / inner;
-      at = (o * channels + group) * inner + (run - o * inner);
-    }
 #pragma unroll
-    for (int k = 0; k < kElementOperands; ++k) offset[k] = at;
+    for (auto& o : offset) o = origin + (thread.group(k) * thread.runs + thread.run(k));
   }
 };
 
 template <>
-struct Members<false> {
+struct Members<Lie::planes> {
+  std::int64_t channels, inner;  // inner in runs
+  bool small;                    // run numbers have 31 bits
+  Divisor inner_divisor;
+
+  __device__ __forceinline__ std::int64_t origin(const TeamThread&) const { return 0; }
+  __device__ __forceinline__ void locate(const TeamThread& thread, std::int64_t, int k,
+                                         std::int64_t (&offset)[kElementOperands]) const {
+    const std::int64_t group = thread.origin_group + thread.group(k);
+    const std::int64_t run = thread.origin_run + thread.run(k);
+    const std::int64_t outer =
+        small ? inner_divisor.quotient(static_cast<std::uint32_t>(run)) : run / inner;
+#pragma unroll
+    for (auto& o : offset) o = (outer * channels + group) * inner + (run - outer * inner);
+  }
+};
+
+template <>
+struct Members<Lie::strided> {
   AxisWalk<kElementOperands> of_group, of_member;
 
-  __device__ __forceinline__ void locate(const TeamThread& thread, int k,
+  __device__ __forceinline__ std::int64_t origin(const TeamThread&) const { return 0; }
+  __device__ __forceinline__ void locate(const TeamThread& thread, std::int64_t, int k,
                                          std::int64_t (&offset)[kElementOperands]) const {
 #pragma unroll
     for (auto& o : offset) o = 0;
@@ -112,8 +124,9 @@ struct MemberCall {
   bool aligned(int operand, int bytes) const;
   template <bool kDense>
   Groups<kDense> groups_as() const;
-  Members<true> dense_members(int run_length) const;
-  Members<false> strided_members() const;
+  Members<Lie::rows> rows(int run_length) const;
+  Members<Lie::planes> planes(int run_length) const;
+  Members<Lie::strided> strided() const;
 };
 
 // At least one group operand is an output. key: the element operand whose memory order to follow.

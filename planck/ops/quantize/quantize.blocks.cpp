@@ -152,16 +152,44 @@ GridPath prepare(int n, const C* HWY_RESTRICT scale, const std::int32_t* HWY_RES
   return has_fma && std::is_same_v<C, float> && !odd ? GridPath::corrected : GridPath::divide;
 }
 
+// Elements of a step where they lie: the compute type, or bf16 that is converted on the way.
+template <class C>
+struct Plain {
+  const C* HWY_RESTRICT in;
+  C* HWY_RESTRICT out;
+  HWY_INLINE C get(int k) const { return in[k]; }
+  HWY_INLINE void set(int k, C v) const { out[k] = v; }
+};
+struct Brain {
+  const std::uint16_t* HWY_RESTRICT in;
+  std::uint16_t* HWY_RESTRICT out;
+  HWY_INLINE float get(int k) const { return widened(in[k]); }
+  HWY_INLINE void set(int k, float v) const { out[k] = narrowed(v); }
+};
+HWY_INLINE bool brain_step(const Source& from, int m) {
+  return from.dtype == Dtype::bf16 && m % kChunk == 0;
+}
+HWY_INLINE const std::uint16_t* brain_at(const Source& from, int i) {
+  return static_cast<const std::uint16_t*>(from.data) + i;
+}
+
 template <class C>
 void quantize(const BlockGroups<C>& g, int n, Source x, Sink q) {
   with_constants(g, [&](auto path, auto layout) {
     for_steps(n, lead_of(q), [&](int i, int m) {
       alignas(64) C buffer[kStep];
       alignas(64) std::uint8_t bytes[kStep];
-      const C* in = load_step(x, i, m, buffer);
-      each<path(), layout()>(
-          g, i, m, [&](int c) { prefetch_ahead(in + c, x.ahead); },
-          [&](const auto& at, int k) { bytes[k] = at.quantized(in[k]); });
+      const auto run = [&](auto e) {
+        each<path(), layout()>(
+            g, i, m, [&](int c) { prefetch_ahead(e.in + c, x.ahead); },
+            [&](const auto& at, int k) { bytes[k] = at.quantized(e.get(k)); });
+      };
+      if constexpr (std::is_same_v<C, float>)
+        if (brain_step(x, m)) {
+          run(Brain{brain_at(x, i), nullptr});
+          return store_q_step(q, i, m, bytes);
+        }
+      run(Plain<C>{load_step(x, i, m, buffer), nullptr});
       store_q_step(q, i, m, bytes);
     });
   });
@@ -172,11 +200,19 @@ template <class C, class F>
 HWY_INLINE void unary(const BlockGroups<C>& g, int n, Source from, Sink to, F f) {
   with_constants(g, [&](auto path, auto layout) {
     for_steps(n, lead_of(to), [&](int i, int m) {
+      const auto run = [&](auto e) {
+        each<path(), layout()>(
+            g, i, m, [&](int c) { prefetch_ahead(e.in + c, from.ahead); },
+            [&](const auto& at, int k) { e.set(k, f(at, e.get(k))); });
+      };
+      if constexpr (std::is_same_v<C, float>)
+        if (brain_step(from, m) && to.dtype == Dtype::bf16) {
+          alignas(64) std::uint16_t out[kStep];
+          run(Brain{brain_at(from, i), out});
+          return store_brain_step(to, i, m, out);
+        }
       alignas(64) C buffer[kStep], out[kStep];
-      const C* in = load_step(from, i, m, buffer);
-      each<path(), layout()>(
-          g, i, m, [&](int c) { prefetch_ahead(in + c, from.ahead); },
-          [&](const auto& at, int k) { out[k] = f(at, in[k]); });
+      run(Plain<C>{load_step(from, i, m, buffer), out});
       store_step(to, i, m, out);
     });
   });
@@ -187,16 +223,24 @@ template <class C, class F>
 HWY_INLINE void masked(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx, F f) {
   with_constants(g, [&](auto path, auto layout) {
     for_steps(n, lead_of(dx), [&](int i, int m) {
+      const auto run = [&](auto e, auto gradient) {
+        each<path(), layout()>(
+            g, i, m,
+            [&](int c) {
+              prefetch_ahead(e.in + c, x.ahead);
+              prefetch_ahead(gradient.in + c, dy.ahead);
+            },
+            [&](const auto& at, int k) { e.set(k, f(at, gradient.get(k), at.inside(e.get(k)))); });
+      };
+      if constexpr (std::is_same_v<C, float>)
+        if (brain_step(x, m) && brain_step(dy, m) && dx.dtype == Dtype::bf16) {
+          alignas(64) std::uint16_t out[kStep];
+          run(Brain{brain_at(x, i), out}, Brain{brain_at(dy, i), nullptr});
+          return store_brain_step(dx, i, m, out);
+        }
       alignas(64) C buffer[kStep], buffer2[kStep], out[kStep];
-      const C* in = load_step(x, i, m, buffer);
-      const C* gradient = load_step(dy, i, m, buffer2);
-      each<path(), layout()>(
-          g, i, m,
-          [&](int c) {
-            prefetch_ahead(in + c, x.ahead);
-            prefetch_ahead(gradient + c, dy.ahead);
-          },
-          [&](const auto& at, int k) { out[k] = f(at, gradient[k], at.inside(in[k])); });
+      run(Plain<C>{load_step(x, i, m, buffer), out},
+          Plain<C>{load_step(dy, i, m, buffer2), nullptr});
       store_step(dx, i, m, out);
     });
   });
@@ -234,15 +278,24 @@ void dequantize(const BlockGroups<C>& g, int n, Source q, Sink x) {
   with_constants(g, [&](auto path, auto layout) {
     for_steps(n, lead_of(x), [&](int i, int m) {
       alignas(64) std::uint8_t buffer[kStep];
-      alignas(64) C out[kStep];
       const std::uint8_t* in = load_q_step(q, i, m, buffer);
-      each<path(), layout()>(
-          g, i, m, [&](int c) { prefetch_ahead(in + c, q.ahead); },
-          [&](const auto& at, int k) {
-            const std::int32_t value = (in[k] ^ sign) - sign;
-            const C steps = at.kAnyZero ? qm::steps<C>(value, at.z) : static_cast<C>(value - at.z);
-            out[k] = at.product(steps);
-          });
+      const auto run = [&](auto e) {
+        each<path(), layout()>(
+            g, i, m, [&](int c) { prefetch_ahead(in + c, q.ahead); },
+            [&](const auto& at, int k) {
+              const std::int32_t raw = in[k] ^ sign;  // the integer is raw − sign
+              e.set(k, at.product(at.kAnyZero ? qm::steps<C>(raw - sign, at.z)
+                                              : static_cast<C>(raw - (sign + at.z))));
+            });
+      };
+      if constexpr (std::is_same_v<C, float>)
+        if (x.dtype == Dtype::bf16) {
+          alignas(64) std::uint16_t out[kStep];
+          run(Brain{nullptr, out});
+          return store_brain_step(x, i, m, out);
+        }
+      alignas(64) C out[kStep];
+      run(Plain<C>{nullptr, out});
       store_step(x, i, m, out);
     });
   });

@@ -119,8 +119,13 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
   map.run(stream, make_state, begin_tile, [&](State& s, const BlockAt& at) {
     for (int done = 0, n; done < at.n; done += n) {
       const std::int64_t begin = at.begin + done;
-      n = at.column >= 0 ? at.n : s.groups.cut(begin, at.n - done, is_packed(out.dtype));
-      const BlockGroups<C>& g = s.groups.load(begin, n, at.column);
+      if (at.column >= 0) {
+        s.groups.load(begin, at.n, at.column);
+        n = at.n;
+      } else {
+        n = s.groups.load_some(begin, at.n - done, is_packed(out.dtype));
+      }
+      const BlockGroups<C>& g = s.groups.groups();
       const auto main_source = [&]() -> Source {
         if (at.row >= 0 && map.tiled(kMain)) return {s.tile[0][at.row] + done, dtype_of<C>};
         return source_of(in, begin, n, s.first);

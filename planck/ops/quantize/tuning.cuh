@@ -30,12 +30,14 @@ struct TuningOf {
   using T = typename Op::Element;
   static constexpr int kSize = static_cast<int>(sizeof(T));
   static constexpr bool kStores = kIsInteger<typename Op::Out>;
-  static constexpr int R = kStores ? (kSize == 2 ? 16 : 8) : 16 / kSize;
-  static constexpr int kColumns = kStores ? (kSize == 8 ? 4 : 8) : 16 / kSize;
-  // 64 bytes of loads in flight a thread, or near it.
+  static constexpr bool kNibbles = std::is_same_v<typename Op::Out, Nibbles>;
   static constexpr bool kTwo = !std::is_same_v<typename Op::B, None>;
-  static constexpr int kBatch = kTwo || (kStores && kSize >= 4) ? 2 : 4;
-  using type = Tuning<R, kStores ? 1 : 2, false, kColumns, 32, kBatch, kSize == 8 ? 2 : 4>;
+  static constexpr int R =
+      kStores ? (kSize == 2 ? 16 : 8) * (kNibbles && kSize < 8 ? 2 : 1) : 16 / kSize;
+  static constexpr int K = kStores ? 1 : 2;
+  static constexpr int kColumns = kStores ? (kSize == 2 ? 8 : 4) : 16 / kSize;
+  static constexpr int kBatch = kTwo ? 2 : 4;
+  using type = Tuning<R, K, false, kColumns, 16, kBatch, kSize == 8 ? 2 : kTwo ? 3 : 4>;
   // Where inner is no multiple of R.
   using narrow = std::conditional_t<R == 2, type, Tuning<R / 2, 2, false>>;
 };
