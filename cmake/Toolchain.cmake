@@ -47,6 +47,8 @@ target_compile_options(planck_build_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wconversion;-Wshadow;-Werror;-ffp-contract=off;-fno-math-errno;-fno-trapping-math>
   $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-prec-div=true;-prec-sqrt=true;-ftz=false;--expt-relaxed-constexpr;-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-ffp-contract=off>)
 if(PLANCK_SANITIZE)
-  target_compile_options(planck_build_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PLANCK_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all;-g1>)
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
+  target_compile_definitions(planck_build_flags INTERFACE PLANCK_SANITIZED=1)
+  target_compile_options(planck_build_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PLANCK_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>)
   target_link_options(planck_build_flags INTERFACE -fsanitize=${PLANCK_SANITIZE})
 endif()
