@@ -119,7 +119,7 @@ HostTensor GuardedTensor::values() const {
   HostTensor dense(dtype_, shape_);
   const std::byte* base = now_.data() + kRedZoneBytes;
   if (is_contiguous(shape_, placement_.strides) && placement_.offset == 0 && !is_packed(dtype_))
-    std::memcpy(dense.bytes.data(), base, dense.bytes.size());
+    std::copy_n(base, dense.bytes.size(), dense.bytes.begin());
   else
     for_each_element(shape_, placement_.strides, [&](std::int64_t flat, std::int64_t at) {
       dense.set_pattern(flat, load_pattern(base, dtype_, placement_.offset + at));

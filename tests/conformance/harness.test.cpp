@@ -99,11 +99,14 @@ constexpr Kernel<ToyProblem> row(std::string_view kernel) {
 
 constexpr Kernel<ToyProblem> kTable[] = {
     row<Fault::none>("cpu:right"),
+#if !defined( \
+    __SANITIZE_ADDRESS__)  // which ends the process at the first stray access, as it should
     row<Fault::ignores_strides>("cpu:ignores_strides"),
-    row<Fault::skips_the_last>("cpu:skips_the_last"),
     row<Fault::writes_one_more>("cpu:writes_one_more"),
-    row<Fault::changes_its_input>("cpu:changes_its_input"),
     row<Fault::overruns_workspace>("cpu:overruns_workspace"),
+#endif
+    row<Fault::skips_the_last>("cpu:skips_the_last"),
+    row<Fault::changes_its_input>("cpu:changes_its_input"),
     row<Fault::depends_on_threads>("cpu:depends_on_threads"),
     row<Fault::depends_on_the_call>("cpu:depends_on_the_call"),
     row<Fault::allocates>("cpu:allocates"),
@@ -132,8 +135,6 @@ verify::Case toy_case(const Shape& shape, verify::Fill fill = verify::Fill::norm
           .seed = 7};
 }
 
-// A sanitizer ends the process at the first stray access, as it should.
-#if !defined(__SANITIZE_ADDRESS__)
 TEST(Harness, CatchesEveryFaultAndBlamesNoOther) {
   verify::Options options;
   options.allocations = allocation_counter();
@@ -153,7 +154,6 @@ TEST(Harness, CatchesEveryFaultAndBlamesNoOther) {
     EXPECT_EQ(blamed.contains(std::string(kernel.name)), kernel.name != "cpu:right") << kernel.name;
   }
 }
-#endif
 
 TEST(Harness, RefusesAnAbsentDevice) {
   verify::Options options;
