@@ -75,8 +75,8 @@ HWY_EXPORT(move_part);
 
 std::span<const std::string_view> ceiling_variants(DeviceKind device) {
   static constexpr std::array<std::string_view, 2> kCpu = {"stores", "non-temporal stores"};
-  static constexpr std::array<std::string_view, 4> kCuda = {"one pass", "one pass, streaming",
-                                                            "persistent", "persistent, streaming"};
+  static constexpr std::array<std::string_view, 4> kCuda = {
+      "plain", "streaming", "two vectors a thread", "two vectors a thread, streaming"};
   if (device == DeviceKind::cpu) return kCpu;
   return kCuda;
 }

@@ -33,35 +33,68 @@ __device__ uint4 load(const uint4* p) {
   return kStreaming ? __ldcs(p) : *p;
 }
 
-template <bool kStreaming>
-__global__ void __launch_bounds__(256) move(Plan plan) {
-  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
-  for (long long unit = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-       unit < plan.units; unit += step) {
-    uint4 sum = {static_cast<unsigned>(unit), 1, 2, 3};
-    for (int r = 0; r < plan.read_count; ++r) {
-      const Side side = plan.reads[r];
-#pragma unroll 8
-      for (int j = 0; j < side.vectors; ++j) {
-        const uint4 v = load<kStreaming>(side.data + vector_index(unit, side.vectors, j));
-        sum.x ^= v.x;
-        sum.y ^= v.y;
-        sum.z ^= v.z;
-        sum.w ^= v.w;
-      }
+// V vectors of each of U units, all asked for before the first is used.
+template <bool kStreaming, int U, int V>
+__device__ void read_side(const Side& side, long long unit, long long step, uint4& sum) {
+  uint4 v[U][V];
+#pragma unroll
+  for (int u = 0; u < U; ++u)
+#pragma unroll
+    for (int j = 0; j < V; ++j)
+      v[u][j] = load<kStreaming>(side.data + vector_index(unit + u * step, side.vectors, j));
+#pragma unroll
+  for (int u = 0; u < U; ++u)
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+      sum.x ^= v[u][j].x;
+      sum.y ^= v[u][j].y;
+      sum.z ^= v[u][j].z;
+      sum.w ^= v[u][j].w;
     }
-    for (int w = 0; w < plan.write_count; ++w) {
-      const Side side = plan.writes[w];
-#pragma unroll 8
+}
+
+template <bool kStreaming, int U>
+__device__ void move_units(const Plan& plan, long long unit, long long step) {
+  uint4 sum = {static_cast<unsigned>(unit), 1, 2, 3};
+  for (int r = 0; r < plan.read_count; ++r) {
+    const Side& side = plan.reads[r];
+    if (side.vectors == 1) {
+      read_side<kStreaming, U, 1>(side, unit, step, sum);
+    } else if (side.vectors == 2) {
+      read_side<kStreaming, U, 2>(side, unit, step, sum);
+    } else if (side.vectors == 4) {
+      read_side<kStreaming, U, 4>(side, unit, step, sum);
+    } else if (side.vectors == 8) {
+      read_side<kStreaming, U, 8>(side, unit, step, sum);
+    } else {
+      for (int j = 0; j < side.vectors; ++j)
+        for (int u = 0; u < U; ++u) {
+          const uint4 v =
+              load<kStreaming>(side.data + vector_index(unit + u * step, side.vectors, j));
+          sum.x ^= v.x ^ v.y ^ v.z ^ v.w;
+        }
+    }
+  }
+  for (int w = 0; w < plan.write_count; ++w) {
+    const Side& side = plan.writes[w];
+    for (int u = 0; u < U; ++u)
       for (int j = 0; j < side.vectors; ++j) {
-        uint4* to = side.data + vector_index(unit, side.vectors, j);
+        uint4* to = side.data + vector_index(unit + u * step, side.vectors, j);
         if (kStreaming)
           __stcs(to, sum);
         else
           *to = sum;
       }
-    }
   }
+}
+
+template <bool kStreaming, int U>
+__global__ void __launch_bounds__(256) move(const __grid_constant__ Plan plan) {
+  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
+  long long unit = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (; unit + (U - 1) * step < plan.units; unit += U * step)
+    move_units<kStreaming, U>(plan, unit, step);
+  for (; unit < plan.units; unit += step) move_units<kStreaming, 1>(plan, unit, step);
 }
 
 __global__ void nothing() {}
@@ -100,17 +133,13 @@ namespace ceiling_detail {
 Result<void> move_bytes_cuda(const Stream& stream, const Traffic& traffic, std::size_t variant) {
   const Plan plan = plan_of(traffic);
   if (plan.units == 0) return {};
-  int multiprocessors = 0;
-  (void)cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount,
-                               stream.device().ordinal);
-  const long long all = (plan.units + 255) / 256;
-  const auto blocks =
-      static_cast<unsigned>(variant >= 2 ? std::min<long long>(all, multiprocessors * 8) : all);
+  const bool streaming = variant % 2 == 1, two = variant >= 2;  // in the order of their names
+  const long long all = (plan.units + (two ? 511 : 255)) / (two ? 512 : 256);
+  const auto blocks = static_cast<unsigned>(all);
   auto* native = static_cast<cudaStream_t>(stream.native());
-  if (variant % 2 == 1)
-    move<true><<<blocks, 256, 0, native>>>(plan);
-  else
-    move<false><<<blocks, 256, 0, native>>>(plan);
+  auto* kernel = two ? (streaming ? move<true, 2> : move<false, 2>)
+                     : (streaming ? move<true, 1> : move<false, 1>);
+  kernel<<<blocks, 256, 0, native>>>(plan);
   return launched("ceiling");
 }
 
