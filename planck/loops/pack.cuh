@@ -28,6 +28,29 @@ __device__ __forceinline__ void store_vector(V* p, V v) {
     *p = v;
 }
 
+// Loads that stay where they are written: the compiler moves others behind the branches that use
+// them, one latency after another.
+__device__ __forceinline__ float load_early(const float* p) {
+  float v;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p));
+  return v;
+}
+__device__ __forceinline__ double load_early(const double* p) {
+  double v;
+  asm volatile("ld.global.f64 %0, [%1];" : "=d"(v) : "l"(p));
+  return v;
+}
+__device__ __forceinline__ std::int32_t load_early(const std::int32_t* p) {
+  std::int32_t v;
+  asm volatile("ld.global.s32 %0, [%1];" : "=r"(v) : "l"(p));
+  return v;
+}
+__device__ __forceinline__ std::uint16_t load_early(const std::uint16_t* p) {
+  std::uint16_t v;
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(p));
+  return v;
+}
+
 // The index-th pack from base.
 template <int kBytes, bool kStreaming>
 __device__ __forceinline__ Pack<kBytes> load_pack(const void* base, std::int64_t index) {

@@ -124,6 +124,75 @@ struct AddTwo {
 template <class C>
 inline constexpr C kNothing = C(-0.0);
 
+// Adds two registers of this lane to two of the lane across bit `bit`: the lane keeps one sum,
+// whose operands are `mine` of both lanes.
+template <class C>
+__device__ __forceinline__ C exchange_add(C mine_if_low, C mine_if_high, int bit) {
+  const bool high = (threadIdx.x & bit) != 0;
+  const C sent = high ? mine_if_low : mine_if_high;
+  const C kept = high ? mine_if_high : mine_if_low;
+  return kept + __shfl_xor_sync(~0u, sent, bit);
+}
+
+// Sums of teams, as trees over their runs. Calls store(k, second, sum) once for each team and each
+// of the two sums, from some thread of the team whose run k belongs to it. Every thread of the
+// block must call; shared: one entry a warp. At each level of the tree a lane hands half of what it
+// holds to its partner: 9 shuffles instead of 40.
+template <class C, class Store>
+__device__ __forceinline__ void team_sum(const Two<C> (&v)[kTeamRuns], int log2_team,
+                                         Two<C>* shared, const Store& store) {
+  static_assert(kTeamRuns == 4);
+  const unsigned lane = threadIdx.x % 32;
+  const bool second = lane & 1;  // which of the two sums this lane goes on with
+  const int pair = lane & 2;     // with those of runs 0 and 1, or of 2 and 3
+  C one[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) one[k] = exchange_add(v[k].first, v[k].second, 1);
+  const C two[2] = {exchange_add(one[0], one[2], 2), exchange_add(one[1], one[3], 2)};
+  if (log2_team < 3) {  // several sums a lane; rolled, for what a call brings along
+#pragma unroll 1
+    for (int i = 0; i < 8 >> log2_team; ++i) {
+      const int k = log2_team == 0 ? i / 2 : log2_team == 1 ? i : pair + i;
+      C sum = two[0];
+      if (log2_team == 2 && i == 1) sum = two[1];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if (log2_team == 1 && i == j) sum = one[j];
+        if (log2_team == 0 && i == 2 * j) sum = v[j].first;
+        if (log2_team == 0 && i == 2 * j + 1) sum = v[j].second;
+      }
+      store(k, log2_team == 0 ? i % 2 == 1 : second, sum);
+    }
+    return;
+  }
+  C sum = exchange_add(two[0], two[1], 4);
+  int k = pair + (lane & 4 ? 1 : 0);
+  bool leads = (lane & ((1u << log2_team) - 1)) < 8;
+#pragma unroll
+  for (int bit = 8; bit < 32; bit *= 2)
+    if (bit < 1 << log2_team) sum += __shfl_xor_sync(~0u, sum, bit);
+  if (log2_team > 5) {
+    sum += __shfl_xor_sync(~0u, sum, 4);  // runs 0 and 1, 2 and 3
+    k = pair;
+    leads = lane < 4;
+  }
+  if (log2_team > 6) {
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    k = 0;
+    leads = lane < 2;
+  }
+  if (log2_team > 7) {
+    const unsigned warp = threadIdx.x / 32, warps = 1u << (log2_team - 7);
+    C* sums = reinterpret_cast<C*>(shared);
+    if (lane < 2) sums[2 * warp + lane] = sum;
+    __syncthreads();
+    sum = sums[2 * ((warp & ~(warps - 1)) + ((lane >> 1) & (warps - 1))) + (lane & 1)];
+    for (unsigned bit = 2; bit < 2 * warps; bit *= 2) sum += __shfl_xor_sync(~0u, sum, bit);
+    leads = lane < 2 && (warp & (warps - 1)) == 0;
+  }
+  if (leads) store(k, second, sum);
+}
+
 // ---- columns ---------------------------------------------------------------------------
 
 // Groups that are columns: a thread holds one run of columns over kSlotRows rows. A block has

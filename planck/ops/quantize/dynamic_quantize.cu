@@ -35,12 +35,12 @@ __device__ __forceinline__ GridAttributes divide_only(GridAttributes grid) {
 // Teams have at least four runs: lane k of four finds the scale of run k's group for all.
 constexpr int kLeastTeam = 2, kMostLanes = 32;
 
-template <class T, class S>
+template <class T, class S, bool kWide>
 __global__ void __launch_bounds__(kThreads)
     dynamic_lanes_kernel(const __grid_constant__ RangeArguments<T, true> args,
                          const __grid_constant__ TeamMap map) {
   using C = Compute<T>;
-  constexpr int R = kRangeRun<T, true>;
+  constexpr int R = kRangeRun<T, true> * (kWide ? 2 : 1);
   const TeamThread at(map);
   const GridAttributes grid = divide_only(args.grid);
   const std::int64_t origin = at.origin_group * map.runs;
@@ -77,7 +77,14 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- rows ------------------------------------------------------------------------------
 
-constexpr int kRowRuns = 8, kMostRowWarps = 16;
+constexpr int kMostRowWarps = 16;
+
+// Runs of R elements, K of them a lane. Long runs store 16 bytes at once; short ones divide more
+// rows.
+template <class T, bool kWide>
+struct RowShape {
+  static constexpr int R = kRangeRun<T, true> * (kWide ? 2 : 1), K = kWide ? 4 : 8;
+};
 
 struct RowMap {
   std::int64_t groups;
@@ -98,11 +105,11 @@ __device__ __forceinline__ Two<C> widest_of_warp(Two<C> v) {
   }
 }
 
-template <class T, class S>
+template <class T, class S, bool kWide>
 __global__ void __launch_bounds__(kMostRowWarps * 32)
     dynamic_rows_kernel(const __grid_constant__ RangeArguments<T, true> args, const RowMap map) {
   using C = Compute<T>;
-  constexpr int R = kRangeRun<T, true>;
+  constexpr int R = RowShape<T, kWide>::R, K = RowShape<T, kWide>::K;
   __shared__ Two<C> shared[kMostRowWarps];
   const GridAttributes grid = divide_only(args.grid);
   const unsigned warp = threadIdx.x / 32, warps = 1u << map.log2_warps;
@@ -112,13 +119,13 @@ __global__ void __launch_bounds__(kMostRowWarps * 32)
   const unsigned first = (warp & (warps - 1)) * 32 + threadIdx.x % 32, step = warps * 32;
   const unsigned runs = group < map.groups ? map.runs : 0;
   const void* x_row = static_cast<const char*>(args.x) + group * map.runs * (R * sizeof(T));
-  RunPack<T, R> x[kRowRuns] = {};
+  RunPack<T, R> x[K] = {};
 #pragma unroll
-  for (int k = 0; k < kRowRuns; ++k)
+  for (int k = 0; k < K; ++k)
     if (first + k * step < runs) x[k] = load_pack<R * sizeof(T), false>(x_row, first + k * step);
   Two<C> range = {C(0), C(0)};
 #pragma unroll
-  for (int k = 0; k < kRowRuns; ++k) range = Widen<C>()(range, range_of<T, R>(x[k]));
+  for (int k = 0; k < K; ++k) range = Widen<C>()(range, range_of<T, R>(x[k]));
   range = widest_of_warp(range);
   if (warps > 1) {
     if (threadIdx.x % 32 == 0) shared[warp] = range;
@@ -131,26 +138,42 @@ __global__ void __launch_bounds__(kMostRowWarps * 32)
   const Cell<T> cell = cell_of<T, S>(widen(g.scale), g.zero_point, grid);
   void* q_row = static_cast<char*>(args.q) + group * map.runs * (R * kBits<S> / 8);
 #pragma unroll
-  for (int k = 0; k < kRowRuns; ++k)
+  for (int k = 0; k < K; ++k)
     if (first + k * step < runs)
       store_pack<false>(q_row, first + k * step,
                         map_run<Quantize<T, S>, R>(x[k], RunPack<None, R>(), cell, grid));
 }
 
-template <class T, class S>
+template <class T, class S, bool kWide>
 Result<void> launch_rows(const Stream& stream, const QuantProblem& p, const MemberCall& call) {
-  const auto args = range_arguments<T, true>(p, call, nullptr);
-  const std::int64_t runs = call.members / kRangeRun<T, true>;
-  if (runs <= kMostLanes) {
-    const TeamMap map = TeamMap::make(call.groups, runs, kThreads, kLeastTeam);
-    return launch(stream, "dynamic_quantize lanes", dynamic_lanes_kernel<T, S>,
-                  map.blocks(kThreads), kThreads, args, map);
-  }
-  RowMap map{call.groups, static_cast<std::uint32_t>(runs), 0};
-  while ((32 << map.log2_warps) * kRowRuns < runs) ++map.log2_warps;
+  using Shape = RowShape<T, kWide>;
+  RowMap map{call.groups, static_cast<std::uint32_t>(call.members / Shape::R), 0};
+  while (std::int64_t{32} * Shape::K << map.log2_warps < map.runs) ++map.log2_warps;
   const int threads = std::max(kThreads, 32 << map.log2_warps);
-  return launch(stream, "dynamic_quantize rows", dynamic_rows_kernel<T, S>,
-                ceil_div(call.groups, threads / 32 >> map.log2_warps), threads, args, map);
+  return launch(stream, "dynamic_quantize rows", dynamic_rows_kernel<T, S, kWide>,
+                ceil_div(call.groups, threads / 32 >> map.log2_warps), threads,
+                range_arguments<T, true>(p, call, nullptr), map);
+}
+
+template <class T, class S, bool kWide>
+Result<void> launch_lanes(const Stream& stream, const QuantProblem& p, const MemberCall& call) {
+  constexpr int R = kRangeRun<T, true> * (kWide ? 2 : 1);
+  const TeamMap map = TeamMap::make(call.groups, call.members / R, kThreads, kLeastTeam);
+  return launch(stream, "dynamic_quantize lanes", dynamic_lanes_kernel<T, S, kWide>,
+                map.blocks(kThreads), kThreads, range_arguments<T, true>(p, call, nullptr), map);
+}
+
+template <class T, class S>
+Result<void> launch_one_pass(const Stream& stream, const QuantProblem& p, const MemberCall& call) {
+  constexpr int R = kRangeRun<T, true>;
+  const bool wide =
+      call.members % (2 * R) == 0 && call.aligned(kDynamicQ, RunPack<S, 2 * R>::kAlignment);
+  const std::int64_t runs = call.members / R;
+  if (wide && runs >= 2 << kLeastTeam && runs <= 2 * kMostLanes)
+    return launch_lanes<T, S, true>(stream, p, call);
+  if (runs <= kMostLanes) return launch_lanes<T, S, false>(stream, p, call);
+  return wide ? launch_rows<T, S, true>(stream, p, call)
+              : launch_rows<T, S, false>(stream, p, call);
 }
 
 }  // namespace
@@ -158,7 +181,7 @@ Result<void> launch_rows(const Stream& stream, const QuantProblem& p, const Memb
 bool can_launch_dynamic_rows(const QuantProblem& p, const MemberCall& call) {
   if (!call.map.dense || call.map.outer != 1 || call.members == 0) return false;
   const int run = 16 * 8 / bits(p.element_dtype);
-  return call.members % run == 0 && call.members / run <= kMostRowWarps * 32 * kRowRuns &&
+  return call.members % run == 0 && call.members <= run * 8 * kMostRowWarps * 32 &&
          call.aligned(kDynamicX, 16) && call.aligned(kDynamicQ, run * bits(p.quantized_dtype) / 8);
 }
 
@@ -166,8 +189,8 @@ Result<void> launch_dynamic_rows(const Stream& stream, const QuantProblem& p,
                                  const MemberCall& call) {
   return visit_float(p.element_dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    return is_packed(p.quantized_dtype) ? launch_rows<T, Nibbles>(stream, p, call)
-                                        : launch_rows<T, Bytes>(stream, p, call);
+    return is_packed(p.quantized_dtype) ? launch_one_pass<T, Nibbles>(stream, p, call)
+                                        : launch_one_pass<T, Bytes>(stream, p, call);
   });
 }
 

@@ -57,6 +57,14 @@ __device__ __forceinline__ float widen(bf16 v) {
   return __uint_as_float(static_cast<std::uint32_t>(v.bits) << 16);
 }
 
+template <class T>
+__device__ __forceinline__ T load_scale(const T* p) {
+  if constexpr (sizeof(T) == 2)
+    return T::from_bits(load_early(reinterpret_cast<const std::uint16_t*>(p)));
+  else
+    return load_early(p);
+}
+
 // Element e of a pack.
 template <class T, int kBytes>
 __device__ __forceinline__ Compute<T> float_at(const Pack<kBytes>& p, int e) {

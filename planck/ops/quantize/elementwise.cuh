@@ -4,12 +4,12 @@
 //             K · 32 consecutive runs, its lanes neighbours: coalesced, and with long groups all of
 //             a thread's runs share one cell.
 //   columns   one group a column (inner == 1, channels % R == 0). A thread stays with its R columns
-//             over kRows rows; what it knows of their groups waits in shared memory, and each
-//             group's part is brought back once for kBatch rows. Kept in registers instead, it left
-//             room for half the loads in flight: 0.69 of bare movement for bf16.
+//             over kRows rows, kBatch at a time, the next ones on their way (kept_columns.cuh).
+//             Groups kept in registers gave 0.69 of bare movement for bf16; in shared memory 0.86.
 #pragma once
 
 #include "planck/loops/division.cuh"
+#include "planck/ops/quantize/kept_columns.cuh"
 #include "planck/ops/quantize/units.cuh"
 
 namespace planck::quantize_device {
@@ -34,7 +34,7 @@ struct GroupMap {
 template <class Op>
 __device__ __forceinline__ void map_tail(const Arguments<typename Op::Element>& args,
                                          std::int64_t first, int tail) {
-  const Cell<typename Op::Element> cell = load_group<Op>(args, 0);
+  const Cell<typename Op::Element> cell = make_cell_of<Op>(load_stored<Op>(args, 0), args.grid);
 #pragma unroll 1
   for (std::int64_t i = first; i < first + tail; i += kUnit<Op>) {
     Compute<typename Op::Element> x[kUnit<Op>], y[kUnit<Op>];
@@ -43,9 +43,10 @@ __device__ __forceinline__ void map_tail(const Arguments<typename Op::Element>& 
   }
 }
 
-// Where there is a tail, it has a block of its own, the last: on its own it costs the others nothing.
+// Where there is a tail, it has a block of its own, the last: on its own it costs the others
+// nothing.
 template <class Op, class Tune>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, Tune::kRunBlocks)
     runs_kernel(const __grid_constant__ Arguments<typename Op::Element> args,
                 const __grid_constant__ GroupMap map, std::int64_t runs, int tail) {
   constexpr int R = Tune::R, K = Tune::K;
@@ -55,14 +56,14 @@ __global__ void __launch_bounds__(kThreads)
   }
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kThreads * K) +
                              threadIdx.x / 32 * (32 * K) + threadIdx.x % 32;
+  if (first >= runs) return;
   RunPack<typename Op::A, R> a[K];
   RunPack<typename Op::B, R> b[K];
 #pragma unroll
   for (int k = 0; k < K; ++k)
     if (first + k * 32 < runs) load_run<Op, R, Tune::kStreaming>(args, first + k * 32, a[k], b[k]);
-  if (first >= runs) return;
   std::int64_t group = map(first);
-  Cell<typename Op::Element> cell = load_group<Op>(args, group);
+  Cell<typename Op::Element> cell = make_cell_of<Op>(load_stored<Op>(args, group), args.grid);
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     const std::int64_t run = first + k * 32;
@@ -71,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
       const std::int64_t next = map(run);
       if (next != group) {
         group = next;
-        cell = load_group<Op>(args, group);
+        cell = make_cell_of<Op>(load_stored<Op>(args, group), args.grid);
       }
     }
     store_pack<Tune::kStreaming>(args.out, run, map_run<Op, R>(a[k], b[k], cell, args.grid));
@@ -83,13 +84,6 @@ struct ColumnMap {
   std::int64_t rows, runs;     // runs: column runs of a row
   std::int64_t column_blocks;  // blocks side by side
   int width, lanes;            // column runs of a block, rows it works on at a time
-};
-
-// What a thread remembers of its columns: written and read by itself alone.
-template <class T, int R>
-struct KeptColumns {
-  Compute<T> scale[R][kThreads], inverse[R][kThreads];
-  std::int32_t z[R][kThreads];
 };
 
 template <Way kWay, class Op, int R, int kBatch>
@@ -135,16 +129,18 @@ __global__ void __launch_bounds__(kThreads, Tune::kColumnBlocks)
   const std::int64_t column =
       (blockIdx.x - tile * map.column_blocks) * map.width + threadIdx.x % map.width;
   if (lane >= map.lanes || column >= map.runs) return;
-  const auto group_of = [&](int e) { return load_group<Op>(args, column * R + e); };
+  const auto stored = [&](int e) { return load_stored<Op>(args, column * R + e); };
+  const auto group_of = [&](int e) { return make_cell_of<Op>(stored(e), args.grid); };
   std::uint32_t zeros[RunPack<S, R>::kWords] = {};
   bool quick = true;
+  StoredGroup<T> groups[R];
+#pragma unroll
+  for (int e = 0; e < R; ++e) groups[e] = stored(e);
 #pragma unroll
   for (int e = 0; e < R; ++e) {
-    const Cell<T> c = group_of(e);
+    const Cell<T> c = make_cell_of<Op>(groups[e], args.grid);
     quick = quick && c.quick;
-    kept.scale[e][threadIdx.x] = c.scale;
-    if (Op::kInverse) kept.inverse[e][threadIdx.x] = c.inverse;
-    if (Op::kZeroPoint) kept.z[e][threadIdx.x] = c.z;
+    kept.keep(e, c);
     if constexpr (kIsInteger<S>)
       zeros[e * kBits<S> / 32] +=
           (static_cast<std::uint32_t>(c.z) + static_cast<std::uint32_t>(args.grid.bias))

@@ -83,8 +83,8 @@ Result<void> launch_runs(const Stream& stream, const ElementwiseCall& call) {
   const std::int64_t blocks = ceil_div(runs, kThreads * Tune::K);
   const auto args = arguments_of<typename Op::Element>(call);
   const GroupMap map = group_map(call.map, runs, Tune::R);
-  return launch(stream, "quantize runs", runs_kernel<Op, Tune>, blocks + (tail > 0), kThreads,
-                args, map, runs, tail);
+  return launch(stream, "quantize runs", runs_kernel<Op, Tune>, blocks + (tail > 0), kThreads, args,
+                map, runs, tail);
 }
 
 template <class Op, class Tune>

@@ -42,11 +42,10 @@ __global__ void __launch_bounds__(kTeamThreads, 3)
     if (!at.valid(k)) continue;
     if (at.group(k) != group) {
       group = at.group(k);
-      cell = learn_cell(args, at.origin_group + group);
+      cell = learn_cell(load_stored(args, at.origin_group + group), args.grid);
     }
     LearnedRun<T, R> run;
-    const auto cell_of = [&](int) -> const auto& { return cell; };
-    learn_run<T, R>(x[k], dy[k], cell.quick, args.grid, cell_of, cell_of, run);
+    learn_run<T, R>(x[k], dy[k], cell, args.grid, run);
     std::int64_t offset[kElementOperands];
     members.locate(at, origin, k, offset);
     store_pack<false>(args.dx, offset[kDx], run.dx);
@@ -57,11 +56,10 @@ __global__ void __launch_bounds__(kTeamThreads, 3)
         run.terms[e] = AddTwo<C>()(run.terms[e], run.terms[e + half]);
     sums[k] = run.terms[0];
   }
-  team_reduce(sums, map.log2_team, shared, AddTwo<C>());
-#pragma unroll
-  for (int k = 0; k < kTeamRuns; ++k)
-    if (at.leads(k))
-      store_chunk(args, map.chunks, at.origin_group + at.group(k), at.chunk, sums[k]);
+  team_sum(sums, map.log2_team, shared, [&](int k, bool second, C sum) {
+    if (at.group(k) < at.groups)
+      store_sum(args, map.chunks, at.origin_group + at.group(k), at.chunk, second, sum);
+  });
 }
 
 // Columns of a run: 8 bytes, for the sums and cells of more would not fit the registers.
@@ -75,55 +73,81 @@ __global__ void __launch_bounds__(kColumnThreads, sizeof(T) == 8 ? 2 : 3)
   using C = Compute<T>;
   constexpr int R = kColumnRun<T>, kBatch = 4;
   __shared__ Two<C> shared[kColumnThreads * R];
+  __shared__ KeptColumns<T, R> kept;
   const int lane = static_cast<int>(threadIdx.x) % map.width;
   const int slot = static_cast<int>(threadIdx.x) / map.width;
   const std::int64_t chunk = blockIdx.x / map.tiles;
   const std::int64_t column = (blockIdx.x - chunk * map.tiles) * map.width + lane;
   const std::int64_t first = (chunk * map.slots + slot) * kSlotRows;
+  const auto stored = [&](int e) { return load_stored(args, column * R + e); };
+  const auto group_of = [&](int e) { return learn_cell(stored(e), args.grid); };
+  const auto run_of = [&](std::int64_t row) { return row * map.runs + column; };
 
-  Two<C> sums[R];
+  const AddTwo<C> add;
+  Two<C> sums[R], left[R];
 #pragma unroll
   for (auto& s : sums) s = {kNothing<C>, kNothing<C>};
   if (column < map.runs) {
-    Cell<T> cells[R];
     bool quick = true;
+    StoredGroup<T> groups[R];
+#pragma unroll
+    for (int e = 0; e < R; ++e) groups[e] = stored(e);
 #pragma unroll
     for (int e = 0; e < R; ++e) {
-      cells[e] = learn_cell(args, column * R + e);
-      quick = quick && cells[e].quick;
+      const Cell<T> cell = learn_cell(groups[e], args.grid);
+      quick = quick && cell.quick;
+      kept.keep(e, cell);
     }
-    // Sums of 4 rows, added as ((a + b) + (c + d)).
-    Two<C> left[R];
+    // Sums of 4 rows, and of 4 such sums, as ((a + b) + (c + d)).
 #pragma unroll 1
     for (int batch = 0; batch < kSlotRows / kBatch; ++batch) {
-      RunPack<T, R> x[kBatch], dy[kBatch];
-      LearnedRun<T, R> run[kBatch];
       const std::int64_t row = first + batch * kBatch;
+      RunPack<T, R> x[kBatch] = {}, dy[kBatch] = {}, dx[kBatch];
+      Two<C> four[R];
+      bool whole = quick && row + kBatch <= map.rows;
 #pragma unroll
       for (int k = 0; k < kBatch; ++k) {
         if (row + k >= map.rows) continue;
-        dy[k] = load_pack<R * sizeof(T), false>(args.dy, (row + k) * map.runs + column);
-        x[k] = load_pack<R * sizeof(T), false>(args.x, (row + k) * map.runs + column);
+        dy[k] = load_pack<R * sizeof(T), false>(args.dy, run_of(row + k));
+        x[k] = load_pack<R * sizeof(T), false>(args.x, run_of(row + k));
       }
 #pragma unroll
-      for (int k = 0; k < kBatch; ++k) {
+      for (int k = 0; k < kBatch; ++k) whole = whole && !any_delicate<T, R>(x[k], dy[k]);
+      if (whole) {
+        if (args.grid.reciprocal)
+          learn_columns<Way::reciprocal, T, R>(kept, args.grid, x, dy, dx, four);
+        else
+          learn_columns<Way::divide, T, R>(kept, args.grid, x, dy, dx, four);
 #pragma unroll
-        for (auto& t : run[k].terms) t = {kNothing<C>, kNothing<C>};
-        if (row + k >= map.rows) continue;
-        learn_run<T, R>(
-            x[k], dy[k], quick, args.grid, [&](int e) -> const auto& { return cells[e]; },
-            [&](int e) { return learn_cell(args, column * R + e); }, run[k]);
-        store_pack<false>(args.dx, (row + k) * map.runs + column, run[k].dx);
+        for (int k = 0; k < kBatch; ++k) store_pack<false>(args.dx, run_of(row + k), dx[k]);
+      } else {  // rare: once more, a row at a time
+        Two<C> later[R];
+#pragma unroll 1
+        for (int k = 0; k < kBatch; ++k) {
+          LearnedRun<T, R> run;
+#pragma unroll
+          for (auto& t : run.terms) t = {kNothing<C>, kNothing<C>};
+          if (row + k < map.rows) {
+            const auto dy_row = load_pack<R * sizeof(T), false>(args.dy, run_of(row + k));
+            const auto x_row = load_pack<R * sizeof(T), false>(args.x, run_of(row + k));
+            learn_careful<T, R>(x_row, dy_row, args.grid, group_of, run);
+            store_pack<false>(args.dx, run_of(row + k), run.dx);
+          }
+#pragma unroll
+          for (int e = 0; e < R; ++e) {
+            if (k == 0) four[e] = run.terms[e];
+            if (k == 1) four[e] = add(four[e], run.terms[e]);
+            if (k == 2) later[e] = run.terms[e];
+            if (k == 3) four[e] = add(four[e], add(later[e], run.terms[e]));
+          }
+        }
       }
-      const AddTwo<C> add;
 #pragma unroll
       for (int e = 0; e < R; ++e) {
-        const Two<C> four =
-            add(add(run[0].terms[e], run[1].terms[e]), add(run[2].terms[e], run[3].terms[e]));
-        if (batch == 0) sums[e] = four;
-        if (batch == 1) sums[e] = add(sums[e], four);
-        if (batch == 2) left[e] = four;
-        if (batch == 3) sums[e] = add(sums[e], add(left[e], four));
+        if (batch == 0) sums[e] = four[e];
+        if (batch == 1) sums[e] = add(sums[e], four[e]);
+        if (batch == 2) left[e] = four[e];
+        if (batch == 3) sums[e] = add(sums[e], add(left[e], four[e]));
       }
     }
   }
@@ -133,7 +157,9 @@ __global__ void __launch_bounds__(kColumnThreads, sizeof(T) == 8 ? 2 : 3)
   reduce_slots(shared, columns, map.slots, AddTwo<C>());
   for (int i = static_cast<int>(threadIdx.x); i < columns; i += kColumnThreads) {
     const std::int64_t channel = (blockIdx.x - chunk * map.tiles) * columns + i;
-    if (channel < map.runs * R) store_chunk(args, map.chunks, channel, chunk, shared[i]);
+    if (channel >= map.runs * R) continue;
+    store_sum(args, map.chunks, channel, chunk, false, shared[i].first);
+    store_sum(args, map.chunks, channel, chunk, true, shared[i].second);
   }
 }
 
@@ -152,11 +178,10 @@ __global__ void __launch_bounds__(kTeamThreads)
     const std::int64_t i = (at.origin_group + at.group(k)) * map.runs + at.origin_run + at.run(k);
     sums[k] = {at.valid(k) ? first[i] : kNothing<C>, at.valid(k) ? second[i] : kNothing<C>};
   }
-  team_reduce(sums, map.log2_team, shared, AddTwo<C>());
-#pragma unroll
-  for (int k = 0; k < kTeamRuns; ++k)
-    if (at.leads(k))
-      store_chunk(args, map.chunks, at.origin_group + at.group(k), at.chunk, sums[k]);
+  team_sum(sums, map.log2_team, shared, [&](int k, bool second, C sum) {
+    if (at.group(k) < at.groups)
+      store_sum(args, map.chunks, at.origin_group + at.group(k), at.chunk, second, sum);
+  });
 }
 
 // Partial sums of a group on all levels, where the first has `chunks`.
@@ -244,9 +269,8 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
     chunks = map.chunks;
     take_partials(chunks);
     launched =
-        !runs ? launch(stream, "fake_quantize_backward strided sums",
-                       learn_kernel<T, Lie::strided>, blocks, kTeamThreads, args, map,
-                       call.strided())
+        !runs ? launch(stream, "fake_quantize_backward strided sums", learn_kernel<T, Lie::strided>,
+                       blocks, kTeamThreads, args, map, call.strided())
         : call.map.outer == 1
             ? launch(stream, "fake_quantize_backward sums", learn_kernel<T, Lie::rows>, blocks,
                      kTeamThreads, dense_args(), map, call.rows(R))

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "planck/loops/teams.cuh"
-#include "planck/ops/quantize/cells.cuh"
+#include "planck/ops/quantize/kept_columns.cuh"
 #include "planck/ops/quantize/members.cuh"
+#include "planck/ops/quantize/runs.cuh"
 
 namespace planck::quantize_device {
 
@@ -26,26 +27,29 @@ struct LearnArguments {
 };
 
 template <class T, bool kDense>
-__device__ __forceinline__ Cell<T> learn_cell(const LearnArguments<T, kDense>& args,
-                                              std::int64_t group) {
-  return make_cell<T>(widen(args.scale[args.groups.offset(0, group)]),
-                      args.zero_point[args.groups.offset(1, group)], 1, args.grid);
+__device__ __forceinline__ StoredGroup<T> load_stored(const LearnArguments<T, kDense>& args,
+                                                      std::int64_t group) {
+  return {load_scale(args.scale + args.groups.offset(0, group)),
+          load_early(args.zero_point + args.groups.offset(1, group))};
+}
+template <class T>
+__device__ __forceinline__ Cell<T> learn_cell(const StoredGroup<T>& g, const GridAttributes& grid) {
+  return make_cell<T>(widen(g.scale), g.z, 1, grid);
 }
 
-// One chunk of a group is done.
+// One of a group's two sums, over one of its chunks, is done.
 template <class T, bool kDense>
-__device__ __forceinline__ void store_chunk(const LearnArguments<T, kDense>& args,
-                                            std::int64_t chunks, std::int64_t group,
-                                            std::int64_t chunk, Two<Compute<T>> sums) {
+__device__ __forceinline__ void store_sum(const LearnArguments<T, kDense>& args,
+                                          std::int64_t chunks, std::int64_t group,
+                                          std::int64_t chunk, bool second, Compute<T> sum) {
   if (chunks > 1) {
-    args.partials[0][group * chunks + chunk] = sums.first;
-    args.partials[1][group * chunks + chunk] = sums.second;
+    args.partials[second ? 1 : 0][group * chunks + chunk] = sum;
     return;
   }
-  if (args.empty) sums = {};
-  if (args.dscale) args.dscale[args.groups.offset(2, group)] = narrow<T>(qm::canonical(sums.first));
-  if (args.dzero_point)
-    args.dzero_point[args.groups.offset(3, group)] = narrow<T>(qm::canonical(sums.second));
+  T* target = second ? args.dzero_point : args.dscale;
+  if (target == nullptr) return;
+  target[args.groups.offset(second ? 3 : 2, group)] =
+      narrow<T>(args.empty ? Compute<T>(0) : qm::canonical(sum));
 }
 
 // dx and both terms of one element.
@@ -78,7 +82,8 @@ __device__ __forceinline__ Two<Compute<T>> learn_element(Compute<T> x, Compute<T
   }
 }
 
-// Elements that go the careful way: NaN, and x whose quick quotient may be off. (Huge x is clamped.)
+// Elements that go the careful way: NaN, and x whose quick quotient may be off. (Huge x is
+// clamped.)
 template <class T>
 __device__ __forceinline__ bool is_delicate_pair(Compute<T> x, Compute<T> dy) {
   if constexpr (std::is_same_v<T, double>)
@@ -146,20 +151,58 @@ __device__ __forceinline__ void learn_careful(const RunPack<T, R>& x, const RunP
   }
 }
 
-// quick: all cells are. careful_cell takes a variable.
-template <class T, int R, class CellOf, class CarefulCell>
-__device__ __forceinline__ void learn_run(const RunPack<T, R>& x, const RunPack<T, R>& dy,
-                                          bool quick, const GridAttributes& grid,
-                                          const CellOf& cell_of, const CarefulCell& careful_cell,
-                                          LearnedRun<T, R>& run) {
+template <class T, int R>
+__device__ __forceinline__ bool any_delicate(const RunPack<T, R>& x, const RunPack<T, R>& dy) {
+  bool any = false;
 #pragma unroll
-  for (int e = 0; e < R; ++e) quick &= !is_delicate_pair<T>(float_at<T>(x, e), float_at<T>(dy, e));
-  if (!quick)
-    learn_careful<T, R>(x, dy, grid, careful_cell, run);
+  for (int e = 0; e < R; ++e) any |= is_delicate_pair<T>(float_at<T>(x, e), float_at<T>(dy, e));
+  return any;
+}
+
+// A run that lies in one group.
+template <class T, int R>
+__device__ __forceinline__ void learn_run(const RunPack<T, R>& x, const RunPack<T, R>& dy,
+                                          const Cell<T>& cell, const GridAttributes& grid,
+                                          LearnedRun<T, R>& run) {
+  const auto cell_of = [&](int) -> const auto& { return cell; };
+  if (!cell.quick || any_delicate<T, R>(x, dy))
+    learn_careful<T, R>(x, dy, grid, cell_of, run);
   else if (grid.reciprocal)
     learn_quick<Way::reciprocal, T, R>(x, dy, grid, cell_of, run);
   else
     learn_quick<Way::divide, T, R>(x, dy, grid, cell_of, run);
+}
+
+// Columns: four rows of R columns, quick throughout. sums[e]: of the terms of column e.
+template <Way kWay, class T, int R>
+__device__ __forceinline__ void learn_columns(const KeptColumns<T, R>& kept,
+                                              const GridAttributes& grid,
+                                              const RunPack<T, R> (&x)[4],
+                                              const RunPack<T, R> (&dy)[4], RunPack<T, R> (&dx)[4],
+                                              Two<Compute<T>> (&sums)[R]) {
+  using C = Compute<T>;
+  const AddTwo<C> add;
+#pragma unroll
+  for (int e = 0; e < R; e += 2) {
+    Cell<T> cell[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) cell[i] = kept.template derive<1>(e + i, grid);
+    Two<C> later[2];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      C both[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const Two<C> term = learn_element<T, kWay>(
+            float_at<T>(x[k], e + i), float_at<T>(dy[k], e + i), cell[i], grid, both[i]);
+        if (k == 0) sums[e + i] = term;
+        if (k == 1) sums[e + i] = add(sums[e + i], term);
+        if (k == 2) later[i] = term;
+        if (k == 3) sums[e + i] = add(sums[e + i], add(later[i], term));
+      }
+      put_floats<T, false>(dx[k], e, both[0], both[1]);
+    }
+  }
 }
 
 }  // namespace planck::quantize_device

@@ -59,8 +59,8 @@ struct Groups<false> {
   }
 };
 
-// How members lie. rows: each group in one piece, all in one row-major order; planes: in that order,
-// but [outer, channels, inner]; strided: anyhow, one element a run. Offsets are in runs.
+// How members lie. rows: each group in one piece, all in one row-major order; planes: in that
+// order, but [outer, channels, inner]; strided: anyhow, one element a run. Offsets are in runs.
 enum class Lie : std::uint8_t { rows, planes, strided };
 
 template <Lie kLie>

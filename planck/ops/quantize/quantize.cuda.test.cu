@@ -368,6 +368,17 @@ __global__ void quick_all(unsigned long long* wrong) {
   }
 }
 
+// Every positive f32 as a scale: what is said of the inverse of ordinary ones.
+__global__ void inverse_all(unsigned long long* wrong) {
+  const qd::GridAttributes grid{-128, 127, 128, false};
+  const std::uint32_t stride = gridDim.x * blockDim.x;
+  for (std::uint32_t n = blockIdx.x * blockDim.x + threadIdx.x; n < 0x7f800000u; n += stride) {
+    const float s = __uint_as_float(n);
+    if (qm::has_ordinary_quotient(s) && qd::inverse_of<float>(s, grid) != 1.0f / s)
+      atomicAdd(wrong, 1ull);
+  }
+}
+
 // 2^31 random pairs of f32, x within reach of the grid and any pattern in turns.
 __global__ void quick_random(unsigned long long* wrong) {
   const std::uint32_t stride = gridDim.x * blockDim.x;
@@ -408,6 +419,11 @@ TEST(QuantizeCudaMath, QuickIsCarefulForAllHalfOperands) {
 TEST(QuantizeCudaMath, QuickIsCarefulForRandomFloats) {
   PLANCK_NEEDS_GPU();
   expect_none_wrong(quick_random);
+}
+
+TEST(QuantizeCudaMath, InverseOfOrdinaryScalesIsRounded) {
+  PLANCK_NEEDS_GPU();
+  expect_none_wrong(inverse_all);
 }
 
 }  // namespace

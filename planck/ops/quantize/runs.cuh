@@ -3,10 +3,9 @@
 #pragma once
 
 #include "planck/ops/quantize/elementwise_ops.cuh"
+#include "planck/ops/quantize/kept_columns.cuh"
 
 namespace planck::quantize_device {
-
-inline constexpr int kThreads = 256;
 
 template <class T>
 struct Arguments {
@@ -19,21 +18,36 @@ struct Arguments {
   GridAttributes grid;
 };
 
+// Scale and zero point as they are stored.
+template <class T>
+struct StoredGroup {
+  T scale;
+  std::int32_t z;
+};
+
 template <class Op>
-__device__ __forceinline__ auto load_cell(const Arguments<typename Op::Element>& args,
-                                          std::int64_t scale, std::int64_t zero_point) {
+__device__ __forceinline__ auto load_stored(const Arguments<typename Op::Element>& args,
+                                            std::int64_t scale, std::int64_t zero_point) {
   using T = typename Op::Element;
-  const std::int32_t z = Op::kZeroPoint ? args.zero_point[zero_point] : std::int32_t{0};
-  const Compute<T> s = widen(args.scale[scale]);
-  const Compute<T> inverse = Op::kInverse ? inverse_of<T>(s, args.grid) : Compute<T>(0);
-  Cell<T> c = Op::derive(s, inverse, z, args.grid);
-  c.quick = Op::quick(s, inverse, z, args.grid);
-  return c;
+  StoredGroup<T> g{load_scale(args.scale + scale), 0};
+  if constexpr (Op::kZeroPoint) g.z = load_early(args.zero_point + zero_point);
+  return g;
 }
 template <class Op>
-__device__ __forceinline__ auto load_group(const Arguments<typename Op::Element>& args,
-                                           std::int64_t group) {
-  return load_cell<Op>(args, group * args.scale_step, group * args.zero_point_step);
+__device__ __forceinline__ auto load_stored(const Arguments<typename Op::Element>& args,
+                                            std::int64_t group) {
+  return load_stored<Op>(args, group * args.scale_step, group * args.zero_point_step);
+}
+
+template <class Op>
+__device__ __forceinline__ auto make_cell_of(const StoredGroup<typename Op::Element>& g,
+                                             const GridAttributes& grid) {
+  using T = typename Op::Element;
+  const Compute<T> s = widen(g.scale);
+  const Compute<T> inverse = Op::kInverse ? inverse_of<T>(s, grid) : Compute<T>(0);
+  Cell<T> c = Op::derive(s, inverse, g.z, grid);
+  c.quick = Op::quick(s, inverse, g.z, grid);
+  return c;
 }
 
 template <class Op, int R, bool kStreaming>

@@ -37,30 +37,32 @@ struct StridedMap {
   }
 };
 
-// A unit lies along the last axis.
+// A pair is neighbours in the output, not always along one axis: an odd group ends within a pair.
 template <class Op>
 __global__ void __launch_bounds__(kThreads)
     strided_kernel(const __grid_constant__ Arguments<typename Op::Element> args,
                    const __grid_constant__ StridedMap map, std::int64_t units) {
   using C = Compute<typename Op::Element>;
   constexpr int kUnits = 4 / kUnit<Op>;
-  Offsets o[kUnits];
+  Offsets o[kUnits], next[kUnits];
   C x[kUnits][kUnit<Op>], y[kUnits][kUnit<Op>];
   const std::int64_t first =
       static_cast<std::int64_t>(blockIdx.x) * (kThreads * kUnits) + threadIdx.x;
-  const auto step = [&](int k) { return map.stride[k][map.rank - 1]; };
+  const auto step = [&](int u, int k) { return next[u].at[k] - o[u].at[k]; };
 #pragma unroll
   for (int u = 0; u < kUnits; ++u) {
     if (first + u * kThreads >= units) continue;
     o[u] = map.locate((first + u * kThreads) * kUnit<Op>);
-    load_unit<Op>(args, o[u].at[kA], step(kA), o[u].at[kB], step(kB), x[u], y[u]);
+    next[u] = kUnit<Op> == 1 ? o[u] : map.locate((first + u * kThreads) * kUnit<Op> + 1);
+    load_unit<Op>(args, o[u].at[kA], step(u, kA), o[u].at[kB], step(u, kB), x[u], y[u]);
   }
 #pragma unroll
   for (int u = 0; u < kUnits; ++u) {
     if (first + u * kThreads >= units) return;
     map_unit<Op>(args, x[u], y[u], o[u].at[kOut], [&](int e) {
-      return load_cell<Op>(args, o[u].at[kScale] + e * step(kScale),
-                           o[u].at[kZero] + e * step(kZero));
+      return make_cell_of<Op>(load_stored<Op>(args, o[u].at[kScale] + e * step(u, kScale),
+                                              o[u].at[kZero] + e * step(u, kZero)),
+                              args.grid);
     });
   }
 }

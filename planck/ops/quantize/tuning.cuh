@@ -15,13 +15,13 @@
 namespace planck::quantize_device {
 
 // R elements a run, K runs; kColumns: R where groups are columns, in batches of kBatch rows, with
-// at least kColumnBlocks blocks on a multiprocessor.
+// at least kColumnBlocks blocks on a multiprocessor (kRunBlocks for runs).
 template <int kRun, int kRuns, bool kStream, int kColumnRun = kRun, int kColumnRows = 32,
-          int kRowBatch = 4, int kBlocks = 4>
+          int kRowBatch = 4, int kBlocks = 4, int kBlocksOfRuns = 1>
 struct Tuning {
   static constexpr int R = kRun, K = kRuns;
   static constexpr int kColumns = kColumnRun, kRows = kColumnRows, kBatch = kRowBatch;
-  static constexpr int kColumnBlocks = kBlocks;
+  static constexpr int kColumnBlocks = kBlocks, kRunBlocks = kBlocksOfRuns;
   static constexpr bool kStreaming = kStream;
 };
 
