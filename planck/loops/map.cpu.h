@@ -47,6 +47,10 @@ class Map {
   std::int64_t total() const { return nest_.total(); }
   bool tiled(int operand) const { return (tiled_ >> operand) & 1u; }
 
+  // Where every operand that has one entry an element is dense, nothing is gathered, and lines may
+  // be longer than a block.
+  void use_long_lines() { line_ = kTaskElements; }
+
   // One operand as kernels see it. In panels, what follows is the next row.
   MapOperand operand(int k, void* base, Dtype dtype) const {
     MapOperand o{base, dtype, walk_of(nest_, k)};
@@ -69,9 +73,8 @@ class Map {
       parallel_for(stream, (total + kTaskElements - 1) / kTaskElements, [&](std::int64_t task) {
         auto state = make_state();
         const std::int64_t end = std::min(total, (task + 1) * kTaskElements);
-        for (std::int64_t p = task * kTaskElements; p < end; p += kBlock)
-          work(state,
-               BlockAt{p, static_cast<int>(std::min<std::int64_t>(kBlock, end - p)), -1, -1});
+        for (std::int64_t p = task * kTaskElements; p < end; p += line_)
+          work(state, BlockAt{p, static_cast<int>(std::min(line_, end - p)), -1, -1});
       });
       return;
     }
@@ -124,6 +127,7 @@ class Map {
   Nest nest_;
   Mode mode_ = Mode::line;
   int tile_rows_;
+  std::int64_t line_ = kBlock;
   unsigned tiled_ = 0;
 };
 

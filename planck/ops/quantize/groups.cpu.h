@@ -38,8 +38,8 @@ class GroupLoader {
                                (!pairs || w.rank == 1 || length % 2 == 0) &&
                                (zero_point_ == nullptr || shares_groups(zero_point_->walk));
       if (!long_groups) {
-        load(begin, n);
-        return n;
+        load(begin, std::min(n, kBlock));
+        return std::min(n, kBlock);
       }
       one_begin_ = w.rank == 1 ? 0 : begin - begin % length;
       one_end_ = w.rank == 1 ? INT64_MAX : one_begin_ + length;

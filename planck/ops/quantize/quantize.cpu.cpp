@@ -83,8 +83,8 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
   const QuantNest problem =
       quant_nest(p, {view(role.out), view(main), view(second)}, {view(role.scale), view(zero)});
   enum { kOut, kMain, kSecond, kScale, kZero };
-  const Map map(problem.nest, kOut, kScale, role.q >= 0 ? 0u : 1u << kMain | 1u << kSecond,
-                std::type_identity<C>{});
+  Map map(problem.nest, kOut, kScale, role.q >= 0 ? 0u : 1u << kMain | 1u << kSecond,
+          std::type_identity<C>{});
 
   const auto operand = [&](int k) {
     const View& v = problem.views[static_cast<std::size_t>(k)];
@@ -92,6 +92,7 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
   };
   const MapOperand out = operand(kOut), in = operand(kMain), in2 = operand(kSecond);
   const MapOperand scale = operand(kScale), zero_point = operand(kZero);
+  if (out.walk.dense() && in.walk.dense() && in2.walk.dense()) map.use_long_lines();
   const bool streams = bytes_for(out.dtype, map.total()) >= kStreamBytes;
   const bool masks =
       p.kind == QuantKind::quantize_backward || p.kind == QuantKind::fake_quantize_backward;
