@@ -34,6 +34,9 @@ struct Job {
       zero_point;  // x and q in logical order, scale and zero_point in the order of groups
   qm::DataRange<C>* ranges;  // [splits, channels], in the workspace
   Map3 m;
+
+  // Positions to do at once: dense ones are not gathered into a buffer.
+  std::int64_t line() const { return x.walk.dense() && q.walk.dense() ? kTaskElements : kBlock; }
 };
 
 // Ranges of channels [c0, c1), over one part of their members. Few inner elements: all those of the
@@ -68,8 +71,8 @@ void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64
   for (std::int64_t c = c0; c < c1; ++c) {
     qm::DataRange<C> r{0, 0};
     for (std::int64_t o = o0; o < o1; ++o)
-      for (std::int64_t i = i0; i < i1; i += kBlock) {
-        const int n = static_cast<int>(std::min<std::int64_t>(kBlock, i1 - i));
+      for (std::int64_t i = i0; i < i1; i += job.line()) {
+        const int n = static_cast<int>(std::min(job.line(), i1 - i));
         blocks.include_all(n, source_of(job.x, (o * m.channels + c) * m.inner + i, n, buffer),
                            &r.lo, &r.hi);
       }
@@ -137,9 +140,8 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
     for (std::int64_t c = c0; c < c1; ++c) {
       find_ranges(job, c, c + 1, 0, 1, ranges);
       finish(job, c, 1, ranges, scale, zero_point);
-      for (std::int64_t i = 0; i < inner; i += kBlock)
-        quantize_positions(job, c * inner + i,
-                           static_cast<int>(std::min<std::int64_t>(kBlock, inner - i)),
+      for (std::int64_t i = 0; i < inner; i += job.line())
+        quantize_positions(job, c * inner + i, static_cast<int>(std::min(job.line(), inner - i)),
                            GroupLayout::one, 0, 1, scale, zero_point, stream);
     }
     return;

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
                    const __grid_constant__ StridedMap map, std::int64_t units) {
   using C = Compute<typename Op::Element>;
   constexpr int kUnits = 4 / kUnit<Op>;
-  Offsets o[kUnits], next[kUnits];
+  Offsets o[kUnits] = {}, next[kUnits] = {};
   C x[kUnits][kUnit<Op>], y[kUnits][kUnit<Op>];
   const std::int64_t first =
       static_cast<std::int64_t>(blockIdx.x) * (kThreads * kUnits) + threadIdx.x;
