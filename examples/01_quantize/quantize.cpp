@@ -1,7 +1,7 @@
+#include "planck/ops/quantize/quantize.h"
+
 #include <cstdio>
 #include <vector>
-
-#include "planck/ops/quantize/quantize.h"
 
 int main() {
   using namespace planck;

@@ -54,7 +54,8 @@ ByteRange byte_range(const View& view) {
     const std::int64_t reach = (view.shape[d] - 1) * view.strides[d];
     (reach < 0 ? low : high) += reach;
   }
-  if (is_packed(view.dtype)) return {base + (low >> 1), base + high / 2 + 1};  // index −1 is in byte −1
+  if (is_packed(view.dtype))
+    return {base + (low >> 1), base + high / 2 + 1};  // index −1 is in byte −1
   const auto size = static_cast<std::int64_t>(storage_bytes(view.dtype));
   return {base + low * size, base + (high + 1) * size};
 }

@@ -4,7 +4,7 @@
 //   line   blocks of consecutive positions
 //   panel  a range of columns of the innermost axis over many rows: what depends on the column
 //          alone is made once
-//   tile   where an input is contiguous along another axis than the output: tiles of rows × 256
+//   tile   where an input is contiguous along another axis than the output: tiles of rows × 512
 //          columns are brought over line by line and transposed in the cache
 #pragma once
 
@@ -28,9 +28,9 @@ struct BlockAt {
 
 class Map {
  public:
-  static constexpr int kTileColumns = 256;
+  static constexpr int kTileColumns = 512;
   template <class C>
-  static constexpr int kTileRows = 512 / static_cast<int>(sizeof(C));  // 128 KiB a tile
+  static constexpr int kTileRows = 256 / static_cast<int>(sizeof(C));  // 128 KiB a tile
 
   // `output` gives the order; `columns` is an operand that is worth panels when it varies along the
   // innermost axis alone; `transposable` marks float inputs that may be tiled; C is the type they
