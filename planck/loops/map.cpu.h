@@ -33,14 +33,15 @@ class Map {
   static constexpr int kTileRows = 256 / static_cast<int>(sizeof(C));  // 128 KiB a tile
 
   // `output` gives the order; `columns` is an operand that is worth panels when it varies along the
-  // innermost axis alone; `transposable` marks float inputs that may be tiled; C is the type they
-  // are computed in.
+  // innermost axis alone; `transposable` marks float inputs that may be tiled, computed in C;
+  // `pairs`: two neighbours of the output share a byte, so no block ends between them.
   template <class C>
-  Map(const Nest& nest, int output, int columns, unsigned transposable, std::type_identity<C>)
+  Map(const Nest& nest, int output, int columns, unsigned transposable, bool pairs,
+      std::type_identity<C>)
       : nest_(nest), tile_rows_(kTileRows<C>) {
     sort_by(nest_, output);
     collapse(nest_);
-    choose_mode(output, columns, transposable);
+    choose_mode(output, columns, transposable, pairs);
   }
 
   const Nest& nest() const { return nest_; }
@@ -121,7 +122,7 @@ class Map {
 
  private:
   enum class Mode : std::uint8_t { line, panel, tile };
-  void choose_mode(int output, int columns, unsigned transposable);
+  void choose_mode(int output, int columns, unsigned transposable, bool pairs);
   bool choose_tile(unsigned transposable);
 
   Nest nest_;

@@ -84,7 +84,7 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
       quant_nest(p, {view(role.out), view(main), view(second)}, {view(role.scale), view(zero)});
   enum { kOut, kMain, kSecond, kScale, kZero };
   Map map(problem.nest, kOut, kScale, role.q >= 0 ? 0u : 1u << kMain | 1u << kSecond,
-          std::type_identity<C>{});
+          is_packed(view(role.out)->dtype), std::type_identity<C>{});
 
   const auto operand = [&](int k) {
     const View& v = problem.views[static_cast<std::size_t>(k)];
