@@ -198,7 +198,7 @@ __device__ __forceinline__ void team_sum(const Two<C> (&v)[kTeamRuns], int log2_
 // Groups that are columns: a thread holds one run of columns over kSlotRows rows. A block has
 // kColumnThreads threads, `width` (a power of two) side by side, the others below: chunks of
 // slots · kSlotRows rows.
-inline constexpr int kColumnThreads = 256, kSlotRows = 16;
+inline constexpr int kColumnThreads = 256, kSlotRows = 32;
 
 struct ColumnSlots {
   std::int64_t rows = 0, runs = 0, tiles = 0, chunks = 0;  // tiles of columns, chunks of rows

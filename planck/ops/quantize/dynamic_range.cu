@@ -19,14 +19,16 @@ __global__ void __launch_bounds__(kRangeThreads)
   constexpr int R = kRangeRun<T, kLie != Lie::strided>;
   __shared__ Two<C> shared[kRangeThreads / 32];
   const TeamThread at(map);
+  const char* from =
+      static_cast<const char*>(args.x) + members.origin(at) * static_cast<int>(R * sizeof(T));
   RunPack<T, R> x[kTeamRuns] = {};
   Two<C> range[kTeamRuns];
 #pragma unroll
   for (int k = 0; k < kTeamRuns; ++k) {
     if (!at.valid(k)) continue;
     std::int64_t offset[kElementOperands];
-    members.locate(at, members.origin(at), k, offset);
-    x[k] = load_pack<R * sizeof(T), false>(args.x, offset[kDynamicX]);
+    members.locate(at, k, offset);
+    x[k] = load_pack<R * sizeof(T), false>(from, offset[kDynamicX]);
   }
 #pragma unroll
   for (int k = 0; k < kTeamRuns; ++k) range[k] = range_of<T, R>(x[k]);

@@ -40,7 +40,9 @@ inline constexpr bool kIsInteger = std::is_same_v<S, Bytes> || std::is_same_v<S,
 
 // R elements of S.
 template <class S, int R>
-using RunPack = Pack<R * kBits<S> / 8>;
+inline constexpr int kRunBytes = R* kBits<S> / 8;
+template <class S, int R>
+using RunPack = Pack<kRunBytes<S, R>>;
 
 struct GridAttributes {
   std::int32_t q_min, q_max;

@@ -5,7 +5,7 @@
 //             a thread's runs share one cell.
 //   columns   one group a column (inner == 1, channels % R == 0). A thread stays with its R columns
 //             over kRows rows, kBatch at a time, the next ones on their way (kept_columns.cuh).
-//             Groups kept in registers gave 0.69 of bare movement for bf16; in shared memory 0.86.
+//             Groups kept in registers gave 0.69 of bare movement for bf16.
 #pragma once
 
 #include "planck/loops/division.cuh"
@@ -59,22 +59,21 @@ __global__ void __launch_bounds__(kThreads, Tune::kRunBlocks)
   if (first >= runs) return;
   RunPack<typename Op::A, R> a[K];
   RunPack<typename Op::B, R> b[K];
+  std::int64_t group[K];
+  StoredGroup<typename Op::Element> stored[K];
 #pragma unroll
-  for (int k = 0; k < K; ++k)
-    if (first + k * 32 < runs) load_run<Op, R, Tune::kStreaming>(args, first + k * 32, a[k], b[k]);
-  std::int64_t group = map(first);
-  Cell<typename Op::Element> cell = make_cell_of<Op>(load_stored<Op>(args, group), args.grid);
+  for (int k = 0; k < K; ++k) {
+    const std::int64_t run = first + k * 32;
+    if (run < runs) load_run<Op, R, Tune::kStreaming>(args, run, a[k], b[k]);
+    group[k] = map(run < runs ? run : first);
+    stored[k] = load_stored<Op>(args, group[k]);
+  }
+  Cell<typename Op::Element> cell;
 #pragma unroll
   for (int k = 0; k < K; ++k) {
     const std::int64_t run = first + k * 32;
     if (run >= runs) return;
-    if (k > 0) {
-      const std::int64_t next = map(run);
-      if (next != group) {
-        group = next;
-        cell = make_cell_of<Op>(load_stored<Op>(args, group), args.grid);
-      }
-    }
+    if (k == 0 || group[k] != group[k - (k > 0)]) cell = make_cell_of<Op>(stored[k], args.grid);
     store_pack<Tune::kStreaming>(args.out, run, map_run<Op, R>(a[k], b[k], cell, args.grid));
   }
 }
@@ -98,10 +97,7 @@ __device__ __forceinline__ void map_columns(const KeptColumns<typename Op::Eleme
   for (int e = 0; e < R; e += 2) {
     Cell<T> cell[2];
 #pragma unroll
-    for (int i = 0; i < 2; ++i)
-      cell[i] = Op::derive(kept.scale[e + i][threadIdx.x],
-                           Op::kInverse ? kept.inverse[e + i][threadIdx.x] : C(0),
-                           Op::kZeroPoint ? kept.z[e + i][threadIdx.x] : 0, grid);
+    for (int i = 0; i < 2; ++i) cell[i] = kept.cell(e + i, grid);
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       const auto element = [&](int i) {
@@ -147,34 +143,46 @@ __global__ void __launch_bounds__(kThreads, Tune::kColumnBlocks)
           << (e * kBits<S> % 32);
   }
   const std::int64_t first = tile * (Tune::kRows * map.lanes) + lane;
-  const std::int64_t step = map.lanes * map.runs;
-  const auto there = [&](int j) { return first + j * map.lanes < map.rows; };
-  const auto run_of = [&](int j) { return first * map.runs + column + j * step; };
+  const int rows = static_cast<int>(
+      min((map.rows - first + map.lanes - 1) / map.lanes, std::int64_t{Tune::kRows}));
+  const std::int64_t start = first * map.runs + column, step = map.lanes * map.runs;
   // The next rows are on their way while these are worked on.
+  ColumnCursor<kRunBytes<typename Op::A, R>> a_at(args.a, start, step);
+  ColumnCursor<kRunBytes<typename Op::B, R>> b_at(args.b, start, step);
+  ColumnCursor<kRunBytes<S, R>> out_at(args.out, start, step);
   RunPack<typename Op::A, R> a[kBatch] = {}, a_next[kBatch] = {};
   RunPack<typename Op::B, R> b[kBatch] = {}, b_next[kBatch] = {};
+  constexpr bool kB = !std::is_same_v<typename Op::B, None>;
+  const auto load_next = [&](int left) {
 #pragma unroll
-  for (int k = 0; k < kBatch; ++k)
-    if (there(k)) load_run<Op, R, Tune::kStreaming>(args, run_of(k), a_next[k], b_next[k]);
+    for (int k = 0; k < kBatch; ++k) {
+      if (k >= left) continue;
+      a_next[k] = a_at.template load<false>(k);
+      if constexpr (kB) b_next[k] = b_at.template load<false>(k);
+    }
+    a_at.advance(kBatch);
+    if constexpr (kB) b_at.advance(kBatch);
+  };
+  load_next(rows);
 #pragma unroll 1
-  for (int j = 0; j < Tune::kRows && there(j); j += kBatch) {
+  for (int left = rows; left > 0; left -= kBatch, out_at.advance(kBatch)) {
     bool careful = !quick;
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       a[k] = a_next[k];
       b[k] = b_next[k];
-      if (j + kBatch < Tune::kRows && there(j + kBatch + k))
-        load_run<Op, R, Tune::kStreaming>(args, run_of(j + kBatch + k), a_next[k], b_next[k]);
     }
+    load_next(left - kBatch);
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) careful |= any_delicate<Op, R>(a[k], b[k], args.grid);
     if (careful) {  // rare: once more, a row at a time
 #pragma unroll 1
-      for (int k = 0; k < kBatch && there(j + k); ++k) {
+      for (int k = 0; k < kBatch && k < left; ++k) {
+        const std::int64_t run = start + (rows - left + k) * step;
         RunPack<typename Op::A, R> a_row;
         RunPack<typename Op::B, R> b_row;
-        load_run<Op, R, false>(args, run_of(j + k), a_row, b_row);
-        store_pack<false>(args.out, run_of(j + k),
+        load_run<Op, R, false>(args, run, a_row, b_row);
+        store_pack<false>(args.out, run,
                           map_careful<Op, R>(a_row, b_row, args.grid, zeros, group_of));
       }
       continue;
@@ -186,7 +194,7 @@ __global__ void __launch_bounds__(kThreads, Tune::kColumnBlocks)
       map_columns<Way::divide, Op, R, kBatch>(kept, args.grid, zeros, a, b, out);
 #pragma unroll
     for (int k = 0; k < kBatch; ++k)
-      if (there(j + k)) store_pack<Tune::kStreaming>(args.out, run_of(j + k), out[k]);
+      if (k < left) out_at.template store<false>(k, out[k]);
   }
 }
 

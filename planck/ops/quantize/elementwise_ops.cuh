@@ -9,6 +9,13 @@
 
 namespace planck::quantize_device {
 
+// Narrowing to 16 bits sees to NaN itself.
+template <class T>
+__device__ __forceinline__ Compute<T> canonical_for(Compute<T> v) {
+  if constexpr (sizeof(T) == 2) return v;
+  return qm::canonical(v);
+}
+
 template <class T, class AStorage, class BStorage, class OutStorage, int kMargin, bool kQuickNan>
 struct ElementwiseOp {
   using Element = T;
@@ -99,7 +106,7 @@ struct DequantizeBackward : ElementwiseOp<T, T, None, T, 0, true> {
   }
   template <Way kWay>
   static __device__ __forceinline__ C element(C dy, C, const Cell<T>& c, const GridAttributes&) {
-    return qm::canonical(c.scale * dy);
+    return canonical_for<T>(c.scale * dy);
   }
 };
 
@@ -129,7 +136,7 @@ struct FakeQuantizeBackward : ElementwiseOp<T, T, T, T, 1, true> {
   template <Way kWay>
   static __device__ __forceinline__ C element(C x, C dy, const Cell<T>& c,
                                               const GridAttributes& grid) {
-    return inside_of<kWay, T>(x, c, grid) ? qm::canonical(dy) : C(0);
+    return inside_of<kWay, T>(x, c, grid) ? canonical_for<T>(dy) : C(0);
   }
 };
 

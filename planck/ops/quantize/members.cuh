@@ -70,14 +70,15 @@ template <>
 struct Members<Lie::rows> {
   std::int64_t runs;  // of a group
 
+  // Where the block's runs start; locate() gives offsets from there.
   __device__ __forceinline__ std::int64_t origin(const TeamThread& thread) const {
     return thread.origin_group * runs + thread.origin_run;
   }
   // thread.runs are those of a group where a block has several.
-  __device__ __forceinline__ void locate(const TeamThread& thread, std::int64_t origin, int k,
+  __device__ __forceinline__ void locate(const TeamThread& thread, int k,
                                          std::int64_t (&offset)[kElementOperands]) const {
 #pragma unroll
-    for (auto& o : offset) o = origin + (thread.group(k) * thread.runs + thread.run(k));
+    for (auto& o : offset) o = thread.group(k) * thread.runs + thread.run(k);  // 32 bits
   }
 };
 
@@ -88,7 +89,7 @@ struct Members<Lie::planes> {
   Divisor inner_divisor;
 
   __device__ __forceinline__ std::int64_t origin(const TeamThread&) const { return 0; }
-  __device__ __forceinline__ void locate(const TeamThread& thread, std::int64_t, int k,
+  __device__ __forceinline__ void locate(const TeamThread& thread, int k,
                                          std::int64_t (&offset)[kElementOperands]) const {
     const std::int64_t group = thread.origin_group + thread.group(k);
     const std::int64_t run = thread.origin_run + thread.run(k);
@@ -104,7 +105,7 @@ struct Members<Lie::strided> {
   AxisWalk<kElementOperands> of_group, of_member;
 
   __device__ __forceinline__ std::int64_t origin(const TeamThread&) const { return 0; }
-  __device__ __forceinline__ void locate(const TeamThread& thread, std::int64_t, int k,
+  __device__ __forceinline__ void locate(const TeamThread& thread, int k,
                                          std::int64_t (&offset)[kElementOperands]) const {
 #pragma unroll
     for (auto& o : offset) o = 0;

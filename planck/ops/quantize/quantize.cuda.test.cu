@@ -3,6 +3,8 @@
 // inputs.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "planck/core/cuda_runtime.h"
 #include "planck/math/philox.h"
 #include "planck/ops/quantize/cells.cuh"
@@ -266,6 +268,8 @@ const Where kWhere[] = {
     {"short groups", {13, 384}, Granularity::per_group, 0, 32},
     {"groups of three quarters of a team", {13, 384}, Granularity::per_group, 0, 96},
     {"groups of two", {5, 30}, Granularity::per_group, 0, 2},
+    {"odd groups", {5, 30}, Granularity::per_group, 0, 3},
+    {"columns and a few rows more", {70, 64}, Granularity::per_channel, 1},
     {"columns", {301, 272}, Granularity::per_channel, 1},
     {"few columns", {3001, 8}, Granularity::per_channel, 1},
     {"many columns", {3, 2328}, Granularity::per_channel, 1},
@@ -393,12 +397,12 @@ __global__ void quick_random(unsigned long long* wrong) {
   }
 }
 
-template <class Kernel>
-void expect_none_wrong(Kernel kernel) {
+template <class Kernel, class... A>
+void expect_none_wrong(Kernel kernel, A... arguments) {
   auto* wrong = static_cast<unsigned long long*>(cuda::allocate(0, 8).value());
   unsigned long long count = 0;
   ASSERT_EQ(cudaMemset(wrong, 0, 8), cudaSuccess);
-  kernel<<<132 * 8, 256>>>(wrong);
+  kernel<<<132 * 8, 256>>>(wrong, arguments...);
   ASSERT_EQ(cudaMemcpy(&count, wrong, 8, cudaMemcpyDeviceToHost), cudaSuccess);
   EXPECT_EQ(count, 0u);
   cuda::release(0, wrong);
@@ -424,6 +428,66 @@ TEST(QuantizeCudaMath, QuickIsCarefulForRandomFloats) {
 TEST(QuantizeCudaMath, InverseOfOrdinaryScalesIsRounded) {
   PLANCK_NEEDS_GPU();
   expect_none_wrong(inverse_all);
+}
+
+// ---- more than 2^31 elements --------------------------------------------------------------
+
+constexpr std::int64_t kWide = 8192, kTall = (std::int64_t{1} << 31) / kWide + 1;
+
+__device__ bf16 value_of(std::int64_t i) {
+  const Philox4 r = PhiloxStream{31, 1}.words(static_cast<std::uint64_t>(i) / 4);
+  return bf16(uniform01(r.v[i % 4]) * 6.0f - 3.0f);
+}
+__device__ float scale_of(std::int64_t row) {
+  return static_cast<float>(bf16(0.01f + 0.0001f * static_cast<float>(row % 97)));
+}
+
+__global__ void make_large(bf16* x, bf16* scale, std::int32_t* z) {
+  for (std::int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < kWide * kTall;
+       i += std::int64_t{gridDim.x} * blockDim.x) {
+    x[i] = value_of(i);
+    if (i >= kTall) continue;
+    scale[i] = bf16(scale_of(i));
+    z[i] = static_cast<std::int32_t>(i % 5);
+  }
+}
+
+__global__ void check_large(unsigned long long* wrong, const std::int8_t* q, std::int64_t pitch) {
+  for (std::int64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < kWide * kTall;
+       i += std::int64_t{gridDim.x} * blockDim.x) {
+    const std::int64_t row = i / kWide;
+    const float v = static_cast<float>(value_of(i)) / scale_of(row);
+    const auto expected = qm::quantized(v, static_cast<std::int32_t>(row % 5), -128, 127);
+    if (q[row * pitch + i % kWide] != expected) atomicAdd(wrong, 1ull);
+  }
+}
+
+TEST(QuantizeCudaLong, MoreThan31BitsOfElements) {
+  PLANCK_NEEDS_GPU();
+  if (std::getenv("PLANCK_LONG_TESTS") == nullptr) GTEST_SKIP() << "PLANCK_LONG_TESTS is not set";
+  const Stream stream = Stream::cuda().value();
+  constexpr std::int64_t kPitch = kWide + 64;
+  auto* x = static_cast<bf16*>(cuda::allocate(0, kWide * kTall * sizeof(bf16)).value());
+  auto* q = static_cast<std::int8_t*>(cuda::allocate(0, kPitch * kTall).value());
+  auto* scale = static_cast<bf16*>(cuda::allocate(0, kTall * sizeof(bf16)).value());
+  auto* z = static_cast<std::int32_t*>(cuda::allocate(0, kTall * sizeof(std::int32_t)).value());
+  make_large<<<132 * 8, 256>>>(x, scale, z);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  const Shape shape = {kTall, kWide};
+  const QuantProblem p = problem({"", shape, Granularity::per_channel, 0}, QuantKind::quantize,
+                                 Dtype::bf16, Dtype::s8);
+  for (std::int64_t pitch : {kWide, kPitch}) {
+    const Operands operands = {View{x, Dtype::bf16, shape, row_major(shape), true},
+                               View{scale, Dtype::bf16, {kTall}, {1}, true},
+                               View{z, Dtype::i32, {kTall}, {1}, true},
+                               View{q, Dtype::s8, shape, {pitch, 1}, true}};
+    ASSERT_TRUE(quantize_cuda(stream, {}, p, operands).has_value());
+    ASSERT_TRUE(stream.synchronize().has_value());
+    expect_none_wrong(check_large, q, pitch);
+  }
+  for (void* pointer : {static_cast<void*>(x), static_cast<void*>(q), static_cast<void*>(scale),
+                        static_cast<void*>(z)})
+    cuda::release(0, pointer);
 }
 
 }  // namespace
