@@ -9,6 +9,7 @@ add_executable(conformance_test
   conformance/half.test.cpp
   conformance/harness.test.cpp
   conformance/kernels.test.cpp
+  conformance/large.test.cpp
   conformance/runtime.test.cpp
   conformance/shapes.test.cpp
   conformance/$<IF:$<BOOL:${PLANCK_WITH_CUDA}>,half_on_device.cu,half_on_device.no_cuda.cpp>)

@@ -259,8 +259,7 @@ std::vector<Case> quantize_cases(ListSize size) {
       add(dtypes, extents, kValues[seed % kValues.size()], false);
     }
     // Large enough for several threads.
-    const std::size_t large =
-        size == ListSize::lengthy ? std::size(kThreadedShapes) * entry.dtypes.size() : 2;
+    const std::size_t large = size == ListSize::lengthy ? entry.dtypes.size() : 2;
     for (std::size_t k = 0; k < large; ++k) {
       const DtypePair& dtypes = entry.dtypes[(seed * 5 + k) % entry.dtypes.size()];
       add(dtypes, kThreadedShapes[seed % std::size(kThreadedShapes)], kValues[seed % 2],
