@@ -49,6 +49,6 @@ target_compile_options(planck_build_flags INTERFACE
 if(PLANCK_SANITIZE)
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
   target_compile_definitions(planck_build_flags INTERFACE PLANCK_SANITIZED=1)
-  target_compile_options(planck_build_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PLANCK_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>)
+  target_compile_options(planck_build_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PLANCK_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all;-Wno-maybe-uninitialized>)
   target_link_options(planck_build_flags INTERFACE -fsanitize=${PLANCK_SANITIZE})
 endif()

@@ -132,6 +132,11 @@ void add_bench(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<BenchOptions>();
   CLI::App* command =
       app.add_subcommand("bench", "Time every plan against this machine's bandwidth");
+  command->footer(
+      "Examples:\n"
+      "  planck bench --threads 2                      ratios to a bare copy of the same bytes\n"
+      "  planck bench --device cuda --filter bf16      some rows only (--list names them)\n"
+      "  planck bench --json                           for machines");
   options->device.add_to(*command);
   command->add_option("--filter", options->filter,
                       "Only rows whose name (--list) this regular expression finds");

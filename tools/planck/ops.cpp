@@ -15,6 +15,11 @@ void add_ops(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("ops", "List every op: kernels, dtypes, guarantees, workspace");
+  command->footer(
+      "Examples:\n"
+      "  planck ops                       a table of every op\n"
+      "  planck ops --markdown            the page docs/ops.md\n"
+      "  planck ops --json                for machines");
   auto* json = command->add_flag("--json", options->json, "As JSON");
   command->add_flag("--markdown", options->markdown, "As docs/ops.md")->excludes(json);
   command->callback([options, &exit_code] {

@@ -142,6 +142,12 @@ void add_run(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("run",
                                          "Run one op on the tensors of a safetensors file, named "
                                          "as its operands (--list OP shows them)");
+  command->footer(
+      "Examples:\n"
+      "  planck run --list quantize_per_channel        its inputs, outputs and attributes\n"
+      "  planck run quantize_per_channel --in in.safetensors --out out.safetensors \\\n"
+      "      --set axis=0 --set dtype=s8               in.safetensors holds x, scale, zero_point\n"
+      "  planck run dynamic_quantize_per_token --in x.safetensors --out q.safetensors --json");
   command->add_option("op", options->op, "The op, as in `planck ops`");
   command->add_option("--in", options->in,
                       "Safetensors file with the inputs; s4 and u4 are U8, two to a byte");

@@ -158,6 +158,11 @@ void add_verify(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<VerifyOptions>();
   CLI::App* command =
       app.add_subcommand("verify", "Hold every guarantee on this machine, bit for bit");
+  command->footer(
+      "Examples:\n"
+      "  planck verify                                 the CPU, with 1, 2 and 5 threads\n"
+      "  planck verify --device cuda                   CUDA against the CPU, bit for bit\n"
+      "  planck verify --filter quantize_per_group     some ops only");
   command->add_option("--device", options->device, "cpu, or cuda: compared with the CPU")
       ->capture_default_str();
   command->add_option("--filter", options->filter,
