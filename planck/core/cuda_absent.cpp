@@ -11,7 +11,6 @@ bool built() { return false; }
 int device_count() { return 0; }
 Result<std::string> device_name(int) { return absent(); }
 Result<int> compute_capability(int) { return absent(); }
-Result<int> multiprocessors(int) { return absent(); }
 Result<void*> allocate(int, std::size_t) { return absent(); }
 void release(int, void*) {}
 Result<void*> create_stream(int) { return absent(); }
@@ -20,7 +19,6 @@ Result<void> synchronize(int, void*) { return absent(); }
 Result<void> copy_to_device(int, void*, void*, const void*, std::size_t) { return absent(); }
 Result<void> copy_to_host(int, void*, void*, const void*, std::size_t) { return absent(); }
 Result<void> copy_on_device(int, void*, void*, const void*, std::size_t) { return absent(); }
-Result<void> fill_bytes(int, void*, void*, int, std::size_t) { return absent(); }
 Result<void> begin_capture(int, void*) { return absent(); }
 Result<void*> end_capture(int, void*) { return absent(); }
 Result<void> replay(int, void*, void*) { return absent(); }

@@ -68,10 +68,6 @@ Result<int> compute_capability(int ordinal) {
   return *major * 10 + *minor;
 }
 
-Result<int> multiprocessors(int ordinal) {
-  return attribute(ordinal, cudaDevAttrMultiProcessorCount);
-}
-
 Result<void*> allocate(int ordinal, std::size_t bytes) {
   void* pointer = nullptr;
   if (auto r = ok_or(on(ordinal, [&] { return cudaMalloc(&pointer, bytes); }), "cuda allocate"); !r)
@@ -123,11 +119,6 @@ Result<void> copy_to_host(int ordinal, void* stream, void* to, const void* from,
 Result<void> copy_on_device(int ordinal, void* stream, void* to, const void* from,
                             std::size_t bytes) {
   return copy(ordinal, stream, to, from, bytes, cudaMemcpyDeviceToDevice);
-}
-Result<void> fill_bytes(int ordinal, void* stream, void* to, int value, std::size_t bytes) {
-  if (bytes == 0) return {};
-  return ok_or(on(ordinal, [&] { return cudaMemsetAsync(to, value, bytes, as_stream(stream)); }),
-               "cuda fill");
 }
 
 Result<void> begin_capture(int ordinal, void* stream) {

@@ -16,7 +16,6 @@ bool built();  // whether this build has CUDA kernels
 int device_count();
 Result<std::string> device_name(int ordinal);
 Result<int> compute_capability(int ordinal);  // 90 for 9.0
-Result<int> multiprocessors(int ordinal);
 
 Result<void*> allocate(int ordinal, std::size_t bytes);
 void release(int ordinal, void* pointer);
@@ -30,7 +29,6 @@ Result<void> copy_to_device(int ordinal, void* stream, void* to, const void* fro
 Result<void> copy_to_host(int ordinal, void* stream, void* to, const void* from, std::size_t bytes);
 Result<void> copy_on_device(int ordinal, void* stream, void* to, const void* from,
                             std::size_t bytes);
-Result<void> fill_bytes(int ordinal, void* stream, void* to, int value, std::size_t bytes);
 
 // A recorded sequence of launches.
 Result<void> begin_capture(int ordinal, void* stream);
