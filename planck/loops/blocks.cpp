@@ -95,94 +95,72 @@ void store_q(Dtype t, void* base, std::int64_t offset, std::int64_t stride, int 
     bytes[offset / 2 + i] = static_cast<std::uint8_t>((in[2 * i] & 15) | (in[2 * i + 1] << 4));
 }
 
-// lines[column][row] to out[row][column], in squares of four.
-#if HWY_TARGET != HWY_SCALAR
-void transpose(const float (*lines)[32], int rows, float* out, int out_stride) {
-  const hn::FixedTag<float, 4> d;
-  for (int r = 0; r < rows; r += 4) {
-    for (int c = 0; c < 16; c += 4) {
-      const auto a = hn::LoadU(d, lines[c] + r), b = hn::LoadU(d, lines[c + 1] + r);
-      const auto e = hn::LoadU(d, lines[c + 2] + r), f = hn::LoadU(d, lines[c + 3] + r);
-      const auto ab = hn::InterleaveLower(d, a, b), ab2 = hn::InterleaveUpper(d, a, b);
-      const auto ef = hn::InterleaveLower(d, e, f), ef2 = hn::InterleaveUpper(d, e, f);
-      float* to = out + r * out_stride + c;
-      hn::StoreU(hn::ConcatLowerLower(d, ef, ab), d, to);
-      hn::StoreU(hn::ConcatUpperUpper(d, ef, ab), d, to + out_stride);
-      hn::StoreU(hn::ConcatLowerLower(d, ef2, ab2), d, to + 2 * out_stride);
-      hn::StoreU(hn::ConcatUpperUpper(d, ef2, ab2), d, to + 3 * out_stride);
-    }
-  }
-}
-#endif
-template <class C>
-void transpose(const C (*lines)[32], int rows, C* out, int out_stride) {
-  for (int r = 0; r < rows; ++r)
-    for (int c = 0; c < 16; ++c) out[r * out_stride + c] = lines[c][r];
-}
-
-// Sixteen columns at a time, line by line down the rows: few memory pages in use at once, lines
-// read whole, and those of the next sixteen columns asked for (8192² f32 transposed, one thread:
-// whole rows first, 1.8 ns an element).
-template <class T, class Widen, class C>
-void load_tile(const T* in, std::int64_t stride, int rows, int columns, C* out, int out_stride,
-               Widen widen) {
-  constexpr int kColumns = 16, kLine = 64 / static_cast<int>(sizeof(T));
-  alignas(64) C lines[kColumns][32];
-  for (int c0 = 0; c0 < columns; c0 += kColumns) {
-    const int count = columns - c0 < kColumns ? columns - c0 : kColumns;
-    for (int r0 = 0; r0 < rows; r0 += kLine) {
-      const int length = rows - r0 < kLine ? rows - r0 : kLine;
-      for (int c = 0; c < count; ++c) {
-        const T* line = in + (c0 + c) * stride + r0;
-        __builtin_prefetch(line + kColumns * stride);
-        widen(line, length, lines[c]);
-      }
-      C* to = out + r0 * out_stride + c0;
-      if (count == kColumns && length == kLine) {
-        transpose(lines, kLine, to, out_stride);
-      } else {
-        for (int r = 0; r < length; ++r)
-          for (int c = 0; c < count; ++c) to[r * out_stride + c] = lines[c][r];
-      }
-    }
-  }
-}
-
+// Squares of 16 bytes a side: kSide lines of kSide elements, in registers. Every round interleaves
+// line i with line i + kSide / 2; as many rounds as kSide has bits exchange rows and columns.
 template <class T>
-void copy_line(const T* HWY_RESTRICT in, int n, T* HWY_RESTRICT out) {
-  constexpr int kWhole = 64 / static_cast<int>(sizeof(T));
-  if (n == kWhole)
-    std::memcpy(out, in, 64);
-  else
-    std::memcpy(out, in, static_cast<std::size_t>(n) * sizeof(T));
+HWY_INLINE void transpose_square(const T* in, std::int64_t stride, T* out, int out_stride) {
+#if HWY_TARGET == HWY_SCALAR
+  constexpr int kSide = 16 / static_cast<int>(sizeof(T));
+  for (int r = 0; r < kSide; ++r)
+    for (int c = 0; c < kSide; ++c) out[r * out_stride + c] = in[c * stride + r];
+#else
+  constexpr int kSide = 16 / static_cast<int>(sizeof(T));
+  const hn::FixedTag<T, kSide> d;
+  hn::Vec<decltype(d)> a[kSide], b[kSide];
+  for (int k = 0; k < kSide; ++k) a[k] = hn::LoadU(d, in + k * stride);
+  for (int round = 1; round < kSide; round *= 2) {
+    for (int k = 0; k < kSide / 2; ++k) {
+      b[2 * k] = hn::InterleaveLower(d, a[k], a[k + kSide / 2]);
+      b[2 * k + 1] = hn::InterleaveUpper(d, a[k], a[k + kSide / 2]);
+    }
+    for (int k = 0; k < kSide; ++k) a[k] = b[k];
+  }
+  for (int k = 0; k < kSide; ++k) hn::StoreU(a[k], d, out + k * out_stride);
+#endif
 }
 
-void widen_line_f16(const std::uint16_t* in, int n, float* out) { widen_f16(in, n, out, 0); }
-void widen_line_bf16(const std::uint16_t* in, int n, float* out) { widen_bf16(in, n, out, 0); }
-
-void load_tile_f32(Dtype t, const void* base, std::int64_t offset, std::int64_t stride, int rows,
-                   int columns, float* out, int out_stride) {
-  if (t == Dtype::f32)
-    return load_tile(static_cast<const float*>(base) + offset, stride, rows, columns, out,
-                     out_stride, copy_line<float>);
-  const auto* halves = static_cast<const std::uint16_t*>(base) + offset;
-  if (t == Dtype::f16)
-    load_tile(halves, stride, rows, columns, out, out_stride, widen_line_f16);
-  else
-    load_tile(halves, stride, rows, columns, out, out_stride, widen_line_bf16);
+// A square's columns at a time, line by line down the rows: few memory pages in use at once, lines
+// read whole, and those of the next columns asked for (8192² f32 transposed, one thread: whole rows
+// first, 1.8 ns an element).
+template <class T>
+void load_tile_of(const T* in, std::int64_t stride, int rows, int columns, T* out, int out_stride) {
+  constexpr int kSide = 16 / static_cast<int>(sizeof(T)), kLine = 64 / static_cast<int>(sizeof(T));
+  const int whole_rows = rows / kSide * kSide, whole_columns = columns / kSide * kSide;
+  for (int c = 0; c < whole_columns; c += kSide)
+    for (int r0 = 0; r0 < whole_rows; r0 += kLine) {
+      for (int k = 0; k < kSide; ++k) __builtin_prefetch(in + (c + kSide + k) * stride + r0);
+      for (int r = r0; r < r0 + kLine && r < whole_rows; r += kSide)
+        transpose_square(in + c * stride + r, stride, out + r * out_stride + c, out_stride);
+    }
+  for (int c = 0; c < columns; ++c)
+    for (int r = c < whole_columns ? whole_rows : 0; r < rows; ++r)
+      out[r * out_stride + c] = in[c * stride + r];
 }
 
-void load_tile_f64(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int rows,
-                   int columns, double* out, int out_stride) {
-  load_tile(static_cast<const double*>(base) + offset, stride, rows, columns, out, out_stride,
-            copy_line<double>);
+void load_tile(Dtype t, const void* base, std::int64_t offset, std::int64_t stride, int rows,
+               int columns, void* out, int out_stride) {
+  const auto of = [&](auto type) {
+    using T = decltype(type);
+    load_tile_of(static_cast<const T*>(base) + offset, stride, rows, columns, static_cast<T*>(out),
+                 out_stride);
+  };
+  switch (storage_bytes(t)) {
+    case 1:
+      return of(std::uint8_t{});
+    case 2:
+      return of(std::uint16_t{});
+    case 4:
+      return of(std::uint32_t{});
+    default:
+      return of(std::uint64_t{});
+  }
 }
 
 }  // namespace
 
 const BlockOps* block_ops_table() {
-  static constexpr BlockOps kOps = {load_f32,  load_f64, load_i32,      gather_q,     store_f32,
-                                    store_f64, store_q,  load_tile_f32, load_tile_f64};
+  static constexpr BlockOps kOps = {load_f32,  load_f64,  load_i32, gather_q,
+                                    store_f32, store_f64, store_q,  load_tile};
   return &kOps;
 }
 

@@ -16,6 +16,9 @@ inline constexpr int kBlock = 1024;
 inline constexpr int kStep = 256;
 inline constexpr int kChunk = 64;  // what loops of constant length work on
 
+// Stored bits of a quantized integer, exclusive or this, are the integer plus this.
+inline std::int32_t sign_of(Dtype t) { return t == Dtype::s8 ? 128 : t == Dtype::s4 ? 8 : 0; }
+
 // Dense elements of a block. `ahead`: how many bytes on lies what will be wanted soon.
 struct Source {
   const void* data;
@@ -46,12 +49,10 @@ struct BlockOps {
   // Low bytes of quantized integers; for packed dtypes stride is 1 and offset and n are even.
   void (*store_q)(Dtype, void* base, std::int64_t offset, std::int64_t stride, int n,
                   const std::uint8_t* in);
-  // Rows × columns with rows contiguous in memory and `stride` between columns, transposed:
-  // out[row * out_stride + column].
-  void (*load_tile_f32)(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int rows,
-                        int columns, float* out, int out_stride);
-  void (*load_tile_f64)(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int rows,
-                        int columns, double* out, int out_stride);
+  // Rows × columns of elements of whole bytes, rows contiguous in memory and `stride` between
+  // columns, transposed: out[row * out_stride + column].
+  void (*load_tile)(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int rows,
+                    int columns, void* out, int out_stride);
 };
 
 const BlockOps& block_ops();

@@ -4,7 +4,7 @@
 //   line   blocks of consecutive positions
 //   panel  a range of columns of the innermost axis over many rows: what depends on the column
 //          alone is made once
-//   tile   where an input is contiguous along another axis than the output: tiles of rows × 512
+//   tile   where an input is contiguous along another axis than the output: tiles of rows × 128
 //          columns are brought over line by line and transposed in the cache
 #pragma once
 
@@ -22,23 +22,20 @@ inline constexpr std::int64_t kTaskElements = 1 << 16;
 struct BlockAt {
   std::int64_t begin;
   int n;
-  std::int64_t column;  // panel: blocks of the same column have the same groups; −1 elsewhere
-  int row;              // tile: which row of it; −1 elsewhere
+  int row;  // of a panel or tile; −1 elsewhere
 };
 
 class Map {
  public:
-  static constexpr int kTileColumns = 512;
-  template <class C>
-  static constexpr int kTileRows = 256 / static_cast<int>(sizeof(C));  // 128 KiB a tile
+  static constexpr int kTileColumns = 128;
+  static constexpr int kTileBytes = 1 << 17;
 
   // `output` gives the order; `columns` is an operand that is worth panels when it varies along the
-  // innermost axis alone; `transposable` marks float inputs that may be tiled, computed in C;
-  // `pairs`: two neighbours of the output share a byte, so no block ends between them.
-  template <class C>
-  Map(const Nest& nest, int output, int columns, unsigned transposable, bool pairs,
-      std::type_identity<C>)
-      : nest_(nest), tile_rows_(kTileRows<C>) {
+  // innermost axis alone; `transposable` marks inputs that may be tiled, of `element_bytes` at
+  // most; `pairs`: two neighbours of the output share a byte, so no block ends between them.
+  Map(const Nest& nest, int output, int columns, unsigned transposable, std::size_t element_bytes,
+      bool pairs)
+      : nest_(nest), tile_rows_(kTileBytes / kTileColumns / static_cast<int>(element_bytes)) {
     sort_by(nest_, output);
     collapse(nest_);
     choose_mode(output, columns, transposable, pairs);
@@ -46,28 +43,38 @@ class Map {
 
   const Nest& nest() const { return nest_; }
   std::int64_t total() const { return nest_.total(); }
+  bool in_panels() const { return mode_ == Mode::panel; }
+  bool in_tiles() const { return mode_ == Mode::tile; }
   bool tiled(int operand) const { return (tiled_ >> operand) & 1u; }
 
   // Where every operand that has one entry an element is dense, nothing is gathered, and lines may
   // be longer than a block.
   void use_long_lines() { line_ = kTaskElements; }
 
-  // One operand as kernels see it. In panels, what follows is the next row.
+  // One operand as kernels see it. In panels and tiles, `ahead` is from row to row.
   MapOperand operand(int k, void* base, Dtype dtype) const {
     MapOperand o{base, dtype, walk_of(nest_, k)};
-    if (mode_ == Mode::panel) {
-      const std::int64_t row =
-          nest_.stride[static_cast<std::size_t>(k)][static_cast<std::size_t>(nest_.rank - 2)];
-      o.ahead = row * bits(dtype) / 8;
-    }
+    if (mode_ != Mode::line) o.ahead = stride(k, nest_.rank - 2) * bits(dtype) / 8;
     return o;
   }
+  std::int64_t stride(int k, int axis) const {
+    return nest_.stride[static_cast<std::size_t>(k)][static_cast<std::size_t>(axis)];
+  }
+  // Where operand k has position p.
+  std::int64_t offset_at(int k, std::int64_t p) const {
+    std::int64_t offset = nest_.offset[static_cast<std::size_t>(k)];
+    for (int axis = nest_.rank; axis-- > 0;) {
+      const std::int64_t extent = nest_.extent[static_cast<std::size_t>(axis)];
+      offset += p % extent * stride(k, axis);
+      p /= extent;
+    }
+    return offset;
+  }
 
-  // Calls work(state, BlockAt) for every block; make_state() once a task; begin_tile(state, first
-  // position, rows, columns) before the blocks of a tile.
-  template <class MakeState, class BeginTile, class Work>
-  void run(const Stream& stream, MakeState&& make_state, BeginTile&& begin_tile,
-           Work&& work) const {
+  // Calls work(state, BlockAt) for every block; make_state() once a task; begin(state, first
+  // position, rows, columns) before the blocks of a panel or tile.
+  template <class MakeState, class Begin, class Work>
+  void run(const Stream& stream, MakeState&& make_state, Begin&& begin, Work&& work) const {
     const std::int64_t total = nest_.total();
     if (total == 0) return;
     if (mode_ == Mode::line) {
@@ -75,7 +82,7 @@ class Map {
         auto state = make_state();
         const std::int64_t end = std::min(total, (task + 1) * kTaskElements);
         for (std::int64_t p = task * kTaskElements; p < end; p += line_)
-          work(state, BlockAt{p, static_cast<int>(std::min(line_, end - p)), -1, -1});
+          work(state, BlockAt{p, static_cast<int>(std::min(line_, end - p)), -1});
       });
       return;
     }
@@ -83,7 +90,9 @@ class Map {
     const auto last = static_cast<std::size_t>(nest_.rank - 1);
     const std::int64_t width = nest_.extent[last], height = nest_.extent[last - 1];
     const std::int64_t columns = tile ? kTileColumns : kBlock;
-    const std::int64_t rows = tile ? tile_rows_ : 64;
+    // Long panels, where that leaves enough of them: groups are prepared once a panel.
+    const std::int64_t panel_rows = total >= (std::int64_t{1} << 24) ? 256 : 64;
+    const std::int64_t rows = tile ? tile_rows_ : panel_rows;
     const std::int64_t across = (width + columns - 1) / columns, down = (height + rows - 1) / rows;
     const std::int64_t planes = total / (width * height);
     parallel_for(stream, planes * down * across, [&](std::int64_t task) {
@@ -93,31 +102,16 @@ class Map {
       const int count = static_cast<int>(std::min(rows, height - r0));
       const std::int64_t first = (plane * height + r0) * width + c0;
       auto state = make_state();
-      for (int r = 0; r < count; ++r) {
-        const int in_tile = tile ? r % tile_rows_ : -1;
-        if (in_tile == 0) begin_tile(state, first + r * width, std::min(tile_rows_, count - r), n);
-        work(state, BlockAt{first + r * width, n, tile ? -1 : c0, in_tile});
-      }
+      begin(state, first, count, n);
+      for (int r = 0; r < count; ++r) work(state, BlockAt{first + r * width, n, r});
     });
   }
 
-  // Brings a tile of operand k into tile[row][column].
-  template <class C>
+  // Brings a tile of operand k, whose first position is given, into tile[row][column].
   void load_tile(const MapOperand& operand, int k, std::int64_t first, int rows, int columns,
-                 C (*tile)[kTileColumns]) const {
-    const auto last = static_cast<std::size_t>(nest_.rank - 1);
-    const NestStrides& stride = nest_.stride[static_cast<std::size_t>(k)];
-    std::int64_t offset = nest_.offset[static_cast<std::size_t>(k)], rest = first;
-    for (std::size_t d = last + 1; d-- > 0;) {
-      offset += rest % nest_.extent[d] * stride[d];
-      rest /= nest_.extent[d];
-    }
-    if constexpr (std::is_same_v<C, float>)
-      block_ops().load_tile_f32(operand.dtype, operand.base, offset, stride[last], rows, columns,
-                                tile[0], kTileColumns);
-    else
-      block_ops().load_tile_f64(operand.dtype, operand.base, offset, stride[last], rows, columns,
-                                tile[0], kTileColumns);
+                 void* tile) const {
+    block_ops().load_tile(operand.dtype, operand.base, offset_at(k, first),
+                          stride(k, nest_.rank - 1), rows, columns, tile, kTileColumns);
   }
 
  private:

@@ -30,11 +30,10 @@ HWY_INLINE void prefetch_ahead(const T* p, std::int64_t ahead) {
     __builtin_prefetch(reinterpret_cast<const char*>(p) + ahead + b);
 }
 
-// Calls f(i, m) over [0, n): m = lead once, then whole steps, then the rest.
+// Calls f(i, m) over [begin, end) in steps.
 template <class F>
-HWY_INLINE void for_steps(int n, int lead, F f) {
-  for (int i = 0, m = lead > 0 ? lead : kStep; i < n; i += m, m = kStep)
-    f(i, m < n - i ? m : n - i);
+HWY_INLINE void for_steps(int begin, int end, F f) {
+  for (int i = begin; i < end; i += kStep) f(i, kStep < end - i ? kStep : end - i);
 }
 
 // ---- conversions of up to a step; not inlined into each of the many loops that use them ----
@@ -136,8 +135,6 @@ HWY_INLINE const std::uint8_t* load_q_step(const Source& from, int i, int m, std
   for (int k = m; k % kChunk != 0; ++k) buffer[k] = 0;
   return buffer;
 }
-// (byte ^ sign) − sign is the integer.
-HWY_INLINE std::int32_t sign_of(Dtype t) { return t == Dtype::s8 ? 128 : t == Dtype::s4 ? 8 : 0; }
 
 // Bytes to memory, past the caches where the sink streams and has reached the start of a line.
 HWY_INLINE void put_bytes(void* to, const void* from, std::size_t bytes, bool stream) {
@@ -163,12 +160,6 @@ inline HWY_NOINLINE void store_step(const Sink& to, int i, int m,
 inline HWY_NOINLINE void store_step(const Sink& to, int i, int m,
                                     const double* HWY_RESTRICT values) {
   put_bytes(static_cast<double*>(to.data) + i, values, 8 * static_cast<std::size_t>(m), to.stream);
-}
-
-inline HWY_NOINLINE void store_brain_step(const Sink& to, int i, int m,
-                                          const std::uint16_t* HWY_RESTRICT values) {
-  put_bytes(static_cast<std::uint16_t*>(to.data) + i, values, 2 * static_cast<std::size_t>(m),
-            to.stream);
 }
 
 // Low bytes of quantized integers. Packed: i and m are even.

@@ -13,15 +13,9 @@ namespace planck {
 template <class C>
 class GroupLoader {
  public:
-  // zero_point may be null: all zero. margin: see QuantBlocks.
-  GroupLoader(const QuantProblem& p, const MapOperand& scale, const MapOperand* zero_point,
-              int margin, bool allow_corrected = true)
-      : problem_(p),
-        scale_(scale),
-        zero_point_(zero_point),
-        margin_(margin),
-        allow_corrected_(allow_corrected),
-        run_(run_of(scale.walk)) {
+  // zero_point may be null: all zero.
+  GroupLoader(const MapOperand& scale, const MapOperand* zero_point, const GroupNeeds& needs)
+      : scale_(scale), zero_point_(zero_point), needs_(needs), run_(run_of(scale.walk)) {
     if (zero_point != nullptr && run_of(zero_point->walk) != run_) run_ = 0;
   }
 
@@ -38,8 +32,10 @@ class GroupLoader {
                                (!pairs || w.rank == 1 || length % 2 == 0) &&
                                (zero_point_ == nullptr || shares_groups(zero_point_->walk));
       if (!long_groups) {
-        load(begin, std::min(n, kBlock));
-        return std::min(n, kBlock);
+        const bool whole_runs = run_ > 0 && begin % run_ == 0 && n % run_ == 0;
+        const int count = std::min(n, whole_runs ? kBlock * run_ : kBlock);
+        load(begin, count);
+        return count;
       }
       one_begin_ = w.rank == 1 ? 0 : begin - begin % length;
       one_end_ = w.rank == 1 ? INT64_MAX : one_begin_ + length;
@@ -47,52 +43,51 @@ class GroupLoader {
     }
     return static_cast<int>(std::min<std::int64_t>(n, one_end_ - begin));
   }
-  const BlockGroups<C>& groups() const { return groups_; }
+  const BlockGroups<C>& groups() const { return table_.groups; }
 
   // The groups of positions [begin, begin + n). `key` ≥ 0 names a range whose groups were loaded
   // before: not again.
   const BlockGroups<C>& load(std::int64_t begin, int n, std::int64_t key = -1) {
-    if (key >= 0 && key == key_ && n == key_count_) return groups_;
+    if (key >= 0 && key == key_ && n == key_count_) return table_.groups;
     key_ = key;
     key_count_ = n;
     int count;  // groups
+    auto layout = GroupLayout::runs;
     if (run_ > 0 && begin % run_ == 0 && n % run_ == 0) {
-      groups_.layout = GroupLayout::runs;
-      groups_.run_shift = std::countr_zero(static_cast<unsigned>(run_));
       count = n / run_;
-      gather(scale_, without_last(scale_.walk), begin / run_, count, scale_values_);
+      gather(scale_, without_last(scale_.walk), begin / run_, count, table_.scale);
       if (zero_point_ != nullptr)
-        gather(*zero_point_, without_last(zero_point_->walk), begin / run_, count, zero_values_);
+        gather(*zero_point_, without_last(zero_point_->walk), begin / run_, count,
+               table_.zero_point);
     } else {
       const bool one = one_entry(scale_.walk, begin, n) &&
                        (zero_point_ == nullptr || one_entry(zero_point_->walk, begin, n));
-      groups_.layout = one ? GroupLayout::one : GroupLayout::each;
+      layout = one ? GroupLayout::one : GroupLayout::each;
       count = one ? 1 : n;
-      gather(scale_, scale_.walk, begin, count, scale_values_);
+      gather(scale_, scale_.walk, begin, count, table_.scale);
       if (zero_point_ != nullptr)
-        gather(*zero_point_, zero_point_->walk, begin, count, zero_values_);
+        gather(*zero_point_, zero_point_->walk, begin, count, table_.zero_point);
     }
-    if (zero_point_ == nullptr) std::fill_n(zero_values_, count, 0);
-    if (groups_.layout == GroupLayout::each) {  // kernels read whole chunks
-      std::fill_n(scale_values_ + count, kChunk, scale_values_[count - 1]);
-      std::fill_n(zero_values_ + count, kChunk, zero_values_[count - 1]);
-      count += kChunk;
-    }
-    groups_.q_min = problem_.q_min;
-    groups_.q_max = problem_.q_max;
-    groups_.path = quant_blocks<C>().prepare(count, scale_values_, zero_values_, problem_.q_min,
-                                             problem_.q_max, problem_.math == QuantMath::reciprocal,
-                                             margin_, inverse_, lo_, hi_, x_lo_, x_hi_);
-    if (groups_.path == GridPath::corrected && !allow_corrected_) groups_.path = GridPath::divide;
-    groups_.scale = scale_values_;
-    groups_.zero_point = zero_values_;
-    groups_.inverse = inverse_;
-    groups_.lo = lo_;
-    groups_.hi = hi_;
-    groups_.x_lo = x_lo_;
-    groups_.x_hi = x_hi_;
-    return groups_;
+    if (zero_point_ == nullptr) std::fill_n(table_.zero_point, count, 0);
+    const int shift = run_ > 0 ? std::countr_zero(static_cast<unsigned>(run_)) : 0;
+    table_.prepare(count, layout, shift, needs_);
+    return table_.groups;
   }
+
+  // The groups of `rows` rows of a tile, one each: entries `first + r · step` of scale and zero
+  // point; then row(r).
+  void load_rows(std::int64_t scale_first, std::int64_t scale_step, std::int64_t zero_first,
+                 std::int64_t zero_step, int rows) {
+    key_ = -1;
+    one_begin_ = one_end_ = 0;
+    load_block(block_ops(), scale_.dtype, scale_.base, scale_first, scale_step, rows, table_.scale);
+    if (zero_point_ != nullptr)
+      block_ops().load_i32(zero_point_->base, zero_first, zero_step, rows, table_.zero_point);
+    else
+      std::fill_n(table_.zero_point, rows, 0);
+    table_.prepare(rows, GroupLayout::one, 0, needs_);
+  }
+  BlockGroups<C> row(int r) const { return table_.groups.from(r); }
 
  private:
   // The length of the runs that share a group, where blocks consist of whole ones; else 0.
@@ -133,24 +128,14 @@ class GroupLoader {
     });
   }
 
-  static constexpr int kCapacity = kBlock + kChunk;
-  const QuantProblem& problem_;
   const MapOperand& scale_;
   const MapOperand* zero_point_;
-  int margin_;
-  bool allow_corrected_;
+  GroupNeeds needs_;
   int run_;
   std::int64_t key_ = -1;
   int key_count_ = 0;
   std::int64_t one_begin_ = 0, one_end_ = 0;  // positions of the one group that is loaded
-  BlockGroups<C> groups_;
-  alignas(64) C scale_values_[kCapacity];
-  alignas(64) C inverse_[kCapacity];
-  alignas(64) C lo_[kCapacity];
-  alignas(64) C hi_[kCapacity];
-  alignas(64) C x_lo_[kCapacity];
-  alignas(64) C x_hi_[kCapacity];
-  alignas(64) std::int32_t zero_values_[kCapacity];
+  GroupTable<C> table_;
 };
 
 // Nest and operands of a problem: `elements` have the tensor's shape, `groups` one entry a group;
@@ -159,6 +144,7 @@ struct QuantNest {
   Nest nest;
   std::array<View, kMaxNestOperands> views;
 };
+GroupNeeds group_needs(const QuantProblem& p);
 QuantNest quant_nest(const QuantProblem& p, std::initializer_list<const View*> elements,
                      std::initializer_list<const View*> groups);
 

@@ -26,51 +26,38 @@ struct At {
       kPath == GridPath::any_divide || kPath == GridPath::any_reciprocal;
   static constexpr bool kReciprocal =
       kPath == GridPath::reciprocal || kPath == GridPath::any_reciprocal;
-  static constexpr bool kCorrected = kPath == GridPath::corrected;
 
   std::int32_t q_min, q_max, z;
-  C scale, inverse, lo, hi, x_lo, x_hi;
+  C scale, inverse, lo, hi;
 
   HWY_INLINE At(const BlockGroups<C>& g, int e)
       : q_min(g.q_min),
         q_max(g.q_max),
         z(g.zero_point[e]),
         scale(g.scale[e]),
-        inverse(kCorrected || kReciprocal ? g.inverse[e] : C(0)),
+        inverse(kReciprocal ? g.inverse[e] : C(0)),
         lo(kAnyZero ? C(0) : g.lo[e]),
-        hi(kAnyZero ? C(0) : g.hi[e]),
-        x_lo(kCorrected ? g.x_lo[e] : C(0)),
-        x_hi(kCorrected ? g.x_hi[e] : C(0)) {}
+        hi(kAnyZero ? C(0) : g.hi[e]) {}
 
   HWY_INLINE C position(C x) const { return kReciprocal ? x * inverse : x / scale; }
-  // s · steps; an ordinary scale times a finite number is no NaN.
-  HWY_INLINE C product(C steps) const {
-    const C y = scale * steps;
-    return kCorrected ? y : qm::canonical(y);
-  }
+  HWY_INLINE C product(C steps) const { return qm::canonical(scale * steps); }
   // q − z
   HWY_INLINE C steps(C x) const {
-    if constexpr (kCorrected)
-      return qm::ordinary_quotient_steps(x, scale, inverse, x_lo, x_hi);
-    else if constexpr (kAnyZero)
+    if constexpr (kAnyZero)
       return qm::steps<C>(qm::quantized(position(x), z, q_min, q_max), z);
     else
       return qm::ordinary_steps(position(x), lo, hi);
   }
   // The low byte of q.
   HWY_INLINE std::uint8_t quantized(C x) const {
-    if constexpr (kCorrected)
-      return qm::ordinary_quotient_byte(x, scale, inverse, x_lo, x_hi, z);
-    else if constexpr (kAnyZero)
+    if constexpr (kAnyZero)
       return static_cast<std::uint8_t>(qm::quantized(position(x), z, q_min, q_max));
     else
       return static_cast<std::uint8_t>(static_cast<std::int32_t>(steps(x)) + z);
   }
   HWY_INLINE bool inside(C x) const {
     if constexpr (kAnyZero) return qm::in_range(position(x), z, q_min, q_max);
-    // Corrected: one step beyond the range at most, and NaN counts as 0.
-    const C t = kCorrected ? steps(x) : qm::rint_of(position(x));
-    return (x == x) & (t >= lo) & (t <= hi);
+    return qm::ordinary_in_range(position(x), lo, hi);
   }
 };
 
@@ -120,9 +107,7 @@ HWY_INLINE void with_constants(const BlockGroups<C>& g, F f) {
     else
       f(path, std::integral_constant<L, L::each>{});
   };
-  if constexpr (std::is_same_v<C, float>)
-    if (g.path == P::corrected) return with_layout(std::integral_constant<P, P::corrected>{});
-  if (g.path == P::divide) return with_layout(std::integral_constant<P, P::divide>{});
+  if (g.path <= P::divide) return with_layout(std::integral_constant<P, P::divide>{});
   if (g.path == P::reciprocal) return with_layout(std::integral_constant<P, P::reciprocal>{});
   const std::integral_constant<L, L::each> any_layout;
   if (g.path == P::any_divide) return f(std::integral_constant<P, P::any_divide>{}, any_layout);
@@ -130,29 +115,34 @@ HWY_INLINE void with_constants(const BlockGroups<C>& g, F f) {
 }
 
 template <class C>
-GridPath prepare(int n, const C* HWY_RESTRICT scale, const std::int32_t* HWY_RESTRICT zero_point,
-                 std::int32_t q_min, std::int32_t q_max, bool reciprocal, int margin,
-                 C* HWY_RESTRICT inverse, C* HWY_RESTRICT lo, C* HWY_RESTRICT hi,
-                 C* HWY_RESTRICT x_lo, C* HWY_RESTRICT x_hi) {
-  const C m = static_cast<C>(margin);
-  std::int32_t wide = 0, odd = 0;  // any zero point, any scale that is not ordinary
+GridPath prepare(int n, const GroupNeeds& needs, GroupTable<C>& t) {
+  const C* HWY_RESTRICT scale = t.scale;
+  const std::int32_t* HWY_RESTRICT zero_point = t.zero_point;
+  C* HWY_RESTRICT inverse = t.inverse;
+  C* HWY_RESTRICT lo = t.lo;
+  C* HWY_RESTRICT hi = t.hi;
+  std::int32_t wide = 0, odd = 0, far = 0;  // any zero point, scale, range that is
   for (int i = 0; i < n; ++i) {
-    const qm::Group<C> g = qm::make_group<C>(scale[i], zero_point[i], q_min, q_max);
+    const qm::Group<C> g = qm::make_group<C>(scale[i], zero_point[i], needs.q_min, needs.q_max);
     inverse[i] = g.inverse;
     lo[i] = g.lo;
     hi[i] = g.hi;
-    x_lo[i] = (g.lo - m) * g.scale;
-    x_hi[i] = (g.hi + m) * g.scale;
     wide |= g.ordinary ? 0 : 1;
-    if constexpr (std::is_same_v<C, float>) odd |= qm::has_ordinary_quotient(g.scale) ? 0 : 1;
+    if constexpr (std::is_same_v<C, float>) {
+      odd |= qm::has_ordinary_quotient(g.scale) ? 0 : 1;
+      far |=
+          (g.lo >= -qm::kSnapReach) & (g.lo <= 0) & (g.hi >= 0) & (g.hi <= qm::kSnapReach) ? 0 : 1;
+    }
   }
-  if (wide) return reciprocal ? GridPath::any_reciprocal : GridPath::any_divide;
-  if (reciprocal) return GridPath::reciprocal;
-  const bool has_fma = HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3;
-  return has_fma && std::is_same_v<C, float> && !odd ? GridPath::corrected : GridPath::divide;
+  for (int i = 0; i < n; ++i) t.zero_byte[i] = static_cast<std::uint8_t>(zero_point[i]);
+  if (wide) return needs.reciprocal ? GridPath::any_reciprocal : GridPath::any_divide;
+  if (needs.reciprocal) return GridPath::reciprocal;
+  if (std::is_same_v<C, double> || odd) return GridPath::divide;
+  if (needs.element == Dtype::f32) return GridPath::corrected;
+  return far ? GridPath::divide : GridPath::snapped;
 }
 
-// Elements of a step where they lie: the compute type, or bf16 that is converted on the way.
+// Elements of a step in the compute type where they lie, and where they go.
 template <class C>
 struct Plain {
   const C* HWY_RESTRICT in;
@@ -160,152 +150,177 @@ struct Plain {
   HWY_INLINE C get(int k) const { return in[k]; }
   HWY_INLINE void set(int k, C v) const { out[k] = v; }
 };
-struct Brain {
-  const std::uint16_t* HWY_RESTRICT in;
-  std::uint16_t* HWY_RESTRICT out;
-  HWY_INLINE float get(int k) const { return widened(in[k]); }
-  HWY_INLINE void set(int k, float v) const { out[k] = narrowed(v); }
-};
-HWY_INLINE bool brain_step(const Source& from, int m) {
-  return from.dtype == Dtype::bf16 && m % kChunk == 0;
-}
-HWY_INLINE const std::uint16_t* brain_at(const Source& from, int i) {
-  return static_cast<const std::uint16_t*>(from.data) + i;
+
+// Cuts elements [0, n) into those that the loops of quantize.ordinary.cpp do, and others:
+// ordinary(loops, begin, end, sink) gives the end of what it has done, plain(begin, end, sink).
+// `element`: the dtype of the float operands, where they have the same.
+template <class C, class Ordinary, class Others>
+HWY_INLINE void split(const BlockGroups<C>& g, int n, bool same_dtype, Dtype element, Sink to,
+                      Ordinary ordinary, Others plain) {
+  // A sink streams from the start of a line on. Other groups than one cannot start anywhere.
+  const int lead = g.layout == GroupLayout::one ? std::min(n, lead_of(to)) : 0;
+  if (g.layout != GroupLayout::one && lead_of(to) != 0) to.stream = false;
+  int i = lead;
+  if (lead > 0) plain(0, lead, to);
+  if constexpr (std::is_same_v<C, float>) {
+    const bool half = element != Dtype::f32;
+    if (is_ordinary(g.path) && same_dtype && half == (g.path == GridPath::snapped)) {
+      const OrdinaryLoops& loops = *ordinary_loops();
+      const int whole = i + (n - i) / kChunk * kChunk;
+      while ((i = ordinary(loops, i, whole, to)) < whole) {
+        plain(i, i + kChunk, to);
+        i += kChunk;
+      }
+    }
+  }
+  if (i < n) plain(i, n, to);
 }
 
 template <class C>
-void quantize(const BlockGroups<C>& g, int n, Source x, Sink q) {
-  with_constants(g, [&](auto path, auto layout) {
-    for_steps(n, lead_of(q), [&](int i, int m) {
-      alignas(64) C buffer[kStep];
-      alignas(64) std::uint8_t bytes[kStep];
-      const auto run = [&](auto e) {
-        each<path(), layout()>(
-            g, i, m, [&](int c) { prefetch_ahead(e.in + c, x.ahead); },
-            [&](const auto& at, int k) { bytes[k] = at.quantized(e.get(k)); });
-      };
-      if constexpr (std::is_same_v<C, float>)
-        if (brain_step(x, m)) {
-          run(Brain{brain_at(x, i), nullptr});
-          return store_q_step(q, i, m, bytes);
-        }
-      run(Plain<C>{load_step(x, i, m, buffer), nullptr});
-      store_q_step(q, i, m, bytes);
-    });
-  });
+void quantize(const BlockGroups<C>& g, int n, Source x, Sink sink) {
+  split(
+      g, n, true, x.dtype, sink,
+      [&](const auto& loops, int begin, int end, const Sink& q) {
+        loops.quantize(g, begin, end, x, q);
+        return end;
+      },
+      [&](int begin, int end, const Sink& q) {
+        with_constants(g, [&](auto path, auto layout) {
+          for_steps(begin, end, [&](int i, int m) {
+            alignas(64) C buffer[kStep];
+            alignas(64) std::uint8_t bytes[kStep];
+            const C* in = load_step(x, i, m, buffer);
+            each<path(), layout()>(
+                g, i, m, [&](int c) { prefetch_ahead(in + c, x.ahead); },
+                [&](const auto& at, int k) { bytes[k] = at.quantized(in[k]); });
+            store_q_step(q, i, m, bytes);
+          });
+        });
+      });
 }
 
 // One float input, one float output.
-template <class C, class F>
-HWY_INLINE void unary(const BlockGroups<C>& g, int n, Source from, Sink to, F f) {
-  with_constants(g, [&](auto path, auto layout) {
-    for_steps(n, lead_of(to), [&](int i, int m) {
-      const auto run = [&](auto e) {
-        each<path(), layout()>(
-            g, i, m, [&](int c) { prefetch_ahead(e.in + c, from.ahead); },
-            [&](const auto& at, int k) { e.set(k, f(at, e.get(k))); });
-      };
-      if constexpr (std::is_same_v<C, float>)
-        if (brain_step(from, m) && to.dtype == Dtype::bf16) {
-          alignas(64) std::uint16_t out[kStep];
-          run(Brain{brain_at(from, i), out});
-          return store_brain_step(to, i, m, out);
-        }
-      alignas(64) C buffer[kStep], out[kStep];
-      run(Plain<C>{load_step(from, i, m, buffer), out});
-      store_step(to, i, m, out);
-    });
-  });
+template <class C, class Ordinary, class F>
+HWY_INLINE void unary(const BlockGroups<C>& g, int n, Source from, Sink sink, Ordinary ordinary,
+                      F f) {
+  split(
+      g, n, from.dtype == sink.dtype, from.dtype, sink,
+      [&](const auto& loops, int begin, int end, const Sink& to) {
+        ordinary(loops)(g, begin, end, from, to);
+        return end;
+      },
+      [&](int begin, int end, const Sink& to) {
+        with_constants(g, [&](auto path, auto layout) {
+          for_steps(begin, end, [&](int i, int m) {
+            alignas(64) C buffer[kStep], out[kStep];
+            const Plain<C> e{load_step(from, i, m, buffer), out};
+            each<path(), layout()>(
+                g, i, m, [&](int c) { prefetch_ahead(e.in + c, from.ahead); },
+                [&](const auto& at, int k) { e.set(k, f(at, e.get(k))); });
+            store_step(to, i, m, out);
+          });
+        });
+      });
 }
 
 // dy and x to dx.
-template <class C, class F>
-HWY_INLINE void masked(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx, F f) {
-  with_constants(g, [&](auto path, auto layout) {
-    for_steps(n, lead_of(dx), [&](int i, int m) {
-      const auto run = [&](auto e, auto gradient) {
-        each<path(), layout()>(
-            g, i, m,
-            [&](int c) {
-              prefetch_ahead(e.in + c, x.ahead);
-              prefetch_ahead(gradient.in + c, dy.ahead);
-            },
-            [&](const auto& at, int k) { e.set(k, f(at, gradient.get(k), at.inside(e.get(k)))); });
-      };
-      if constexpr (std::is_same_v<C, float>)
-        if (brain_step(x, m) && brain_step(dy, m) && dx.dtype == Dtype::bf16) {
-          alignas(64) std::uint16_t out[kStep];
-          run(Brain{brain_at(x, i), out}, Brain{brain_at(dy, i), nullptr});
-          return store_brain_step(dx, i, m, out);
-        }
-      alignas(64) C buffer[kStep], buffer2[kStep], out[kStep];
-      run(Plain<C>{load_step(x, i, m, buffer), out},
-          Plain<C>{load_step(dy, i, m, buffer2), nullptr});
-      store_step(dx, i, m, out);
-    });
-  });
+template <class C, class Ordinary, class F>
+HWY_INLINE void masked(const BlockGroups<C>& g, int n, Source dy, Source x, Sink sink,
+                       Ordinary ordinary, F f) {
+  split(
+      g, n, x.dtype == sink.dtype && dy.dtype == sink.dtype, x.dtype, sink, ordinary,
+      [&](int begin, int end, const Sink& dx) {
+        with_constants(g, [&](auto path, auto layout) {
+          for_steps(begin, end, [&](int i, int m) {
+            alignas(64) C buffer[kStep], buffer2[kStep], out[kStep];
+            const Plain<C> e{load_step(x, i, m, buffer), out};
+            const C* gradient = load_step(dy, i, m, buffer2);
+            each<path(), layout()>(
+                g, i, m,
+                [&](int c) {
+                  prefetch_ahead(e.in + c, x.ahead);
+                  prefetch_ahead(gradient + c, dy.ahead);
+                },
+                [&](const auto& at, int k) { e.set(k, f(at, gradient[k], at.inside(e.get(k)))); });
+            store_step(dx, i, m, out);
+          });
+        });
+      });
 }
 
 template <class C>
 void fake_quantize(const BlockGroups<C>& g, int n, Source x, Sink y) {
-  unary(g, n, x, y, [](const auto& at, C v) { return at.product(at.steps(v)); });
+  unary(
+      g, n, x, y, [](const auto& loops) { return loops.fake_quantize; },
+      [](const auto& at, C v) { return at.product(at.steps(v)); });
 }
 
 template <class C>
-void quantize_backward(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx) {
-  masked(g, n, dy, x, dx,
-         [](const auto& at, C d, bool inside) { return qm::ste(d, at.scale, inside); });
+void quantize_backward(const BlockGroups<C>& g, int n, Source dy, Source x, Sink sink) {
+  masked(
+      g, n, dy, x, sink,
+      [&](const auto& loops, int begin, int end, const Sink& dx) {
+        return loops.quantize_backward(g, begin, end, dy, x, dx);
+      },
+      [](const auto& at, C d, bool inside) { return qm::ste(d, at.scale, inside); });
 }
 
 template <class C>
-void fake_quantize_backward(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx) {
-  masked(g, n, dy, x, dx, [](const auto&, C d, bool inside) {
-    const C passed = qm::canonical(d);
-    return inside ? passed : C(0);
-  });
+void fake_quantize_backward(const BlockGroups<C>& g, int n, Source dy, Source x, Sink sink) {
+  masked(
+      g, n, dy, x, sink,
+      [&](const auto& loops, int begin, int end, const Sink& dx) {
+        loops.fake_quantize_backward(g, begin, end, dy, x, dx);
+        return end;
+      },
+      [](const auto&, C d, bool inside) {
+        const C passed = qm::canonical(d);
+        return inside ? passed : C(0);
+      });
 }
 
 template <class C>
 void scale_by(const BlockGroups<C>& g, int n, Source dy, Sink dq) {
   BlockGroups<C> any = g;
-  any.path = GridPath::divide;  // no position is looked for
-  unary(any, n, dy, dq, [](const auto& at, C d) { return qm::canonical(at.scale * d); });
+  if (!is_ordinary(g.path)) any.path = GridPath::divide;  // no position is looked for
+  unary(
+      any, n, dy, dq, [](const auto& loops) { return loops.scale_by; },
+      [](const auto& at, C d) { return qm::canonical(at.scale * d); });
 }
 
 template <class C>
-void dequantize(const BlockGroups<C>& g, int n, Source q, Sink x) {
+void dequantize(const BlockGroups<C>& g, int n, Source q, Sink sink) {
   const std::int32_t sign = sign_of(q.dtype);
-  with_constants(g, [&](auto path, auto layout) {
-    for_steps(n, lead_of(x), [&](int i, int m) {
-      alignas(64) std::uint8_t buffer[kStep];
-      const std::uint8_t* in = load_q_step(q, i, m, buffer);
-      const auto run = [&](auto e) {
-        each<path(), layout()>(
-            g, i, m, [&](int c) { prefetch_ahead(in + c, q.ahead); },
-            [&](const auto& at, int k) {
-              const std::int32_t raw = in[k] ^ sign;  // the integer is raw − sign
-              e.set(k, at.product(at.kAnyZero ? qm::steps<C>(raw - sign, at.z)
-                                              : static_cast<C>(raw - (sign + at.z))));
-            });
-      };
-      if constexpr (std::is_same_v<C, float>)
-        if (x.dtype == Dtype::bf16) {
-          alignas(64) std::uint16_t out[kStep];
-          run(Brain{nullptr, out});
-          return store_brain_step(x, i, m, out);
-        }
-      alignas(64) C out[kStep];
-      run(Plain<C>{nullptr, out});
-      store_step(x, i, m, out);
-    });
-  });
+  split(
+      g, n, sign == g.sign, sink.dtype, sink,  // gathered 4-bit integers have another sign
+      [&](const auto& loops, int begin, int end, const Sink& x) {
+        loops.dequantize(g, begin, end, q, x);
+        return end;
+      },
+      [&](int begin, int end, const Sink& x) {
+        with_constants(g, [&](auto path, auto layout) {
+          for_steps(begin, end, [&](int i, int m) {
+            alignas(64) std::uint8_t buffer[kStep];
+            alignas(64) C out[kStep];
+            const std::uint8_t* in = load_q_step(q, i, m, buffer);
+            each<path(), layout()>(
+                g, i, m, [&](int c) { prefetch_ahead(in + c, q.ahead); },
+                [&](const auto& at, int k) {
+                  const std::int32_t raw = in[k] ^ sign;  // the integer is raw − sign
+                  out[k] = at.product(at.kAnyZero ? qm::steps<C>(raw - sign, at.z)
+                                                  : static_cast<C>(raw - (sign + at.z)));
+                });
+            store_step(x, i, m, out);
+          });
+        });
+      });
 }
 
 template <class C>
 void learn(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx,
            C* HWY_RESTRICT scale_terms, C* HWY_RESTRICT zero_point_terms) {
   with_constants(g, [&](auto path, auto layout) {
-    for_steps(n, lead_of(dx), [&](int i, int m) {
+    for_steps(0, n, [&](int i, int m) {
       alignas(64) C buffer[kStep], buffer2[kStep], out[kStep];
       const C* in = load_step(x, i, m, buffer);
       const C* gradient = load_step(dy, i, m, buffer2);
@@ -332,7 +347,7 @@ void learn(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx,
 
 template <class C>
 void include_each(int n, Source x, C* HWY_RESTRICT lo, C* HWY_RESTRICT hi) {
-  for_steps(n, 0, [&](int i, int m) {
+  for_steps(0, n, [&](int i, int m) {
     alignas(64) C buffer[kStep];
     const C* HWY_RESTRICT in = load_step(x, i, m, buffer);
     for (int c = 0; c < m; c += kChunk) {
@@ -350,10 +365,10 @@ void include_each(int n, Source x, C* HWY_RESTRICT lo, C* HWY_RESTRICT hi) {
 
 // Minimum and maximum of finite numbers do not depend on the order: lanes first, then across.
 template <class C>
-void include_all(int n, Source x, C* lo, C* hi) {
+void include_finite(int begin, int end, Source x, C* lo, C* hi) {
   C lows[kChunk], highs[kChunk];
   for (int k = 0; k < kChunk; ++k) lows[k] = highs[k] = C(0);
-  for_steps(n, 0, [&](int i, int m) {
+  for_steps(begin, end, [&](int i, int m) {
     alignas(64) C buffer[kStep];
     const C* HWY_RESTRICT in = load_step(x, i, m, buffer);
     for (int c = 0; c < m; c += kChunk) {  // what fills up a chunk is 0, inside every range
@@ -372,6 +387,23 @@ void include_all(int n, Source x, C* lo, C* hi) {
     }
   *lo = lows[0] < *lo ? lows[0] : *lo;
   *hi = highs[0] > *hi ? highs[0] : *hi;
+}
+
+// Infinities are rare: bounds with them first, and once more without them where there are any.
+template <class C>
+void include_all(int n, Source x, C* lo, C* hi) {
+  int whole = 0;
+  if constexpr (std::is_same_v<C, float>)
+    if (const OrdinaryLoops* loops = ordinary_loops()) {
+      C low = *lo, high = *hi;
+      loops->bounds(0, n / kChunk * kChunk, x, &low, &high);
+      if (qm::is_finite(low) && qm::is_finite(high)) {
+        *lo = low;
+        *hi = high;
+        whole = n / kChunk * kChunk;
+      }
+    }
+  if (whole < n) include_finite(whole, n, x, lo, hi);
 }
 
 template <class C>
@@ -420,6 +452,36 @@ const QuantBlocks<double>& quant_blocks<double>() {
   static const QuantBlocks<double>& table = *HWY_DYNAMIC_DISPATCH(quant_blocks_f64)();
   return table;
 }
+
+template <class C>
+void GroupTable<C>::prepare(int n, GroupLayout layout, int run_shift, const GroupNeeds& needs) {
+  int count = n;
+  if (layout == GroupLayout::each) {  // kernels read whole chunks
+    std::fill_n(scale + n, kChunk, scale[n - 1]);
+    std::fill_n(zero_point + n, kChunk, zero_point[n - 1]);
+    count += kChunk;
+  }
+  groups.layout = layout;
+  groups.run_shift = run_shift;
+  groups.q_min = needs.q_min;
+  groups.q_max = needs.q_max;
+  groups.sign = needs.sign;
+  groups.scale = scale;
+  groups.zero_point = zero_point;
+  groups.inverse = inverse;
+  groups.lo = lo;
+  groups.hi = hi;
+  groups.zero_byte = zero_byte;
+  groups.path = quant_blocks<C>().prepare(count, needs, *this);
+  if (!is_ordinary(groups.path)) return;
+  if constexpr (std::is_same_v<C, float>)
+    if (needs.ordinary && ordinary_loops() != nullptr)
+      return ordinary_loops()->prepare(count, layout == GroupLayout::each ? n / kChunk * kChunk : 0,
+                                       needs, *this);
+  groups.path = GridPath::divide;
+}
+template struct GroupTable<float>;
+template struct GroupTable<double>;
 
 }  // namespace planck
 #endif

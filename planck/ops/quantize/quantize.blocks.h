@@ -1,5 +1,10 @@
 // The quantize family on blocks of dense elements: the loops around quantize.math.h, compiled for
 // each instruction set.
+//
+// Two sets of loops. quantize.blocks.cpp takes every group, dtype and count. Where all groups of a
+// block are ordinary (GridPath::corrected, snapped) its f32 arithmetic is replaced, for whole
+// chunks, by the vector loops of quantize.ordinary.cpp, which give the same values in fewer
+// operations.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +15,14 @@ namespace planck {
 
 // How the position on the grid is found; results do not depend on it where several apply.
 enum class GridPath : std::uint8_t {
-  corrected,   // f32, ordinary scales and zero points: 1/s with two corrections, exactly x / s
+  corrected,   // f32 elements, ordinary scales and zero points: no division
+  snapped,     // the same for 16-bit elements and a range that is near zero
   divide,      // ordinary zero points: x / s
   reciprocal,  // ordinary zero points: x * (1 / s)
   any_divide,  // zero points of any size, in f64
   any_reciprocal,
 };
+inline bool is_ordinary(GridPath p) { return p <= GridPath::snapped; }
 
 // How the groups of a block lie.
 enum class GroupLayout : std::uint8_t {
@@ -24,35 +31,73 @@ enum class GroupLayout : std::uint8_t {
   each,  // one entry an element
 };
 
+// Groups as the loops read them. Arrays marked * are filled for ordinary paths alone and, where the
+// layout is `each` and the elements are bf16, hold the even and then the odd ones of every
+// 2 · vector_lanes entries of a whole chunk: bf16 is widened in halves of a 32-bit word.
 template <class C>
 struct BlockGroups {
   GroupLayout layout = GroupLayout::one;
   GridPath path = GridPath::divide;
   int run_shift = 0;
-  std::int32_t q_min = 0, q_max = 0;
+  std::int32_t q_min = 0, q_max = 0, sign = 0;  // see GroupNeeds
   const C* scale = nullptr;
   const std::int32_t* zero_point = nullptr;
-  const C* inverse = nullptr;  // 1 / s
-  const C* lo = nullptr;       // q_min − z
-  const C* hi = nullptr;       // q_max − z
-  const C* x_lo = nullptr;     // (lo − margin) · s, for GridPath::corrected
-  const C* x_hi = nullptr;     // (hi + margin) · s
+  const C* inverse = nullptr;                        // 1 / s
+  const C* lo = nullptr;                             // q_min − z
+  const C* hi = nullptr;                             // q_max − z
+  const std::uint8_t* zero_byte = nullptr;           // z modulo 256
+  const C *v_scale = nullptr, *v_inverse = nullptr;  // *
+  const C *x_lo = nullptr, *x_hi = nullptr;          // * lo · s, hi · s
+  const C *in_lo = nullptr, *in_hi = nullptr;        // * the x in range; where masks are asked for
+  const C *lift = nullptr, *origin = nullptr;        // * −kSnapWhole · s; −(z + sign) · s
+
+  BlockGroups from(int e) const {  // of a list of groups, the e-th on; layout one
+    BlockGroups g = *this;
+    for (const C** a : {&g.scale, &g.inverse, &g.lo, &g.hi, &g.v_scale, &g.v_inverse, &g.x_lo,
+                        &g.x_hi, &g.in_lo, &g.in_hi, &g.lift, &g.origin})
+      *a += e;
+    g.zero_point += e;
+    g.zero_byte += e;
+    return g;
+  }
+};
+
+// What is asked of a list of groups.
+struct GroupNeeds {
+  std::int32_t q_min, q_max;
+  Dtype element;      // of x, and of the scale
+  std::int32_t sign;  // of the quantized dtype: see sign_of
+  bool reciprocal = false;
+  bool masks = false;    // in_lo and in_hi
+  bool ordinary = true;  // false: neither corrected nor snapped
+};
+
+// Groups and what is made of them. Give scale and zero_point, then prepare().
+template <class C>
+struct GroupTable {
+  static constexpr int kCapacity = kBlock + kChunk;
+  alignas(64) C scale[kCapacity];
+  alignas(64) C inverse[kCapacity];
+  alignas(64) C lo[kCapacity];
+  alignas(64) C hi[kCapacity];
+  alignas(64) C ordered[8][kCapacity];
+  alignas(64) std::int32_t zero_point[kCapacity];
+  alignas(64) std::uint8_t zero_byte[kCapacity];
+  BlockGroups<C> groups;
+  // n groups; with layout `each`, the last is repeated to fill up a chunk.
+  void prepare(int n, GroupLayout layout, int run_shift, const GroupNeeds& needs);
 };
 
 template <class C>
 struct QuantBlocks {
-  // Fills inverse, lo, hi, x_lo, x_hi of n groups; tells which path all of them allow.
-  GridPath (*prepare)(int n, const C* scale, const std::int32_t* zero_point, std::int32_t q_min,
-                      std::int32_t q_max, bool reciprocal, int margin, C* inverse, C* lo, C* hi,
-                      C* x_lo, C* x_hi);
-  void (*quantize)(const BlockGroups<C>&, int n, Source x, Sink q);       // margin 0
-  void (*fake_quantize)(const BlockGroups<C>&, int n, Source x, Sink y);  // margin 0
-  // margin 1
+  GridPath (*prepare)(int n, const GroupNeeds&, GroupTable<C>&);
+  void (*quantize)(const BlockGroups<C>&, int n, Source x, Sink q);
+  void (*fake_quantize)(const BlockGroups<C>&, int n, Source x, Sink y);
   void (*quantize_backward)(const BlockGroups<C>&, int n, Source dy, Source x, Sink dx);
   void (*fake_quantize_backward)(const BlockGroups<C>&, int n, Source dy, Source x, Sink dx);
   void (*dequantize)(const BlockGroups<C>&, int n, Source q, Sink x);
   void (*scale_by)(const BlockGroups<C>&, int n, Source dy, Sink dq);
-  // dx and the terms of dscale and dzero_point. Not for GridPath::corrected.
+  // dx and the terms of dscale and dzero_point. Not for ordinary paths.
   void (*learn)(const BlockGroups<C>&, int n, Source dy, Source x, Sink dx, C* scale_terms,
                 C* zero_point_terms);
   // Widens lo[0], hi[0] by n elements, or lo[i], hi[i] by element i.
@@ -65,5 +110,24 @@ struct QuantBlocks {
 
 template <class C>
 const QuantBlocks<C>& quant_blocks();
+
+// Ordinary groups: elements [begin, end), a multiple of kChunk, of sources and sinks that start at
+// element 0. Null on instruction sets without fused multiply-add.
+struct OrdinaryLoops {
+  // Fills the arrays marked *, of n groups of which the first `whole` are in the loops' order.
+  void (*prepare)(int n, int whole, const GroupNeeds&, GroupTable<float>&);
+  void (*quantize)(const BlockGroups<float>&, int begin, int end, Source x, Sink q);
+  void (*fake_quantize)(const BlockGroups<float>&, int begin, int end, Source x, Sink y);
+  // The end of what was done: stops before a chunk of gradients whose quotients need care.
+  int (*quantize_backward)(const BlockGroups<float>&, int begin, int end, Source dy, Source x,
+                           Sink dx);
+  void (*fake_quantize_backward)(const BlockGroups<float>&, int begin, int end, Source dy, Source x,
+                                 Sink dx);
+  void (*dequantize)(const BlockGroups<float>&, int begin, int end, Source q, Sink x);
+  void (*scale_by)(const BlockGroups<float>&, int begin, int end, Source dy, Sink dq);
+  // Bounds of elements [begin, end) in compute type; NaN is passed over, infinities are not.
+  void (*bounds)(int begin, int end, Source x, float* lo, float* hi);
+};
+const OrdinaryLoops* ordinary_loops();
 
 }  // namespace planck

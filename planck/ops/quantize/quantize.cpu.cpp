@@ -24,6 +24,18 @@ QuantNest quant_nest(const QuantProblem& p, std::initializer_list<const View*> e
   return out;
 }
 
+GroupNeeds group_needs(const QuantProblem& p) {
+  const bool masks =
+      p.kind == QuantKind::quantize_backward || p.kind == QuantKind::fake_quantize_backward;
+  return {.q_min = p.q_min,
+          .q_max = p.q_max,
+          .element = p.element_dtype,
+          .sign = sign_of(p.quantized_dtype),
+          .reciprocal = p.math == QuantMath::reciprocal,
+          .masks = masks,
+          .ordinary = !p.learnable};
+}
+
 Walk group_walk(const QuantProblem& p, const View& v) {
   const Shape shape = p.group_shape();
   const Strides steps = reshaped_strides(v, shape).value_or(Strides{});
@@ -83,67 +95,93 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
   const QuantNest problem =
       quant_nest(p, {view(role.out), view(main), view(second)}, {view(role.scale), view(zero)});
   enum { kOut, kMain, kSecond, kScale, kZero };
-  Map map(problem.nest, kOut, kScale, role.q >= 0 ? 0u : 1u << kMain | 1u << kSecond,
-          is_packed(view(role.out)->dtype), std::type_identity<C>{});
+  const bool tileable = !is_packed(view(main)->dtype);
+  Map map(problem.nest, kOut, kScale, tileable ? 1u << kMain | 1u << kSecond : 0u,
+          storage_bytes(view(main)->dtype), is_packed(view(role.out)->dtype));
 
   const auto operand = [&](int k) {
     const View& v = problem.views[static_cast<std::size_t>(k)];
     return map.operand(k, v.data, v.dtype);
   };
-  const MapOperand out = operand(kOut), in = operand(kMain), in2 = operand(kSecond);
+  const std::array<MapOperand, 3> element = {operand(kOut), operand(kMain), operand(kSecond)};
+  const MapOperand &out = element[kOut], &in = element[kMain], &in2 = element[kSecond];
   const MapOperand scale = operand(kScale), zero_point = operand(kZero);
   if (out.walk.dense() && in.walk.dense() && in2.walk.dense()) map.use_long_lines();
   const bool streams = bytes_for(out.dtype, map.total()) >= kStreamBytes;
-  const bool masks =
-      p.kind == QuantKind::quantize_backward || p.kind == QuantKind::fake_quantize_backward;
+  const int last = map.nest().rank - 1;
+  const bool row_groups =
+      map.in_tiles() && map.stride(kScale, last) == 0 && map.stride(kZero, last) == 0;
+  const GroupNeeds needs = group_needs(p);
   const QuantBlocks<C>& blocks = quant_blocks<C>();
 
   struct State {
-    State(const QuantProblem& q, const MapOperand& sc, const MapOperand* zp, int margin)
-        : groups(q, sc, zp, margin) {}
+    State(const MapOperand& sc, const MapOperand* zp, const GroupNeeds& gn) : groups(sc, zp, gn) {}
     GroupLoader<C> groups;
+    std::array<std::byte*, 3> rows{};  // the first row of a panel or tile; null: gathered
     alignas(64) C first[kBlock];
     alignas(64) C second[kBlock];
     alignas(64) C result[kBlock];
     alignas(64) std::uint8_t bytes[kBlock];
-    alignas(64) C tile[2][Map::kTileRows<C>][Map::kTileColumns];
+    alignas(64) std::byte tile[2][Map::kTileBytes];
   };
   const auto make_state = [&] {
-    return State(p, scale, role.zero_point >= 0 ? &zero_point : nullptr, masks ? 1 : 0);
+    return State(scale, role.zero_point >= 0 ? &zero_point : nullptr, needs);
   };
-  const auto begin_tile = [&](State& s, std::int64_t first, int rows, int columns) {
+  const auto begin_rows = [&](State& s, std::int64_t first, int rows, int columns) {
+    for (int k = kOut; k <= kSecond; ++k)
+      s.rows[static_cast<std::size_t>(k)] =
+          dense_at(element[static_cast<std::size_t>(k)], first, columns);
     if (map.tiled(kMain)) map.load_tile(in, kMain, first, rows, columns, s.tile[0]);
     if (second != main && map.tiled(kSecond))
       map.load_tile(in2, kSecond, first, rows, columns, s.tile[1]);
+    if (row_groups)
+      s.groups.load_rows(map.offset_at(kScale, first), map.stride(kScale, last - 1),
+                         map.offset_at(kZero, first), map.stride(kZero, last - 1), rows);
+    else if (map.in_panels())
+      s.groups.load(first, columns);
+  };
+  // Row r of operand k, where rows are dense; null elsewhere.
+  const auto row_of = [&](const State& s, int k, int r) -> std::byte* {
+    std::byte* base = r < 0 ? nullptr : s.rows[static_cast<std::size_t>(k)];
+    return base == nullptr ? nullptr : base + r * element[static_cast<std::size_t>(k)].ahead;
   };
 
-  map.run(stream, make_state, begin_tile, [&](State& s, const BlockAt& at) {
+  map.run(stream, make_state, begin_rows, [&](State& s, const BlockAt& at) {
     for (int done = 0, n; done < at.n; done += n) {
       const std::int64_t begin = at.begin + done;
-      if (at.column >= 0) {
-        s.groups.load(begin, at.n, at.column);
-        n = at.n;
-      } else {
-        n = s.groups.load_some(begin, at.n - done, is_packed(out.dtype));
-      }
-      const BlockGroups<C>& g = s.groups.groups();
-      const auto main_source = [&]() -> Source {
-        if (at.row >= 0 && map.tiled(kMain)) return {s.tile[0][at.row] + done, dtype_of<C>};
-        return source_of(in, begin, n, s.first);
+      const bool known = map.in_panels() || row_groups;
+      n = known ? at.n : s.groups.load_some(begin, at.n - done, is_packed(out.dtype));
+      const BlockGroups<C> g = row_groups ? s.groups.row(at.row) : s.groups.groups();
+      // A tile's row, else a row of a panel, else wherever the walk leads.
+      const auto float_source = [&](int k, std::byte* tile, C* buffer) -> Source {
+        const MapOperand& from = element[static_cast<std::size_t>(k)];
+        const auto size = static_cast<std::int64_t>(storage_bytes(from.dtype));
+        if (map.tiled(k)) return {tile + (at.row * Map::kTileColumns + done) * size, from.dtype};
+        if (const std::byte* row = row_of(s, k, at.row))
+          return {row + done * size, from.dtype, from.ahead};
+        return source_of(from, begin, n, buffer);
       };
-      const auto second_source = [&]() -> Source {
-        if (at.row >= 0 && map.tiled(kSecond)) return {s.tile[1][at.row] + done, dtype_of<C>};
-        return source_of(in2, begin, n, s.second);
+      const auto main_source = [&] { return float_source(kMain, s.tile[0], s.first); };
+      const auto second_source = [&] { return float_source(kSecond, s.tile[1], s.second); };
+      const auto quantized_source = [&]() -> Source {
+        if (map.tiled(kMain)) return {s.tile[0] + at.row * Map::kTileColumns + done, in.dtype};
+        if (const std::byte* row = row_of(s, kMain, at.row))
+          return {row + done * bits(in.dtype) / 8, in.dtype, in.ahead};
+        return quantized_source_of(in, begin, n, s.bytes);
+      };
+      const auto write = [&](auto* buffer, auto&& f) {
+        if (std::byte* row = row_of(s, kOut, at.row))
+          return f(Sink{row + done * bits(out.dtype) / 8, out.dtype, streams});
+        with_sink(out, begin, n, streams, buffer, f);
       };
       if (out.dtype == p.quantized_dtype) {
-        with_sink(out, begin, n, streams, s.bytes,
-                  [&](Sink to) { blocks.quantize(g, n, main_source(), to); });
+        write(s.bytes, [&](Sink to) { blocks.quantize(g, n, main_source(), to); });
         continue;
       }
-      with_sink(out, begin, n, streams, s.result, [&](Sink to) {
+      write(s.result, [&](Sink to) {
         switch (p.kind) {
           case QuantKind::dequantize:
-            return blocks.dequantize(g, n, quantized_source_of(in, begin, n, s.bytes), to);
+            return blocks.dequantize(g, n, quantized_source(), to);
           case QuantKind::dequantize_backward:
             return blocks.scale_by(g, n, main_source(), to);
           case QuantKind::fake_quantize:

@@ -110,65 +110,56 @@ void finish(const Job<C>& job, std::int64_t c0, int n, const qm::DataRange<C>* r
       });
 }
 
-// Quantizes positions [begin, begin + n) with their groups.
+// Quantizes positions [begin, begin + n) with the groups of a prepared table.
 template <class C>
-void quantize_positions(const Job<C>& job, std::int64_t begin, int n, GroupLayout layout,
-                        int run_shift, int groups, const C* scale, const std::int32_t* zero_point,
+void quantize_positions(const Job<C>& job, std::int64_t begin, int n, const GroupTable<C>& table,
                         bool stream) {
-  const QuantProblem& p = job.p;
-  const QuantBlocks<C>& blocks = quant_blocks<C>();
-  constexpr int kCapacity = kBlock + kChunk;
-  alignas(64) C buffer[kBlock], inverse[kCapacity], lo[kCapacity], hi[kCapacity], x_lo[kCapacity],
-      x_hi[kCapacity];
+  alignas(64) C buffer[kBlock];
   alignas(64) std::uint8_t bytes[kBlock];
-  BlockGroups<C> g{layout,     GridPath::divide, run_shift, p.q_min, p.q_max, scale,
-                   zero_point, inverse,          lo,        hi,      x_lo,    x_hi};
-  g.path = blocks.prepare(groups, scale, zero_point, p.q_min, p.q_max, false, 0, inverse, lo, hi,
-                          x_lo, x_hi);
-  with_sink(job.q, begin, n, stream, bytes,
-            [&](Sink to) { blocks.quantize(g, n, source_of(job.x, begin, n, buffer), to); });
+  with_sink(job.q, begin, n, stream, bytes, [&](Sink to) {
+    quant_blocks<C>().quantize(table.groups, n, source_of(job.x, begin, n, buffer), to);
+  });
 }
 
 // One pass: groups [c0, c1), each a run of `inner` positions.
 template <class C>
 void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) {
   const std::int64_t inner = job.m.inner;
-  C scale[kBlock];
-  std::int32_t zero_point[kBlock];
+  const GroupNeeds needs = group_needs(job.p);
+  GroupTable<C> table;
   qm::DataRange<C> ranges[kBlock];
   if (inner > kBlock / 2) {
     for (std::int64_t c = c0; c < c1; ++c) {
       find_ranges(job, c, c + 1, 0, 1, ranges);
-      finish(job, c, 1, ranges, scale, zero_point);
+      finish(job, c, 1, ranges, table.scale, table.zero_point);
+      table.prepare(1, GroupLayout::one, 0, needs);
       for (std::int64_t i = 0; i < inner; i += job.line())
         quantize_positions(job, c * inner + i, static_cast<int>(std::min(job.line(), inner - i)),
-                           GroupLayout::one, 0, 1, scale, zero_point, stream);
+                           table, stream);
     }
     return;
   }
   const std::int64_t batch = kBlock / inner;  // short groups: as many as fill a block
   const bool runs = inner >= kChunk / 2 && std::has_single_bit(static_cast<std::uint64_t>(inner));
   const int shift = runs ? std::countr_zero(static_cast<std::uint64_t>(inner)) : 0;
-  C scales[kBlock + kChunk];
-  std::int32_t zero_points[kBlock + kChunk];
+  C scale[kBlock];
+  std::int32_t zero_point[kBlock];
   for (std::int64_t c = c0; c < c1; c += batch) {
     const int groups = static_cast<int>(std::min(batch, c1 - c));
     const int n = groups * static_cast<int>(inner);
     find_ranges(job, c, c + groups, 0, 1, ranges);
-    finish(job, c, groups, ranges, scale, zero_point);
     if (runs) {
-      quantize_positions(job, c * inner, n, GroupLayout::runs, shift, groups, scale, zero_point,
-                         stream);
-      continue;
+      finish(job, c, groups, ranges, table.scale, table.zero_point);
+      table.prepare(groups, GroupLayout::runs, shift, needs);
+    } else {
+      finish(job, c, groups, ranges, scale, zero_point);
+      for (int k = 0; k < groups; ++k) {
+        std::fill_n(table.scale + k * inner, inner, scale[k]);
+        std::fill_n(table.zero_point + k * inner, inner, zero_point[k]);
+      }
+      table.prepare(n, GroupLayout::each, 0, needs);
     }
-    for (int k = 0; k <= groups; ++k) {  // the last once more: kernels read whole chunks
-      const int from = std::min(k, groups - 1);
-      const std::int64_t count = k < groups ? inner : kChunk;
-      std::fill_n(scales + k * inner, count, scale[from]);
-      std::fill_n(zero_points + k * inner, count, zero_point[from]);
-    }
-    quantize_positions(job, c * inner, n, GroupLayout::each, 0, n + kChunk, scales, zero_points,
-                       stream);
+    quantize_positions(job, c * inner, n, table, stream);
   }
 }
 

@@ -73,7 +73,7 @@ struct Job {
 
 template <class C>
 struct Buffers {
-  explicit Buffers(const Job<C>& job) : groups(job.p, job.scale, &job.zero_point, 1, false) {}
+  explicit Buffers(const Job<C>& job) : groups(job.scale, &job.zero_point, group_needs(job.p)) {}
   GroupLoader<C> groups;
   alignas(64) C dy[kBlock], x[kBlock], dx[kBlock], scale_terms[kBlock], zero_point_terms[kBlock];
 };

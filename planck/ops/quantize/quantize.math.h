@@ -143,6 +143,41 @@ PLANCK_HD std::uint8_t ordinary_quotient_byte(float x, float scale, float invers
                                    static_cast<std::uint8_t>(z));
 }
 
+// rint(x / s) of 16-bit values with two operations, in the low bits of the result: for an ordinary
+// scale, x and s of at most 11 significant bits, or x clamped as above, and |x / s| <= kSnapReach.
+// Near a half-integer, x / s is a fraction with a denominator below 1.01 · 2^13: it is that
+// half-integer or differs by more than 0.99 · 2^-13. x · RN(1/s) is off by 2^-15 at most. So
+// rounding it to multiples of 2^-13, which the sum with 1.5 · 2^10 does, makes a half-integer of
+// what is one and of nothing else; the second sum rounds to integers, ties to even. The low bits of
+// a NaN are those of x, and a 16-bit value has none: they read as 0.
+inline constexpr float kSnapReach = 500.0f;
+inline constexpr float kSnapFine = 0x1.8p10f, kSnapWhole = 0x1.8p23f;
+PLANCK_HD float snapped(float x, float inverse) {
+  return fma_of(x, inverse, kSnapFine) + (kSnapWhole - kSnapFine);
+}
+
+// The x in range, as an interval: x / s and rint are monotone, so there is a smallest x with
+// rint(x / s) >= lo and a largest with rint(x / s) <= hi, within two representable numbers of
+// (lo − 1/2) · s and (hi + 1/2) · s. Ordinary groups and scales.
+PLANCK_HD float neighbour(float v, std::int32_t steps) {  // v != 0; upwards for steps > 0
+  const auto bits = static_cast<std::int32_t>(half_detail::bits_of(v));
+  return half_detail::f32_from_bits(static_cast<std::uint32_t>(bits + (bits < 0 ? -steps : steps)));
+}
+PLANCK_HD float first_in_range(float lo, float scale, float inverse) {
+  const float near = (lo - 0.5f) * scale;
+  std::int32_t below = 0;
+  for (std::int32_t k = -2; k <= 2; ++k)
+    below += small_rint(ordinary_quotient(neighbour(near, k), scale, inverse)) < lo ? 1 : 0;
+  return neighbour(near, below - 2);
+}
+PLANCK_HD float last_in_range(float hi, float scale, float inverse) {
+  const float near = (hi + 0.5f) * scale;
+  std::int32_t above = 0;
+  for (std::int32_t k = -2; k <= 2; ++k)
+    above += small_rint(ordinary_quotient(neighbour(near, k), scale, inverse)) > hi ? 1 : 0;
+  return neighbour(near, 2 - above);
+}
+
 // ---- gradients
 // -----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,507 @@
+// Ordinary groups in f32 arithmetic: vector loops over whole chunks, straight from memory to
+// memory.
+//
+// Two vectors are one unit of work. bf16 is widened in place, the even elements from the low and
+// the odd ones from the high halves of 32-bit words, and merged again at the end: no lane crosses
+// another. f16 and f32 keep their order. Operations for 64 bf16 elements to s8, AVX-512: 60 with
+// divisions corrected twice, 30 with snapped ones; two cores, 8192²: 9.0 → see docs/performance.md.
+#include <algorithm>
+
+#include "planck/loops/targets.h"
+#include "planck/ops/quantize/quantize.blocks.h"
+#include "planck/ops/quantize/quantize.math.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "planck/ops/quantize/quantize.ordinary.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "planck/loops/steps-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace planck::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+namespace {
+
+namespace qm = quantize_math;
+
+using D = hn::ScalableTag<float>;
+using DU = hn::RebindToUnsigned<D>;
+using DI = hn::RebindToSigned<D>;
+using DH = hn::Repartition<std::uint16_t, D>;  // as many bits
+using DH1 = hn::Rebind<std::uint16_t, D>;      // as many lanes
+using DF16 = hn::Rebind<hwy::float16_t, D>;
+using DB2 = hn::Rebind<std::uint8_t, DH>;  // two bytes a lane
+using DB1 = hn::Rebind<std::uint8_t, D>;   // one byte a lane
+using V = hn::Vec<D>;
+using VU = hn::Vec<DU>;
+constexpr D d;
+constexpr DU du;
+constexpr DI di;
+constexpr DH dh;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D{}));
+constexpr int kUnit = 2 * kLanes;
+static_assert(kChunk % kUnit == 0 && 32 % kUnit == 0);
+
+struct Two {
+  V a, b;
+};
+
+HWY_INLINE V canonical(V v) {
+  return hn::IfThenElse(hn::Eq(v, v), v, hn::Set(d, __builtin_nanf("")));
+}
+HWY_INLINE VU rounded_to_bf16(V v) {  // in the upper half
+  const VU w = hn::BitCast(du, v);
+  const VU odd = hn::And(hn::ShiftRight<16>(w), hn::Set(du, 1));
+  return hn::Add(hn::Add(w, hn::Set(du, 0x7fff)), odd);
+}
+
+// To memory that is aligned where `stream` is set.
+template <class DV, class T>
+HWY_INLINE void put(hn::Vec<DV> v, DV dv, T* to, bool stream) {
+  if constexpr (sizeof(T) * hn::MaxLanes(DV{}) >= 16)
+    if (stream) return hn::Stream(v, dv, to);
+  hn::StoreU(v, dv, to);
+}
+
+// ---- elements in memory ----
+
+struct InF32 {
+  using T = float;
+  static constexpr bool kHalf = false, kByHalves = false;
+  static HWY_INLINE Two load(const T* p) { return {hn::LoadU(d, p), hn::LoadU(d, p + kLanes)}; }
+  static HWY_INLINE void store(Two v, T* p, bool stream) {
+    put(v.a, d, p, stream);
+    put(v.b, d, p + kLanes, stream);
+  }
+};
+struct InF16 {
+  using T = std::uint16_t;
+  static constexpr bool kHalf = true, kByHalves = false;
+  static HWY_INLINE V one(const T* p) {
+    return hn::PromoteTo(d, hn::LoadU(DF16{}, reinterpret_cast<const hwy::float16_t*>(p)));
+  }
+  static HWY_INLINE Two load(const T* p) { return {one(p), one(p + kLanes)}; }
+  static HWY_INLINE void store(Two v, T* p, bool stream) {
+    put(hn::BitCast(DH1{}, hn::DemoteTo(DF16{}, v.a)), DH1{}, p, stream);
+    put(hn::BitCast(DH1{}, hn::DemoteTo(DF16{}, v.b)), DH1{}, p + kLanes, stream);
+  }
+  // Of a chunk of gradients, whether every quotient by a scale is normal and finite.
+  static HWY_INLINE bool quotients_are_normal(const T* p) {
+    auto most = hn::Zero(dh);
+    for (int k = 0; k < kChunk; k += kUnit)
+      most = hn::Max(most, hn::And(hn::LoadU(dh, p + k), hn::Set(dh, 0x7fff)));
+    return hn::AllTrue(dh, hn::Lt(most, hn::Set(dh, 0x7c00)));
+  }
+};
+struct InBf16 {
+  using T = std::uint16_t;
+  static constexpr bool kHalf = true, kByHalves = true;
+  static HWY_INLINE Two load(const T* p) {
+    const VU w = hn::BitCast(du, hn::LoadU(dh, p));
+    return {hn::BitCast(d, hn::ShiftLeft<16>(w)),
+            hn::BitCast(d, hn::And(w, hn::Set(du, 0xffff0000u)))};
+  }
+  static HWY_INLINE void store(Two v, T* p, bool stream) {
+    const VU even = hn::ShiftRight<16>(rounded_to_bf16(v.a));
+    put(hn::OddEven(hn::BitCast(dh, rounded_to_bf16(v.b)), hn::BitCast(dh, even)), dh, p, stream);
+  }
+  static HWY_INLINE bool quotients_are_normal(const T* p) {
+    constexpr std::uint16_t kLeast = (127 - 40) << 7, kMost = (127 + 60) << 7;
+    auto most = hn::Zero(dh), least = hn::Set(dh, 0xffff);
+    for (int k = 0; k < kChunk; k += kUnit) {
+      const auto a = hn::And(hn::LoadU(dh, p + k), hn::Set(dh, 0x7fff));
+      most = hn::Max(most, a);
+      least = hn::Min(least, hn::Sub(a, hn::Set(dh, 1)));  // zero passes
+    }
+    return hn::AllFalse(
+        dh, hn::Or(hn::Gt(most, hn::Set(dh, kMost)), hn::Lt(least, hn::Set(dh, kLeast - 1))));
+  }
+};
+
+// Calls f(element type, its pointer) where the source holds one of them.
+template <class F>
+HWY_INLINE void with_element(Dtype t, F f) {
+  if (t == Dtype::f32) return f(InF32{});
+  if (t == Dtype::f16) return f(InF16{});
+  f(InBf16{});
+}
+template <class E>
+HWY_INLINE const typename E::T* at(const Source& s) {
+  return static_cast<const typename E::T*>(s.data);
+}
+template <class E>
+HWY_INLINE typename E::T* at(const Sink& s) {
+  return static_cast<typename E::T*>(s.data);
+}
+
+// ---- groups ----
+
+// Reads a group's value for a vector: its own entries, or one entry for all lanes.
+template <bool kEach>
+struct Read {
+  int e;
+  HWY_INLINE V operator()(const float* a) const {
+    if constexpr (kEach) return hn::LoadU(d, a + e);
+    return hn::Set(d, a[e]);
+  }
+};
+
+// Calls unit(i, group of the first vector, group of the second, group number) for every unit of
+// [begin, end); make(Read) gives what the loop needs of a group; ahead(i) once a chunk.
+template <class Make, class Ahead, class Unit>
+HWY_INLINE void for_units(const BlockGroups<float>& g, int begin, int end, Make make, Ahead ahead,
+                          Unit unit) {
+  if (g.layout == GroupLayout::one) {
+    const auto one = make(Read<false>{0});
+    for (int c = begin; c < end; c += kChunk) {
+      ahead(c);
+      for (int i = c; i < c + kChunk; i += kUnit) unit(i, one, one, 0);
+    }
+  } else if (g.layout == GroupLayout::runs) {
+    for (int c = begin; c < end; c += kChunk) {
+      ahead(c);
+      for (int i = c; i < c + kChunk; i += kUnit) {
+        const int e = i >> g.run_shift;
+        const auto run = make(Read<false>{e});
+        unit(i, run, run, e);
+      }
+    }
+  } else {
+    for (int c = begin; c < end; c += kChunk) {
+      ahead(c);
+      for (int i = c; i < c + kChunk; i += kUnit)
+        unit(i, make(Read<true>{i}), make(Read<true>{i + kLanes}), -1);
+    }
+  }
+}
+
+// ---- the position on the grid ----
+
+struct Grid {
+  V scale, inverse, x_lo, x_hi, lift;
+};
+HWY_INLINE auto make_grid(const BlockGroups<float>& g) {
+  return [&g](auto read) {
+    return Grid{read(g.v_scale), read(g.v_inverse), read(g.x_lo), read(g.x_hi), read(g.lift)};
+  };
+}
+// rint(x / s) clamped, plus kSnapWhole: an integer in the low bits. NaN: 0 in the low bits.
+template <class E>
+HWY_INLINE V position(const Grid& g, V x) {
+  if constexpr (E::kHalf) {  // the second operand is given back where one is NaN
+    const V c = hn::Min(g.x_hi, hn::Max(g.x_lo, x));
+    return hn::Add(hn::MulAdd(c, g.inverse, hn::Set(d, qm::kSnapFine)),
+                   hn::Set(d, qm::kSnapWhole - qm::kSnapFine));
+  } else {
+    V c = hn::IfThenElseZero(hn::Eq(x, x), x);
+    c = hn::Min(hn::Max(c, g.x_lo), g.x_hi);
+    V q = hn::Mul(c, g.inverse);
+    q = hn::MulAdd(hn::NegMulAdd(q, g.scale, c), g.inverse, q);
+    q = hn::MulAdd(hn::NegMulAdd(q, g.scale, c), g.inverse, q);
+    return hn::Add(q, hn::Set(d, qm::kSnapWhole));
+  }
+}
+
+// The low bytes of two vectors, in the order of the elements.
+template <class E>
+HWY_INLINE hn::Vec<DB2> low_bytes(V a, V b) {
+  const VU wa = hn::BitCast(du, a), wb = hn::BitCast(du, b);
+  if constexpr (E::kByHalves) {
+    const hn::Repartition<std::uint8_t, D> d8;
+    const auto both = hn::OddEven(hn::BitCast(d8, hn::ShiftLeft<8>(wb)), hn::BitCast(d8, wa));
+    return hn::BitCast(DB2{}, hn::TruncateTo(DH1{}, hn::BitCast(du, both)));
+  } else {
+    return hn::Combine(DB2{}, hn::TruncateTo(DB1{}, wb), hn::TruncateTo(DB1{}, wa));
+  }
+}
+
+void quantize(const BlockGroups<float>& g, int begin, int end, Source x, Sink q) {
+  auto* out = static_cast<std::uint8_t*>(q.data);
+  with_element(x.dtype, [&](auto element) {
+    using E = decltype(element);
+    const auto* in = at<E>(x);
+    for_units(
+        g, begin, end, make_grid(g), [&](int c) { prefetch_ahead(in + c, x.ahead); },
+        [&](int i, const Grid& ga, const Grid& gb, int e) {
+          const Two v = E::load(in + i);
+          auto bytes = low_bytes<E>(position<E>(ga, v.a), position<E>(gb, v.b));
+          bytes = hn::Add(
+              bytes, e < 0 ? hn::LoadU(DB2{}, g.zero_byte + i) : hn::Set(DB2{}, g.zero_byte[e]));
+          if (!is_packed(q.dtype)) return put(bytes, DB2{}, out + i, q.stream);
+          const hn::Repartition<std::uint16_t, DB2> d16;
+          const auto w = hn::BitCast(d16, bytes);
+          const auto pairs = hn::Or(hn::And(w, hn::Set(d16, 0x0f)),
+                                    hn::And(hn::ShiftRight<4>(w), hn::Set(d16, 0xf0)));
+          put(hn::TruncateTo(DB1{}, pairs), DB1{}, out + i / 2, q.stream);
+        });
+  });
+}
+
+void fake_quantize(const BlockGroups<float>& g, int begin, int end, Source x, Sink y) {
+  with_element(x.dtype, [&](auto element) {
+    using E = decltype(element);
+    const auto* in = at<E>(x);
+    auto* out = at<E>(y);
+    const auto value = [](const Grid& group, V v) {
+      const V t = position<E>(group, v);
+      if constexpr (E::kHalf)  // exact: s · kSnapWhole is one of f32's numbers
+        return hn::IfThenElseZero(hn::Eq(v, v), hn::MulAdd(t, group.scale, group.lift));
+      else
+        return hn::Mul(group.scale, hn::Sub(t, hn::Set(d, qm::kSnapWhole)));
+    };
+    for_units(
+        g, begin, end, make_grid(g), [&](int c) { prefetch_ahead(in + c, x.ahead); },
+        [&](int i, const Grid& ga, const Grid& gb, int) {
+          const Two v = E::load(in + i);
+          E::store({value(ga, v.a), value(gb, v.b)}, out + i, y.stream);
+        });
+  });
+}
+
+// ---- gradients ----
+
+struct Mask {
+  V scale, inverse, in_lo, in_hi;
+  HWY_INLINE auto inside(V x) const { return hn::And(hn::Ge(x, in_lo), hn::Le(x, in_hi)); }
+};
+HWY_INLINE auto make_mask(const BlockGroups<float>& g) {
+  return [&g](auto read) {
+    return Mask{read(g.v_scale), read(g.v_inverse), read(g.in_lo), read(g.in_hi)};
+  };
+}
+
+int quantize_backward(const BlockGroups<float>& g, int begin, int end, Source dy, Source x,
+                      Sink dx) {
+  with_element(x.dtype, [&](auto element) {
+    using E = decltype(element);
+    const auto *in = at<E>(x), *gradient = at<E>(dy);
+    auto* out = at<E>(dx);
+    const auto value = [](const Mask& group, V v, V grad) {
+      if constexpr (!E::kHalf)
+        return canonical(hn::IfThenElseZero(group.inside(v), hn::Div(grad, group.scale)));
+      const V q =
+          hn::Mul(grad, group.inverse);  // one correction: 16 bits are never near a midpoint
+      const V r = hn::MulAdd(hn::NegMulAdd(q, group.scale, grad), group.inverse, q);
+      return hn::IfThenElseZero(group.inside(v), hn::CopySign(r, grad));  // −0 / s is −0
+    };
+    const auto run = [&](int from, int to) {
+      for_units(
+          g, from, to, make_mask(g),
+          [&](int c) {
+            prefetch_ahead(in + c, x.ahead);
+            prefetch_ahead(gradient + c, dy.ahead);
+          },
+          [&](int i, const Mask& ga, const Mask& gb, int) {
+            const Two v = E::load(in + i), grad = E::load(gradient + i);
+            E::store({value(ga, v.a, grad.a), value(gb, v.b, grad.b)}, out + i, dx.stream);
+          });
+    };
+    if constexpr (!E::kHalf) return run(begin, end);
+    if constexpr (E::kHalf)
+      for (int i = begin; i < end; i += kStep) {  // looked at while it is in the cache
+        const int stop = std::min(end, i + kStep);
+        int c = i;
+        while (c < stop && E::quotients_are_normal(gradient + c)) c += kChunk;
+        run(i, c);
+        if (c < stop) end = c;
+      }
+  });
+  return end;
+}
+
+void fake_quantize_backward(const BlockGroups<float>& g, int begin, int end, Source dy, Source x,
+                            Sink dx) {
+  with_element(x.dtype, [&](auto element) {
+    using E = decltype(element);
+    const auto *in = at<E>(x), *gradient = at<E>(dy);
+    auto* out = at<E>(dx);
+    for_units(
+        g, begin, end, make_mask(g),
+        [&](int c) {
+          prefetch_ahead(in + c, x.ahead);
+          prefetch_ahead(gradient + c, dy.ahead);
+        },
+        [&](int i, const Mask& ga, const Mask& gb, int) {
+          const Two v = E::load(in + i);
+          if constexpr (E::kByHalves) {  // the gradient's bits need no conversion
+            const auto bits = hn::LoadU(dh, gradient + i);
+            const auto nan = hn::Gt(hn::And(bits, hn::Set(dh, 0x7fff)), hn::Set(dh, 0x7f80));
+            const VU w = hn::BitCast(du, hn::IfThenElse(nan, hn::Set(dh, 0x7fc0), bits));
+            const auto keep = [&](auto mask) {
+              return hn::BitCast(dh, hn::IfThenElseZero(hn::RebindMask(du, mask), w));
+            };
+            put(hn::OddEven(keep(gb.inside(v.b)), keep(ga.inside(v.a))), dh, out + i, dx.stream);
+          } else {
+            const Two grad = E::load(gradient + i);
+            E::store({hn::IfThenElseZero(ga.inside(v.a), canonical(grad.a)),
+                      hn::IfThenElseZero(gb.inside(v.b), canonical(grad.b))},
+                     out + i, dx.stream);
+          }
+        });
+  });
+}
+
+void scale_by(const BlockGroups<float>& g, int begin, int end, Source dy, Sink dq) {
+  with_element(dy.dtype, [&](auto element) {
+    using E = decltype(element);
+    const auto* in = at<E>(dy);
+    auto* out = at<E>(dq);
+    for_units(
+        g, begin, end, [&](auto read) { return read(g.v_scale); },
+        [&](int c) { prefetch_ahead(in + c, dy.ahead); },
+        [&](int i, V sa, V sb, int) {
+          const Two v = E::load(in + i);
+          E::store({canonical(hn::Mul(sa, v.a)), canonical(hn::Mul(sb, v.b))}, out + i, dq.stream);
+        });
+  });
+}
+
+// ---- dequantize ----
+
+// Bytes of a unit in the order of the elements; packed ones without their sign.
+HWY_INLINE hn::Vec<DB2> load_bytes(const Source& q, int i) {
+  const auto* p = static_cast<const std::uint8_t*>(q.data);
+  if (!is_packed(q.dtype)) return hn::LoadU(DB2{}, p + i);
+  const hn::Repartition<std::uint16_t, DB2> d16;
+  const auto w = hn::PromoteTo(d16, hn::LoadU(DB1{}, p + i / 2));
+  return hn::BitCast(DB2{}, hn::Or(hn::And(w, hn::Set(d16, 0x0f)),
+                                   hn::And(hn::ShiftLeft<4>(w), hn::Set(d16, 0x0f00))));
+}
+
+void dequantize(const BlockGroups<float>& g, int begin, int end, Source q, Sink x) {
+  const auto sign = static_cast<std::uint8_t>(sign_of(q.dtype));
+  const int per_byte = is_packed(q.dtype) ? 2 : 1;
+  with_element(x.dtype, [&](auto element) {
+    using E = decltype(element);
+    auto* out = at<E>(x);
+    struct Line {
+      V scale, origin;
+    };
+    for_units(
+        g, begin, end,
+        [&](auto read) {
+          return Line{read(g.v_scale), read(g.origin)};
+        },
+        [&](int c) {
+          __builtin_prefetch(static_cast<const std::uint8_t*>(q.data) + c / per_byte + q.ahead);
+        },
+        [&](int i, const Line& la, const Line& lb, int) {
+          const auto raw = hn::Xor(load_bytes(q, i), hn::Set(DB2{}, sign));  // q + sign
+          VU a, b;
+          if constexpr (E::kByHalves) {
+            const VU w = hn::PromoteTo(du, hn::BitCast(DH1{}, raw));
+            a = hn::And(w, hn::Set(du, 0xff));
+            b = hn::ShiftRight<8>(w);
+          } else {
+            a = hn::PromoteTo(du, hn::LowerHalf(DB1{}, raw));
+            b = hn::PromoteTo(du, hn::UpperHalf(DB1{}, raw));
+          }
+          const auto value = [](const Line& line, VU v) {
+            const V f = hn::ConvertTo(d, hn::BitCast(di, v));
+            // 16 bits: s · (z + sign) is exact. f32: the origin is −(z + sign), and the sum is.
+            return E::kHalf ? hn::MulAdd(f, line.scale, line.origin)
+                            : hn::Mul(line.scale, hn::Add(f, line.origin));
+          };
+          E::store({value(la, a), value(lb, b)}, out + i, x.stream);
+        });
+  });
+}
+
+void bounds(int begin, int end, Source x, float* lo, float* hi) {
+  with_element(x.dtype, [&](auto element) {
+    using E = decltype(element);
+    const auto* in = at<E>(x);
+    V low_a = hn::Zero(d), low_b = low_a, high_a = low_a, high_b = low_a;
+    for (int c = begin; c < end; c += kChunk) {
+      prefetch_ahead(in + c, x.ahead);
+      for (int i = c; i < c + kChunk; i += kUnit) {
+        const Two v = E::load(in + i);
+        low_a = hn::Min(v.a, low_a);  // the second operand is given back where one is NaN
+        low_b = hn::Min(v.b, low_b);
+        high_a = hn::Max(v.a, high_a);
+        high_b = hn::Max(v.b, high_b);
+      }
+    }
+    *lo = std::min(*lo, hn::GetLane(hn::MinOfLanes(d, hn::Min(low_a, low_b))));
+    *hi = std::max(*hi, hn::GetLane(hn::MaxOfLanes(d, hn::Max(high_a, high_b))));
+  });
+}
+
+// ---- what the loops need of each group ----
+
+void prepare(int n, int whole, const GroupNeeds& needs, GroupTable<float>& t) {
+  float* HWY_RESTRICT x_lo = t.ordered[2];
+  float* HWY_RESTRICT x_hi = t.ordered[3];
+  float* HWY_RESTRICT lift = t.ordered[6];
+  float* HWY_RESTRICT origin = t.ordered[7];
+  const float* HWY_RESTRICT scale = t.scale;
+  const bool half = needs.element != Dtype::f32;
+  for (int i = 0; i < n; ++i) {
+    const float zero = static_cast<float>(t.zero_point[i] + needs.sign);
+    x_lo[i] = t.lo[i] * scale[i];
+    x_hi[i] = t.hi[i] * scale[i];
+    lift[i] = -qm::kSnapWhole * scale[i];
+    origin[i] = half ? -zero * scale[i] : -zero;
+  }
+  if (needs.masks) {
+    float* HWY_RESTRICT in_lo = t.ordered[4];
+    float* HWY_RESTRICT in_hi = t.ordered[5];
+    const float* HWY_RESTRICT inverse = t.inverse;
+    for (int i = 0; i < n; ++i) {
+      in_lo[i] = qm::first_in_range(t.lo[i], scale[i], inverse[i]);
+      in_hi[i] = qm::last_in_range(t.hi[i], scale[i], inverse[i]);
+    }
+  }
+  BlockGroups<float>& g = t.groups;
+  g.v_scale = t.scale;
+  g.v_inverse = t.inverse;
+  g.x_lo = x_lo;
+  g.x_hi = x_hi;
+  g.in_lo = t.ordered[4];
+  g.in_hi = t.ordered[5];
+  g.lift = lift;
+  g.origin = origin;
+  if (needs.element != Dtype::bf16 || whole == 0) return;
+  const auto reorder = [&](const float* from, float* to) {
+    for (int i = 0; i < whole; i += kUnit) {
+      const V a = hn::LoadU(d, from + i), b = hn::LoadU(d, from + i + kLanes);
+      hn::StoreU(hn::ConcatEven(d, b, a), d, to + i);
+      hn::StoreU(hn::ConcatOdd(d, b, a), d, to + i + kLanes);
+    }
+  };
+  for (int k = 2; k < 8; ++k)
+    if (needs.masks || (k != 4 && k != 5)) reorder(t.ordered[k], t.ordered[k]);
+  reorder(t.scale, t.ordered[0]);
+  reorder(t.inverse, t.ordered[1]);
+  g.v_scale = t.ordered[0];
+  g.v_inverse = t.ordered[1];
+}
+
+constexpr OrdinaryLoops kLoops = {
+    prepare,    quantize, fake_quantize, quantize_backward, fake_quantize_backward,
+    dequantize, scale_by, bounds};
+
+}  // namespace
+
+const OrdinaryLoops* ordinary_table() { return &kLoops; }
+#else
+const OrdinaryLoops* ordinary_table() { return nullptr; }
+#endif
+
+}  // namespace planck::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace planck {
+
+HWY_EXPORT(ordinary_table);
+
+const OrdinaryLoops* ordinary_loops() {
+  static const OrdinaryLoops* loops = HWY_DYNAMIC_DISPATCH(ordinary_table)();
+  return loops;
+}
+
+}  // namespace planck
+#endif
