@@ -119,19 +119,25 @@ HWY_INLINE void transpose_square(const T* in, std::int64_t stride, T* out, int o
 #endif
 }
 
-// A square's columns at a time, line by line down the rows: few memory pages in use at once, lines
-// read whole, and those of the next columns asked for (8192² f32 transposed, one thread: whole rows
-// first, 1.8 ns an element).
+// A cache line of columns at a time, line by line down the rows: lines are read and written whole
+// while they are in the first-level cache, few memory pages are in use at once, and the lines of the
+// next columns are asked for (8192² f32, one thread, 64 columns: whole columns first 1.8 ns an
+// element, a square's columns at a time 0.9, a line's 0.5).
 template <class T>
 void load_tile_of(const T* in, std::int64_t stride, int rows, int columns, T* out, int out_stride) {
   constexpr int kSide = 16 / static_cast<int>(sizeof(T)), kLine = 64 / static_cast<int>(sizeof(T));
   const int whole_rows = rows / kSide * kSide, whole_columns = columns / kSide * kSide;
-  for (int c = 0; c < whole_columns; c += kSide)
+  for (int c0 = 0; c0 < whole_columns; c0 += kLine) {
+    const int c1 = c0 + kLine < whole_columns ? c0 + kLine : whole_columns;
     for (int r0 = 0; r0 < whole_rows; r0 += kLine) {
-      for (int k = 0; k < kSide; ++k) __builtin_prefetch(in + (c + kSide + k) * stride + r0);
-      for (int r = r0; r < r0 + kLine && r < whole_rows; r += kSide)
-        transpose_square(in + c * stride + r, stride, out + r * out_stride + c, out_stride);
+      const int r1 = r0 + kLine < whole_rows ? r0 + kLine : whole_rows;
+      for (int c = c0; c < c1; c += kSide) {
+        for (int k = c; k < c + kSide; ++k) __builtin_prefetch(in + (k + kLine) * stride + r0);
+        for (int r = r0; r < r1; r += kSide)
+          transpose_square(in + c * stride + r, stride, out + r * out_stride + c, out_stride);
+      }
     }
+  }
   for (int c = 0; c < columns; ++c)
     for (int r = c < whole_columns ? whole_rows : 0; r < rows; ++r)
       out[r * out_stride + c] = in[c * stride + r];

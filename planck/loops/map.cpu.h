@@ -4,7 +4,7 @@
 //   line   blocks of consecutive positions
 //   panel  a range of columns of the innermost axis over many rows: what depends on the column
 //          alone is made once
-//   tile   where an input is contiguous along another axis than the output: tiles of rows × 128
+//   tile   where an input is contiguous along another axis than the output: tiles of rows × 512
 //          columns are brought over line by line and transposed in the cache
 #pragma once
 
@@ -27,8 +27,8 @@ struct BlockAt {
 
 class Map {
  public:
-  static constexpr int kTileColumns = 128;
-  static constexpr int kTileBytes = 1 << 17;
+  static constexpr int kTileColumns = 512;
+  static constexpr int kTileBytes = 1 << 18;
 
   // `output` gives the order; `columns` is an operand that is worth panels when it varies along the
   // innermost axis alone; `transposable` marks inputs that may be tiled, of `element_bytes` at
@@ -51,10 +51,12 @@ class Map {
   // be longer than a block.
   void use_long_lines() { line_ = kTaskElements; }
 
-  // One operand as kernels see it. In panels and tiles, `ahead` is from row to row.
+  // One operand as kernels see it. In panels, what will be wanted soon lies some rows on.
   MapOperand operand(int k, void* base, Dtype dtype) const {
     MapOperand o{base, dtype, walk_of(nest_, k)};
-    if (mode_ != Mode::line) o.ahead = stride(k, nest_.rank - 2) * bits(dtype) / 8;
+    if (mode_ == Mode::line) return o;
+    o.row = stride(k, nest_.rank - 2) * bits(dtype) / 8;
+    o.ahead = o.row * std::max<std::int64_t>(1, o.ahead / (kBlock * bits(dtype) / 8));
     return o;
   }
   std::int64_t stride(int k, int axis) const {

@@ -11,12 +11,14 @@ namespace planck {
 // Outputs past this size are written around the caches.
 inline constexpr std::size_t kStreamBytes = std::size_t{8} << 20;
 
-// One operand, walked in a nest's order. `ahead`: see Source.
+// One operand, walked in a nest's order. `ahead`: see Source. `row`: bytes from one row of a panel
+// or tile to the next.
 struct MapOperand {
   void* base;
   Dtype dtype;
   Walk walk;
   std::int64_t ahead = 4096;
+  std::int64_t row = 0;
 };
 
 // The address of positions [begin, begin + n) where they are dense in memory; else null.

@@ -143,7 +143,7 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
   // Row r of operand k, where rows are dense; null elsewhere.
   const auto row_of = [&](const State& s, int k, int r) -> std::byte* {
     std::byte* base = r < 0 ? nullptr : s.rows[static_cast<std::size_t>(k)];
-    return base == nullptr ? nullptr : base + r * element[static_cast<std::size_t>(k)].ahead;
+    return base == nullptr ? nullptr : base + r * element[static_cast<std::size_t>(k)].row;
   };
 
   map.run(stream, make_state, begin_rows, [&](State& s, const BlockAt& at) {

@@ -80,6 +80,32 @@ void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64
   }
 }
 
+// Whether groups are rows of a matrix that is contiguous down its columns.
+template <class C>
+bool rows_jump(const Job<C>& job) {
+  const Walk& w = job.x.walk;
+  return job.m.outer == 1 && w.rank == 2 && w.stride[0] == 1 && w.stride[1] > 1 &&
+         w.extent[1] == job.m.inner;
+}
+
+// Ranges of such rows [c0, c1), through tiles.
+template <class C>
+void find_row_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, qm::DataRange<C>* out) {
+  alignas(64) std::byte tile[Map::kTileBytes];
+  const Walk& w = job.x.walk;
+  const auto size = static_cast<std::int64_t>(storage_bytes(job.x.dtype));
+  const int rows = static_cast<int>(c1 - c0);
+  std::fill_n(out, rows, qm::DataRange<C>{0, 0});
+  for (std::int64_t i = 0; i < job.m.inner; i += Map::kTileColumns) {
+    const int n = static_cast<int>(std::min<std::int64_t>(Map::kTileColumns, job.m.inner - i));
+    block_ops().load_tile(job.x.dtype, job.x.base, w.offset + c0 + i * w.stride[1], w.stride[1],
+                          rows, n, tile, Map::kTileColumns);
+    for (int r = 0; r < rows; ++r)
+      quant_blocks<C>().include_all(n, Source{tile + r * Map::kTileColumns * size, job.x.dtype},
+                                    &out[r].lo, &out[r].hi);
+  }
+}
+
 // Stores scale and zero point of groups [c0, c0 + n) and gives them back as they are read again.
 template <class C>
 void finish(const Job<C>& job, std::int64_t c0, int n, const qm::DataRange<C>* r, C* scale,
@@ -188,7 +214,8 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
   const bool pairs_stay =
       !is_packed(q.dtype) ||
       (to.stride[static_cast<std::size_t>(to.rank - 1)] == 1 && m.inner % 2 == 0);
-  if (m.outer == 1 && m.inner > 0 && parts == 1 && pairs_stay) {
+  const bool jumps = rows_jump(job);
+  if (m.outer == 1 && m.inner > 0 && parts == 1 && pairs_stay && !jumps) {
     const std::int64_t batch = std::max<std::int64_t>(1, kTaskElements / m.inner);
     parallel_for(stream, (m.channels + batch - 1) / batch, [&](std::int64_t t) {
       one_pass(job, t * batch, std::min(m.channels, (t + 1) * batch), stream_out);
@@ -199,11 +226,20 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
   const std::int64_t fit = m.inner > 0 ? std::max<std::int64_t>(1, kBlock / m.inner) : kBlock;
   const std::int64_t width = parts > 1 ? 1 : std::min(m.channels, fit);
   const std::int64_t tiles = width > 0 ? (m.channels + width - 1) / width : 0;
-  parallel_for(stream, tiles * parts, [&](std::int64_t t) {
-    const std::int64_t c0 = t % tiles * width, part = t / tiles;
-    find_ranges(job, c0, std::min(m.channels, c0 + width), part, parts,
-                job.ranges + part * m.channels + c0);
-  });
+  const std::int64_t tile_rows =
+      Map::kTileBytes / Map::kTileColumns / static_cast<std::int64_t>(storage_bytes(x.dtype));
+  if (jumps && parts == 1) {
+    parallel_for(stream, (m.channels + tile_rows - 1) / tile_rows, [&](std::int64_t t) {
+      const std::int64_t c0 = t * tile_rows;
+      find_row_ranges(job, c0, std::min(m.channels, c0 + tile_rows), job.ranges + c0);
+    });
+  } else {
+    parallel_for(stream, tiles * parts, [&](std::int64_t t) {
+      const std::int64_t c0 = t % tiles * width, part = t / tiles;
+      find_ranges(job, c0, std::min(m.channels, c0 + width), part, parts,
+                  job.ranges + part * m.channels + c0);
+    });
+  }
   parallel_for(stream, (m.channels + kBlock - 1) / kBlock, [&](std::int64_t t) {
     const std::int64_t c0 = t * kBlock;
     const int n = static_cast<int>(std::min<std::int64_t>(kBlock, m.channels - c0));
