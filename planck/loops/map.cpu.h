@@ -27,7 +27,7 @@ struct BlockAt {
 
 class Map {
  public:
-  static constexpr int kTileColumns = 512;
+  static constexpr int kTileColumns = 256;
   static constexpr int kTileBytes = 1 << 18;
 
   // `output` gives the order; `columns` is an operand that is worth panels when it varies along the

@@ -5,14 +5,14 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "planck/core/cpu_target.h"
 #include "planck/core/cuda_runtime.h"
 #include "planck/ops/ops.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/device_option.h"
-#include "tools/planck/step_progress.h"
+#include "tools/planck/filter.h"
+#include "tools/planck/progress.h"
 #include "tools/planck/table.h"
 
 namespace planck::cli {
@@ -88,25 +88,20 @@ nlohmann::ordered_json json_of(const verify::BenchRow& r) {
 Result<void> bench(const BenchOptions& options) {
   const auto stream = options.device.stream();
   if (!stream) return tl::unexpected(stream.error());
-  std::regex filter;
-  try {
-    filter = std::regex(options.filter, std::regex::optimize);
-  } catch (const std::regex_error&) {
-    return fail(ErrorCode::invalid_problem,
-                fmt::format("--filter {} is not a regular expression", options.filter));
-  }
+  const auto filter = parse_filter(options.filter);
+  if (!filter) return tl::unexpected(filter.error());
   const bool on_cuda = stream->device().kind == DeviceKind::cuda;
   std::vector<verify::BenchCase> cases = verify::all_benches(stream->device().kind);
-  std::erase_if(cases, [&](const auto& c) { return !std::regex_search(name(c), filter); });
+  std::erase_if(cases, [&](const auto& c) { return !std::regex_search(name(c), *filter); });
   if (options.list) {
     for (const auto& c : cases) fmt::print("{}\n", name(c));
     return {};
   }
   std::vector<verify::BenchRow> rows;
   {
-    StepProgress progress("bench");
+    Progress progress(cases.size(), Progress::Unit::steps);
     for (std::size_t k = 0; k < cases.size(); ++k) {
-      progress.show(k, cases.size(), cases[k].test_case.op);
+      progress.reach(k, cases.size(), cases[k].test_case.op);
       auto row = verify::run_bench(all_ops(), cases[k], *stream, options.min_seconds);
       if (!row) return tl::unexpected(row.error());
       rows.push_back(std::move(*row));

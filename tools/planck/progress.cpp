@@ -13,9 +13,10 @@ namespace planck::cli {
 
 using namespace std::chrono_literals;
 
-Progress::Progress(std::uint64_t total_bytes)
-    : visible_(isatty(STDERR_FILENO) != 0),
-      total_(total_bytes),
+Progress::Progress(std::uint64_t total, Unit unit)
+    : unit_(unit),
+      visible_(isatty(STDERR_FILENO) != 0),
+      total_(total),
       begin_(std::chrono::steady_clock::now()),
       drawn_() {}
 
@@ -23,8 +24,13 @@ Progress::~Progress() {
   if (visible_) std::fputs("\r\033[K", stderr);
 }
 
-void Progress::advance(std::uint64_t bytes, std::string_view what) {
-  done_ += bytes;
+void Progress::advance(std::uint64_t amount, std::string_view what) {
+  reach(done_ + amount, total_, what);
+}
+
+void Progress::reach(std::uint64_t done, std::uint64_t total, std::string_view what) {
+  done_ = done;
+  total_ = total;
   const auto now = std::chrono::steady_clock::now();
   if (!visible_ || (now - drawn_ < 50ms && done_ < total_)) return;
   drawn_ = now;
@@ -34,9 +40,12 @@ void Progress::advance(std::uint64_t bytes, std::string_view what) {
   const auto full = std::min(kWidth, static_cast<std::size_t>(fraction * kWidth));
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const double rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
-  std::fputs(fmt::format("\r\033[K[{}{}] {:3.0f} %  {}/s  {}", std::string(full, '#'),
-                         std::string(kWidth - full, '.'), 100 * fraction,
-                         size_text(static_cast<std::uint64_t>(rate)), printable(what.substr(0, 40)))
+  const std::string amount = unit_ == Unit::bytes
+                                 ? size_text(static_cast<std::uint64_t>(rate)) + "/s"
+                                 : fmt::format("{}/{}", done_, total_);
+  std::fputs(fmt::format("\r\033[K[{}{}] {:3.0f} %  {}  {}", std::string(full, '#'),
+                         std::string(kWidth - full, '.'), 100 * fraction, amount,
+                         printable(what.substr(0, 40)))
                  .c_str(),
              stderr);
   std::fflush(stderr);

@@ -9,13 +9,17 @@ namespace planck::cli {
 
 class Progress {
  public:
-  explicit Progress(std::uint64_t total_bytes);
+  enum class Unit : std::uint8_t { bytes, steps };  // bytes also show how many a second
+
+  explicit Progress(std::uint64_t total, Unit unit = Unit::bytes);
   Progress(const Progress&) = delete;
   ~Progress();  // wipes the line
 
-  void advance(std::uint64_t bytes, std::string_view what);
+  void advance(std::uint64_t amount, std::string_view what);
+  void reach(std::uint64_t done, std::uint64_t total, std::string_view what);
 
  private:
+  Unit unit_;
   bool visible_;
   std::uint64_t total_, done_ = 0;
   std::chrono::steady_clock::time_point begin_, drawn_;

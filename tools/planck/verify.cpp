@@ -4,7 +4,6 @@
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "planck/core/cpu_target.h"
 #include "planck/core/cuda_runtime.h"
@@ -14,7 +13,8 @@
 #include "planck/verify/runner.h"
 #include "planck/verify/sweep.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/step_progress.h"
+#include "tools/planck/filter.h"
+#include "tools/planck/progress.h"
 #include "tools/planck/table.h"
 
 namespace planck::cli {
@@ -48,13 +48,8 @@ Result<Findings> verify_device(const VerifyOptions& options) {
   if (!options.cpu_target.empty())
     if (auto ok = verify::restrict_cpu_target(options.cpu_target); !ok)
       return tl::unexpected(ok.error());
-  std::regex filter;
-  try {
-    filter = std::regex(options.filter, std::regex::optimize);
-  } catch (const std::regex_error&) {
-    return fail(ErrorCode::invalid_problem,
-                fmt::format("--filter {} is not a regular expression", options.filter));
-  }
+  const auto filter = parse_filter(options.filter);
+  if (!filter) return tl::unexpected(filter.error());
   verify::Options run;
   run.device = on_cuda ? Device::cuda(0) : Device::cpu();
   run.threads = options.threads;
@@ -64,12 +59,12 @@ Result<Findings> verify_device(const VerifyOptions& options) {
   const auto size = options.lengthy ? verify::ListSize::lengthy : verify::ListSize::usual;
   std::vector<verify::Case> cases = verify::all_cases(size);
   std::erase_if(cases, [&](const verify::Case& c) {
-    return options.only_values || !std::regex_search(c.id(), filter);
+    return options.only_values || !std::regex_search(c.id(), *filter);
   });
   {
-    StepProgress progress("cases");
+    Progress progress(cases.size(), Progress::Unit::steps);
     for (std::size_t k = 0; k < cases.size(); ++k) {
-      progress.show(k, cases.size(), cases[k].op);
+      progress.reach(k, cases.size(), cases[k].op);
       runner->run(cases[k]);
     }
   }
@@ -77,10 +72,10 @@ Result<Findings> verify_device(const VerifyOptions& options) {
   verify::SweepOptions sweep{
       .device = run.device, .values = options.values, .threads = 0, .wanted = {}, .progress = {}};
   if (sweep.values < 0) sweep.values = on_cuda ? kCudaValues : kCpuValues;
-  sweep.wanted = [&](std::string_view op) { return std::regex_search(std::string(op), filter); };
-  StepProgress progress("values");
+  sweep.wanted = [&](std::string_view op) { return std::regex_search(std::string(op), *filter); };
+  Progress progress(0, Progress::Unit::steps);
   sweep.progress = [&](std::size_t done, std::size_t all, std::string_view op) {
-    progress.show(done, all, op);
+    progress.reach(done, all, op);
   };
   if (sweep.values > 0) {
     auto swept = verify::sweep(all_ops(), sweep);

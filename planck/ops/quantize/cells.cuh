@@ -133,6 +133,14 @@ __device__ __forceinline__ float clamped_position(float x, const Cell<T>& c) {
 // What leaves no room for a fraction when added: 1.5 · 2^23.
 inline constexpr float kRound = 12582912.0f;
 
+// The same for 16-bit elements, up to a fraction that rint does not see: qm::snapped before its
+// last sum. An inverse that is off by one unit still leaves |q| · 2^−23 <= 2^−15 here.
+__device__ __forceinline__ float fine_position(float x, float inverse) {
+  return qm::fma_of(x, inverse, qm::kSnapFine);
+}
+template <Way kWay, class T>
+inline constexpr bool kSnaps = kWay == Way::divide && sizeof(T) == 2;
+
 // q − z as an integer, modulo 2^32. margin 0.
 template <Way kWay, class T>
 __device__ __forceinline__ std::int32_t steps_of(Compute<T> x, const Cell<T>& c,
@@ -145,6 +153,8 @@ __device__ __forceinline__ std::int32_t steps_of(Compute<T> x, const Cell<T>& c,
   } else if constexpr (std::is_same_v<T, double>) {
     const double v = position<kWay>(x, c.scale, c.inverse, grid);
     return __double2int_rn(qm::ordinary_steps(v, c.lo, c.hi));
+  } else if constexpr (kSnaps<kWay, T>) {
+    return __float2int_rn(fine_position(clamp(x, c.x_lo, c.x_hi), c.inverse) - qm::kSnapFine);
   } else {
     return __float2int_rn(clamped_position<kWay>(x, c));  // NaN converts to 0
   }
@@ -159,7 +169,12 @@ __device__ __forceinline__ bool inside_of(Compute<T> x, const Cell<T>& c,
   } else if constexpr (std::is_same_v<T, double>) {
     return qm::ordinary_in_range(position<kWay>(x, c.scale, c.inverse, grid), c.lo, c.hi);
   } else {
-    const float above = clamped_position<kWay>(x, c) + kRound - (c.lo + kRound);  // q − q_min
+    float whole;  // q − z, plus kRound
+    if constexpr (kSnaps<kWay, T>)
+      whole = fine_position(clamp(x, c.x_lo, c.x_hi), c.inverse) + (kRound - qm::kSnapFine);
+    else
+      whole = clamped_position<kWay>(x, c) + kRound;
+    const float above = whole - (c.lo + kRound);  // q − q_min
     return above >= 0.0f && above <= static_cast<float>(grid.q_max - grid.q_min);
   }
 }
