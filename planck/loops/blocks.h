@@ -6,6 +6,7 @@
 // elements from `base`.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "planck/core/dtype.h"
@@ -19,16 +20,23 @@ inline constexpr int kChunk = 64;  // what loops of constant length work on
 // Stored bits of a quantized integer, exclusive or this, are the integer plus this.
 inline std::int32_t sign_of(Dtype t) { return t == Dtype::s8 ? 128 : t == Dtype::s4 ? 8 : 0; }
 
-// Dense elements of a block. `ahead`: how many bytes on lies what will be wanted soon.
+// Dense elements of a block. `ahead`: how many bytes on lies what will be wanted soon. `row`: bytes
+// from one row to the next, where a block has several.
 struct Source {
   const void* data;
   Dtype dtype;
   std::int64_t ahead = 4096;
+  std::int64_t row = 0;
+  Source at_row(int r) const {
+    return {static_cast<const std::byte*>(data) + r * row, dtype, ahead, row};
+  }
 };
 struct Sink {
   void* data;
   Dtype dtype;
   bool stream;  // bypass the caches, for outputs that are larger than they are
+  std::int64_t row = 0;
+  Sink at_row(int r) const { return {static_cast<std::byte*>(data) + r * row, dtype, stream, row}; }
 };
 
 // One table for each instruction set; block_ops() is the best this CPU has.

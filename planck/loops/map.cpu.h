@@ -18,11 +18,11 @@ namespace planck {
 // Elements that are worth a task of their own.
 inline constexpr std::int64_t kTaskElements = 1 << 16;
 
-// A block: positions [begin, begin + n) of the nest.
+// A block: positions [begin, begin + n) of the nest, and as many in each of the rows that follow.
 struct BlockAt {
   std::int64_t begin;
-  int n;
-  int row;  // of a panel or tile; −1 elsewhere
+  int n, rows = 1;
+  int row = -1;  // the first one's number, in a panel or tile
 };
 
 class Map {
@@ -74,7 +74,7 @@ class Map {
   }
 
   // Calls work(state, BlockAt) for every block; make_state() once a task; begin(state, first
-  // position, rows, columns) before the blocks of a panel or tile.
+  // position, rows, columns) before the blocks of a panel or tile: whether all its rows are one.
   template <class MakeState, class Begin, class Work>
   void run(const Stream& stream, MakeState&& make_state, Begin&& begin, Work&& work) const {
     const std::int64_t total = nest_.total();
@@ -84,7 +84,7 @@ class Map {
         auto state = make_state();
         const std::int64_t end = std::min(total, (task + 1) * kTaskElements);
         for (std::int64_t p = task * kTaskElements; p < end; p += line_)
-          work(state, BlockAt{p, static_cast<int>(std::min(line_, end - p)), -1});
+          work(state, BlockAt{p, static_cast<int>(std::min(line_, end - p))});
       });
       return;
     }
@@ -104,8 +104,9 @@ class Map {
       const int count = static_cast<int>(std::min(rows, height - r0));
       const std::int64_t first = (plane * height + r0) * width + c0;
       auto state = make_state();
-      begin(state, first, count, n);
-      for (int r = 0; r < count; ++r) work(state, BlockAt{first + r * width, n, r});
+      const int together = begin(state, first, count, n) ? count : 1;
+      for (int r = 0; r < count; r += together)
+        work(state, BlockAt{first + r * width, n, together, r});
     });
   }
 

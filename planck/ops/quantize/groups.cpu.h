@@ -74,8 +74,7 @@ class GroupLoader {
     return table_.groups;
   }
 
-  // The groups of `rows` rows of a tile, one each: entries `first + r · step` of scale and zero
-  // point; then row(r).
+  // The groups of the rows of a tile, one each: entries `first + r · step` of scale and zero point.
   void load_rows(std::int64_t scale_first, std::int64_t scale_step, std::int64_t zero_first,
                  std::int64_t zero_step, int rows) {
     key_ = -1;
@@ -85,9 +84,8 @@ class GroupLoader {
       block_ops().load_i32(zero_point_->base, zero_first, zero_step, rows, table_.zero_point);
     else
       std::fill_n(table_.zero_point, rows, 0);
-    table_.prepare(rows, GroupLayout::one, 0, needs_);
+    table_.prepare(rows, GroupLayout::one, 0, needs_, 1);
   }
-  BlockGroups<C> row(int r) const { return table_.groups.from(r); }
 
  private:
   // The length of the runs that share a group, where blocks consist of whole ones; else 0.

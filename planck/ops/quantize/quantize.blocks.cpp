@@ -94,24 +94,24 @@ HWY_INLINE void each(BlockGroups<C> g, int i, int m, Ahead ahead, Body body) {
   }
 }
 
-// Calls f(path, layout) with both as constants.
+// Calls f(groups, path, layout) with both as constants.
 template <class C, class F>
 HWY_INLINE void with_constants(const BlockGroups<C>& g, F f) {
   using P = GridPath;
   using L = GroupLayout;
   const auto with_layout = [&](auto path) {
     if (g.layout == L::one)
-      f(path, std::integral_constant<L, L::one>{});
+      f(g, path, std::integral_constant<L, L::one>{});
     else if (g.layout == L::runs)
-      f(path, std::integral_constant<L, L::runs>{});
+      f(g, path, std::integral_constant<L, L::runs>{});
     else
-      f(path, std::integral_constant<L, L::each>{});
+      f(g, path, std::integral_constant<L, L::each>{});
   };
   if (g.path <= P::divide) return with_layout(std::integral_constant<P, P::divide>{});
   if (g.path == P::reciprocal) return with_layout(std::integral_constant<P, P::reciprocal>{});
   const std::integral_constant<L, L::each> any_layout;
-  if (g.path == P::any_divide) return f(std::integral_constant<P, P::any_divide>{}, any_layout);
-  f(std::integral_constant<P, P::any_reciprocal>{}, any_layout);
+  if (g.path == P::any_divide) return f(g, std::integral_constant<P, P::any_divide>{}, any_layout);
+  f(g, std::integral_constant<P, P::any_reciprocal>{}, any_layout);
 }
 
 template <class C>
@@ -151,47 +151,45 @@ struct Plain {
   HWY_INLINE void set(int k, C v) const { out[k] = v; }
 };
 
-// Cuts elements [0, n) into those that the loops of quantize.ordinary.cpp do, and others:
-// ordinary(loops, begin, end, sink) gives the end of what it has done, plain(begin, end, sink).
-// `element`: the dtype of the float operands, where they have the same.
+// Cuts rows of n elements into parts that the loops of quantize.ordinary.cpp do and others:
+// ordinary(loops, part, sink), and plain(row, begin, end, sink of that row). `element` is the dtype
+// of the float operands in memory, same_dtype whether they have the same one.
 template <class C, class Ordinary, class Others>
-HWY_INLINE void split(const BlockGroups<C>& g, int n, bool same_dtype, Dtype element, Sink to,
-                      Ordinary ordinary, Others plain) {
-  // A sink streams from the start of a line on. Other groups than one cannot start anywhere.
-  const int lead = g.layout == GroupLayout::one ? std::min(n, lead_of(to)) : 0;
-  if (g.layout != GroupLayout::one && lead_of(to) != 0) to.stream = false;
-  int i = lead;
-  if (lead > 0) plain(0, lead, to);
+HWY_INLINE void split(const BlockGroups<C>& g, int rows, int n, bool same_dtype, Dtype element,
+                      Sink to, Ordinary ordinary, Others plain) {
+  // A sink streams from the start of a line on. Neither several rows nor groups other than one can
+  // start anywhere.
+  const bool aligned = lead_of(to) == 0 && (rows == 1 || to.row % 64 == 0);
+  const bool may_lead = rows == 1 && g.layout == GroupLayout::one;
+  const int lead = may_lead ? std::min(n, lead_of(to)) : 0;
+  if (!may_lead && !aligned) to.stream = false;
+  if (lead > 0) plain(0, 0, lead, to);
+  int done = lead;
   if constexpr (std::is_same_v<C, float>) {
     const bool half = element != Dtype::f32;
     if (is_ordinary(g.path) && same_dtype && half == (g.path == GridPath::snapped)) {
-      const OrdinaryLoops& loops = *ordinary_loops();
-      const int whole = i + (n - i) / kChunk * kChunk;
-      while ((i = ordinary(loops, i, whole, to)) < whole) {
-        plain(i, i + kChunk, to);
-        i += kChunk;
-      }
+      done = lead + (n - lead) / kChunk * kChunk;
+      ordinary(*ordinary_loops(), RowPart{rows, lead, done}, to);
     }
   }
-  if (i < n) plain(i, n, to);
+  if (done < n)
+    for (int r = 0; r < rows; ++r) plain(r, done, n, to.at_row(r));
 }
 
 template <class C>
-void quantize(const BlockGroups<C>& g, int n, Source x, Sink sink) {
+void quantize(const BlockGroups<C>& g, int rows, int n, Source x, Sink sink) {
   split(
-      g, n, true, x.dtype, sink,
-      [&](const auto& loops, int begin, int end, const Sink& q) {
-        loops.quantize(g, begin, end, x, q);
-        return end;
-      },
-      [&](int begin, int end, const Sink& q) {
-        with_constants(g, [&](auto path, auto layout) {
+      g, rows, n, true, x.dtype, sink,
+      [&](const auto& loops, RowPart part, const Sink& q) { loops.quantize(g, part, x, q); },
+      [&](int r, int begin, int end, const Sink& q) {
+        const Source from = x.at_row(r);
+        with_constants(g.at_row(r), [&](const auto& groups, auto path, auto layout) {
           for_steps(begin, end, [&](int i, int m) {
             alignas(64) C buffer[kStep];
             alignas(64) std::uint8_t bytes[kStep];
-            const C* in = load_step(x, i, m, buffer);
+            const C* in = load_step(from, i, m, buffer);
             each<path(), layout()>(
-                g, i, m, [&](int c) { prefetch_ahead(in + c, x.ahead); },
+                groups, i, m, [&](int c) { prefetch_ahead(in + c, from.ahead); },
                 [&](const auto& at, int k) { bytes[k] = at.quantized(in[k]); });
             store_q_step(q, i, m, bytes);
           });
@@ -201,21 +199,19 @@ void quantize(const BlockGroups<C>& g, int n, Source x, Sink sink) {
 
 // One float input, one float output.
 template <class C, class Ordinary, class F>
-HWY_INLINE void unary(const BlockGroups<C>& g, int n, Source from, Sink sink, Ordinary ordinary,
-                      F f) {
+HWY_INLINE void unary(const BlockGroups<C>& g, int rows, int n, Source x, Sink sink,
+                      Ordinary ordinary, F f) {
   split(
-      g, n, from.dtype == sink.dtype, from.dtype, sink,
-      [&](const auto& loops, int begin, int end, const Sink& to) {
-        ordinary(loops)(g, begin, end, from, to);
-        return end;
-      },
-      [&](int begin, int end, const Sink& to) {
-        with_constants(g, [&](auto path, auto layout) {
+      g, rows, n, x.dtype == sink.dtype, x.dtype, sink,
+      [&](const auto& loops, RowPart part, const Sink& to) { ordinary(loops)(g, part, x, to); },
+      [&](int r, int begin, int end, const Sink& to) {
+        const Source from = x.at_row(r);
+        with_constants(g.at_row(r), [&](const auto& groups, auto path, auto layout) {
           for_steps(begin, end, [&](int i, int m) {
             alignas(64) C buffer[kStep], out[kStep];
             const Plain<C> e{load_step(from, i, m, buffer), out};
             each<path(), layout()>(
-                g, i, m, [&](int c) { prefetch_ahead(e.in + c, from.ahead); },
+                groups, i, m, [&](int c) { prefetch_ahead(e.in + c, from.ahead); },
                 [&](const auto& at, int k) { e.set(k, f(at, e.get(k))); });
             store_step(to, i, m, out);
           });
@@ -225,21 +221,23 @@ HWY_INLINE void unary(const BlockGroups<C>& g, int n, Source from, Sink sink, Or
 
 // dy and x to dx.
 template <class C, class Ordinary, class F>
-HWY_INLINE void masked(const BlockGroups<C>& g, int n, Source dy, Source x, Sink sink,
+HWY_INLINE void masked(const BlockGroups<C>& g, int rows, int n, Source dy, Source x, Sink sink,
                        Ordinary ordinary, F f) {
   split(
-      g, n, x.dtype == sink.dtype && dy.dtype == sink.dtype, x.dtype, sink, ordinary,
-      [&](int begin, int end, const Sink& dx) {
-        with_constants(g, [&](auto path, auto layout) {
+      g, rows, n, x.dtype == sink.dtype && dy.dtype == sink.dtype, x.dtype, sink,
+      [&](const auto& loops, RowPart part, const Sink& dx) { ordinary(loops)(g, part, dy, x, dx); },
+      [&](int r, int begin, int end, const Sink& dx) {
+        const Source from = x.at_row(r), from2 = dy.at_row(r);
+        with_constants(g.at_row(r), [&](const auto& groups, auto path, auto layout) {
           for_steps(begin, end, [&](int i, int m) {
             alignas(64) C buffer[kStep], buffer2[kStep], out[kStep];
-            const Plain<C> e{load_step(x, i, m, buffer), out};
-            const C* gradient = load_step(dy, i, m, buffer2);
+            const Plain<C> e{load_step(from, i, m, buffer), out};
+            const C* gradient = load_step(from2, i, m, buffer2);
             each<path(), layout()>(
-                g, i, m,
+                groups, i, m,
                 [&](int c) {
-                  prefetch_ahead(e.in + c, x.ahead);
-                  prefetch_ahead(gradient + c, dy.ahead);
+                  prefetch_ahead(e.in + c, from.ahead);
+                  prefetch_ahead(gradient + c, from2.ahead);
                 },
                 [&](const auto& at, int k) { e.set(k, f(at, gradient[k], at.inside(e.get(k)))); });
             store_step(dx, i, m, out);
@@ -249,30 +247,24 @@ HWY_INLINE void masked(const BlockGroups<C>& g, int n, Source dy, Source x, Sink
 }
 
 template <class C>
-void fake_quantize(const BlockGroups<C>& g, int n, Source x, Sink y) {
+void fake_quantize(const BlockGroups<C>& g, int rows, int n, Source x, Sink y) {
   unary(
-      g, n, x, y, [](const auto& loops) { return loops.fake_quantize; },
+      g, rows, n, x, y, [](const auto& loops) { return loops.fake_quantize; },
       [](const auto& at, C v) { return at.product(at.steps(v)); });
 }
 
 template <class C>
-void quantize_backward(const BlockGroups<C>& g, int n, Source dy, Source x, Sink sink) {
+void quantize_backward(const BlockGroups<C>& g, int rows, int n, Source dy, Source x, Sink dx) {
   masked(
-      g, n, dy, x, sink,
-      [&](const auto& loops, int begin, int end, const Sink& dx) {
-        return loops.quantize_backward(g, begin, end, dy, x, dx);
-      },
+      g, rows, n, dy, x, dx, [](const auto& loops) { return loops.quantize_backward; },
       [](const auto& at, C d, bool inside) { return qm::ste(d, at.scale, inside); });
 }
 
 template <class C>
-void fake_quantize_backward(const BlockGroups<C>& g, int n, Source dy, Source x, Sink sink) {
+void fake_quantize_backward(const BlockGroups<C>& g, int rows, int n, Source dy, Source x,
+                            Sink dx) {
   masked(
-      g, n, dy, x, sink,
-      [&](const auto& loops, int begin, int end, const Sink& dx) {
-        loops.fake_quantize_backward(g, begin, end, dy, x, dx);
-        return end;
-      },
+      g, rows, n, dy, x, dx, [](const auto& loops) { return loops.fake_quantize_backward; },
       [](const auto&, C d, bool inside) {
         const C passed = qm::canonical(d);
         return inside ? passed : C(0);
@@ -280,31 +272,29 @@ void fake_quantize_backward(const BlockGroups<C>& g, int n, Source dy, Source x,
 }
 
 template <class C>
-void scale_by(const BlockGroups<C>& g, int n, Source dy, Sink dq) {
+void scale_by(const BlockGroups<C>& g, int rows, int n, Source dy, Sink dq) {
   BlockGroups<C> any = g;
   if (!is_ordinary(g.path)) any.path = GridPath::divide;  // no position is looked for
   unary(
-      any, n, dy, dq, [](const auto& loops) { return loops.scale_by; },
+      any, rows, n, dy, dq, [](const auto& loops) { return loops.scale_by; },
       [](const auto& at, C d) { return qm::canonical(at.scale * d); });
 }
 
 template <class C>
-void dequantize(const BlockGroups<C>& g, int n, Source q, Sink sink) {
+void dequantize(const BlockGroups<C>& g, int rows, int n, Source q, Sink sink) {
   const std::int32_t sign = sign_of(q.dtype);
   split(
-      g, n, sign == g.sign, sink.dtype, sink,  // gathered 4-bit integers have another sign
-      [&](const auto& loops, int begin, int end, const Sink& x) {
-        loops.dequantize(g, begin, end, q, x);
-        return end;
-      },
-      [&](int begin, int end, const Sink& x) {
-        with_constants(g, [&](auto path, auto layout) {
+      g, rows, n, sign == g.sign, sink.dtype, sink,  // gathered 4-bit integers have another sign
+      [&](const auto& loops, RowPart part, const Sink& x) { loops.dequantize(g, part, q, x); },
+      [&](int r, int begin, int end, const Sink& x) {
+        const Source from = q.at_row(r);
+        with_constants(g.at_row(r), [&](const auto& groups, auto path, auto layout) {
           for_steps(begin, end, [&](int i, int m) {
             alignas(64) std::uint8_t buffer[kStep];
             alignas(64) C out[kStep];
-            const std::uint8_t* in = load_q_step(q, i, m, buffer);
+            const std::uint8_t* in = load_q_step(from, i, m, buffer);
             each<path(), layout()>(
-                g, i, m, [&](int c) { prefetch_ahead(in + c, q.ahead); },
+                groups, i, m, [&](int c) { prefetch_ahead(in + c, from.ahead); },
                 [&](const auto& at, int k) {
                   const std::int32_t raw = in[k] ^ sign;  // the integer is raw − sign
                   out[k] = at.product(at.kAnyZero ? qm::steps<C>(raw - sign, at.z)
@@ -319,14 +309,14 @@ void dequantize(const BlockGroups<C>& g, int n, Source q, Sink sink) {
 template <class C>
 void learn(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx,
            C* HWY_RESTRICT scale_terms, C* HWY_RESTRICT zero_point_terms) {
-  with_constants(g, [&](auto path, auto layout) {
+  with_constants(g, [&](const auto& groups, auto path, auto layout) {
     for_steps(0, n, [&](int i, int m) {
       alignas(64) C buffer[kStep], buffer2[kStep], out[kStep];
       const C* in = load_step(x, i, m, buffer);
       const C* gradient = load_step(dy, i, m, buffer2);
       alignas(64) C ds[kStep], dz[kStep];
       each<path(), layout()>(
-          g, i, m,
+          groups, i, m,
           [&](int c) {
             prefetch_ahead(in + c, x.ahead);
             prefetch_ahead(gradient + c, dy.ahead);
@@ -396,7 +386,7 @@ void include_all(int n, Source x, C* lo, C* hi) {
   if constexpr (std::is_same_v<C, float>)
     if (const OrdinaryLoops* loops = ordinary_loops()) {
       C low = *lo, high = *hi;
-      loops->bounds(0, n / kChunk * kChunk, x, &low, &high);
+      loops->bounds(n / kChunk * kChunk, x, &low, &high);
       if (qm::is_finite(low) && qm::is_finite(high)) {
         *lo = low;
         *hi = high;
@@ -454,7 +444,8 @@ const QuantBlocks<double>& quant_blocks<double>() {
 }
 
 template <class C>
-void GroupTable<C>::prepare(int n, GroupLayout layout, int run_shift, const GroupNeeds& needs) {
+void GroupTable<C>::prepare(int n, GroupLayout layout, int run_shift, const GroupNeeds& needs,
+                            int row_step) {
   int count = n;
   if (layout == GroupLayout::each) {  // kernels read whole chunks
     std::fill_n(scale + n, kChunk, scale[n - 1]);
@@ -463,6 +454,7 @@ void GroupTable<C>::prepare(int n, GroupLayout layout, int run_shift, const Grou
   }
   groups.layout = layout;
   groups.run_shift = run_shift;
+  groups.row_step = row_step;
   groups.q_min = needs.q_min;
   groups.q_max = needs.q_max;
   groups.sign = needs.sign;

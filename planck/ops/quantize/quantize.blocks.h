@@ -39,6 +39,7 @@ struct BlockGroups {
   GroupLayout layout = GroupLayout::one;
   GridPath path = GridPath::divide;
   int run_shift = 0;
+  int row_step = 0;  // groups from one row of a block to the next; other than 0 with `one` only
   std::int32_t q_min = 0, q_max = 0, sign = 0;  // see GroupNeeds
   const C* scale = nullptr;
   const std::int32_t* zero_point = nullptr;
@@ -51,8 +52,10 @@ struct BlockGroups {
   const C *in_lo = nullptr, *in_hi = nullptr;        // * the x in range; where masks are asked for
   const C *lift = nullptr, *origin = nullptr;        // * −kSnapWhole · s; −(z + sign) · s
 
-  BlockGroups from(int e) const {  // of a list of groups, the e-th on; layout one
+  BlockGroups at_row(int r) const {
     BlockGroups g = *this;
+    if (row_step == 0) return g;
+    const int e = r * row_step;
     for (const C** a : {&g.scale, &g.inverse, &g.lo, &g.hi, &g.v_scale, &g.v_inverse, &g.x_lo,
                         &g.x_hi, &g.in_lo, &g.in_hi, &g.lift, &g.origin})
       *a += e;
@@ -85,18 +88,20 @@ struct GroupTable {
   alignas(64) std::uint8_t zero_byte[kCapacity];
   BlockGroups<C> groups;
   // n groups; with layout `each`, the last is repeated to fill up a chunk.
-  void prepare(int n, GroupLayout layout, int run_shift, const GroupNeeds& needs);
+  void prepare(int n, GroupLayout layout, int run_shift, const GroupNeeds& needs, int row_step = 0);
 };
 
+// Blocks are `rows` rows of n elements.
 template <class C>
 struct QuantBlocks {
   GridPath (*prepare)(int n, const GroupNeeds&, GroupTable<C>&);
-  void (*quantize)(const BlockGroups<C>&, int n, Source x, Sink q);
-  void (*fake_quantize)(const BlockGroups<C>&, int n, Source x, Sink y);
-  void (*quantize_backward)(const BlockGroups<C>&, int n, Source dy, Source x, Sink dx);
-  void (*fake_quantize_backward)(const BlockGroups<C>&, int n, Source dy, Source x, Sink dx);
-  void (*dequantize)(const BlockGroups<C>&, int n, Source q, Sink x);
-  void (*scale_by)(const BlockGroups<C>&, int n, Source dy, Sink dq);
+  void (*quantize)(const BlockGroups<C>&, int rows, int n, Source x, Sink q);
+  void (*fake_quantize)(const BlockGroups<C>&, int rows, int n, Source x, Sink y);
+  void (*quantize_backward)(const BlockGroups<C>&, int rows, int n, Source dy, Source x, Sink dx);
+  void (*fake_quantize_backward)(const BlockGroups<C>&, int rows, int n, Source dy, Source x,
+                                 Sink dx);
+  void (*dequantize)(const BlockGroups<C>&, int rows, int n, Source q, Sink x);
+  void (*scale_by)(const BlockGroups<C>&, int rows, int n, Source dy, Sink dq);
   // dx and the terms of dscale and dzero_point. Not for ordinary paths.
   void (*learn)(const BlockGroups<C>&, int n, Source dy, Source x, Sink dx, C* scale_terms,
                 C* zero_point_terms);
@@ -111,22 +116,23 @@ struct QuantBlocks {
 template <class C>
 const QuantBlocks<C>& quant_blocks();
 
-// Ordinary groups: elements [begin, end), a multiple of kChunk, of sources and sinks that start at
-// element 0. Null on instruction sets without fused multiply-add.
+// Elements [begin, end) of every row, a multiple of kChunk.
+struct RowPart {
+  int rows, begin, end;
+};
+
+// Ordinary groups. Null on instruction sets without fused multiply-add.
 struct OrdinaryLoops {
   // Fills the arrays marked *, of n groups of which the first `whole` are in the loops' order.
   void (*prepare)(int n, int whole, const GroupNeeds&, GroupTable<float>&);
-  void (*quantize)(const BlockGroups<float>&, int begin, int end, Source x, Sink q);
-  void (*fake_quantize)(const BlockGroups<float>&, int begin, int end, Source x, Sink y);
-  // The end of what was done: stops before a chunk of gradients whose quotients need care.
-  int (*quantize_backward)(const BlockGroups<float>&, int begin, int end, Source dy, Source x,
-                           Sink dx);
-  void (*fake_quantize_backward)(const BlockGroups<float>&, int begin, int end, Source dy, Source x,
-                                 Sink dx);
-  void (*dequantize)(const BlockGroups<float>&, int begin, int end, Source q, Sink x);
-  void (*scale_by)(const BlockGroups<float>&, int begin, int end, Source dy, Sink dq);
-  // Bounds of elements [begin, end) in compute type; NaN is passed over, infinities are not.
-  void (*bounds)(int begin, int end, Source x, float* lo, float* hi);
+  void (*quantize)(const BlockGroups<float>&, RowPart, Source x, Sink q);
+  void (*fake_quantize)(const BlockGroups<float>&, RowPart, Source x, Sink y);
+  void (*quantize_backward)(const BlockGroups<float>&, RowPart, Source dy, Source x, Sink dx);
+  void (*fake_quantize_backward)(const BlockGroups<float>&, RowPart, Source dy, Source x, Sink dx);
+  void (*dequantize)(const BlockGroups<float>&, RowPart, Source q, Sink x);
+  void (*scale_by)(const BlockGroups<float>&, RowPart, Source dy, Sink dq);
+  // Bounds of elements [0, n) in the compute type; NaN is passed over, infinities are not.
+  void (*bounds)(int n, Source x, float* lo, float* hi);
 };
 const OrdinaryLoops* ordinary_loops();
 

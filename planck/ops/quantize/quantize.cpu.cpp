@@ -118,6 +118,7 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
     State(const MapOperand& sc, const MapOperand* zp, const GroupNeeds& gn) : groups(sc, zp, gn) {}
     GroupLoader<C> groups;
     std::array<std::byte*, 3> rows{};  // the first row of a panel or tile; null: gathered
+    std::array<std::int64_t, 3> row_bytes{};
     alignas(64) C first[kBlock];
     alignas(64) C second[kBlock];
     alignas(64) C result[kBlock];
@@ -127,69 +128,76 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
   const auto make_state = [&] {
     return State(scale, role.zero_point >= 0 ? &zero_point : nullptr, needs);
   };
+  // Rows of operand k: those of the tile, or where they lie in memory if they are dense there.
   const auto begin_rows = [&](State& s, std::int64_t first, int rows, int columns) {
-    for (int k = kOut; k <= kSecond; ++k)
-      s.rows[static_cast<std::size_t>(k)] =
-          dense_at(element[static_cast<std::size_t>(k)], first, columns);
-    if (map.tiled(kMain)) map.load_tile(in, kMain, first, rows, columns, s.tile[0]);
-    if (second != main && map.tiled(kSecond))
-      map.load_tile(in2, kSecond, first, rows, columns, s.tile[1]);
+    bool all_dense = true;
+    for (int k = kOut; k <= (second != main ? kSecond : kMain); ++k) {
+      const auto i = static_cast<std::size_t>(k);
+      s.row_bytes[i] = element[i].row;
+      if (!map.tiled(k)) {
+        s.rows[i] = dense_at(element[i], first, columns);
+        all_dense &= s.rows[i] != nullptr;
+        continue;
+      }
+      s.rows[i] = s.tile[k - kMain];
+      s.row_bytes[i] = Map::kTileColumns * bits(element[i].dtype) / 8;
+      map.load_tile(element[i], k, first, rows, columns, s.rows[i]);
+    }
     if (row_groups)
       s.groups.load_rows(map.offset_at(kScale, first), map.stride(kScale, last - 1),
                          map.offset_at(kZero, first), map.stride(kZero, last - 1), rows);
     else if (map.in_panels())
       s.groups.load(first, columns);
-  };
-  // Row r of operand k, where rows are dense; null elsewhere.
-  const auto row_of = [&](const State& s, int k, int r) -> std::byte* {
-    std::byte* base = r < 0 ? nullptr : s.rows[static_cast<std::size_t>(k)];
-    return base == nullptr ? nullptr : base + r * element[static_cast<std::size_t>(k)].row;
+    return all_dense && (row_groups || map.in_panels());
   };
 
   map.run(stream, make_state, begin_rows, [&](State& s, const BlockAt& at) {
+    const bool known_groups = map.in_panels() || row_groups;
     for (int done = 0, n; done < at.n; done += n) {
       const std::int64_t begin = at.begin + done;
-      const bool known = map.in_panels() || row_groups;
-      n = known ? at.n : s.groups.load_some(begin, at.n - done, is_packed(out.dtype));
-      const BlockGroups<C> g = row_groups ? s.groups.row(at.row) : s.groups.groups();
-      // A tile's row, else a row of a panel, else wherever the walk leads.
-      const auto float_source = [&](int k, std::byte* tile, C* buffer) -> Source {
-        const MapOperand& from = element[static_cast<std::size_t>(k)];
-        const auto size = static_cast<std::int64_t>(storage_bytes(from.dtype));
-        if (map.tiled(k)) return {tile + (at.row * Map::kTileColumns + done) * size, from.dtype};
-        if (const std::byte* row = row_of(s, k, at.row))
-          return {row + done * size, from.dtype, from.ahead};
-        return source_of(from, begin, n, buffer);
+      n = known_groups ? at.n : s.groups.load_some(begin, at.n - done, is_packed(out.dtype));
+      const BlockGroups<C> g = known_groups ? s.groups.groups().at_row(at.row) : s.groups.groups();
+      const auto row_of = [&](int k) -> std::byte* {
+        const auto i = static_cast<std::size_t>(k);
+        if (at.row < 0 || s.rows[i] == nullptr) return nullptr;
+        return s.rows[i] + at.row * s.row_bytes[i] + done * bits(element[i].dtype) / 8;
       };
-      const auto main_source = [&] { return float_source(kMain, s.tile[0], s.first); };
-      const auto second_source = [&] { return float_source(kSecond, s.tile[1], s.second); };
-      const auto quantized_source = [&]() -> Source {
-        if (map.tiled(kMain)) return {s.tile[0] + at.row * Map::kTileColumns + done, in.dtype};
-        if (const std::byte* row = row_of(s, kMain, at.row))
-          return {row + done * bits(in.dtype) / 8, in.dtype, in.ahead};
+      const auto dense_source = [&](int k, const std::byte* row) -> Source {
+        const auto i = static_cast<std::size_t>(k);
+        return {row, element[i].dtype, map.tiled(k) ? s.row_bytes[i] : element[i].ahead,
+                s.row_bytes[i]};
+      };
+      const auto float_source = [&](int k, C* buffer) -> Source {
+        if (const std::byte* row = row_of(k)) return dense_source(k, row);
+        return source_of(element[static_cast<std::size_t>(k)], begin, n, buffer);
+      };
+      const auto x_source = [&] { return float_source(kMain, s.first); };
+      const auto dy_source = [&] { return float_source(kSecond, s.second); };
+      const auto q_source = [&]() -> Source {
+        if (const std::byte* row = row_of(kMain)) return dense_source(kMain, row);
         return quantized_source_of(in, begin, n, s.bytes);
       };
       const auto write = [&](auto* buffer, auto&& f) {
-        if (std::byte* row = row_of(s, kOut, at.row))
-          return f(Sink{row + done * bits(out.dtype) / 8, out.dtype, streams});
+        if (std::byte* row = row_of(kOut))
+          return f(Sink{row, out.dtype, streams, s.row_bytes[kOut]});
         with_sink(out, begin, n, streams, buffer, f);
       };
       if (out.dtype == p.quantized_dtype) {
-        write(s.bytes, [&](Sink to) { blocks.quantize(g, n, main_source(), to); });
+        write(s.bytes, [&](Sink to) { blocks.quantize(g, at.rows, n, x_source(), to); });
         continue;
       }
       write(s.result, [&](Sink to) {
         switch (p.kind) {
           case QuantKind::dequantize:
-            return blocks.dequantize(g, n, quantized_source(), to);
+            return blocks.dequantize(g, at.rows, n, q_source(), to);
           case QuantKind::dequantize_backward:
-            return blocks.scale_by(g, n, main_source(), to);
+            return blocks.scale_by(g, at.rows, n, x_source(), to);
           case QuantKind::fake_quantize:
-            return blocks.fake_quantize(g, n, main_source(), to);
+            return blocks.fake_quantize(g, at.rows, n, x_source(), to);
           case QuantKind::quantize_backward:
-            return blocks.quantize_backward(g, n, second_source(), main_source(), to);
+            return blocks.quantize_backward(g, at.rows, n, dy_source(), x_source(), to);
           default:
-            return blocks.fake_quantize_backward(g, n, second_source(), main_source(), to);
+            return blocks.fake_quantize_backward(g, at.rows, n, dy_source(), x_source(), to);
         }
       });
     }

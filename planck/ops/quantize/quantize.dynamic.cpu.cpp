@@ -143,7 +143,7 @@ void quantize_positions(const Job<C>& job, std::int64_t begin, int n, const Grou
   alignas(64) C buffer[kBlock];
   alignas(64) std::uint8_t bytes[kBlock];
   with_sink(job.q, begin, n, stream, bytes, [&](Sink to) {
-    quant_blocks<C>().quantize(table.groups, n, source_of(job.x, begin, n, buffer), to);
+    quant_blocks<C>().quantize(table.groups, 1, n, source_of(job.x, begin, n, buffer), to);
   });
 }
 

@@ -127,14 +127,27 @@ HWY_INLINE void with_element(Dtype t, F f) {
   if (t == Dtype::f16) return f(InF16{});
   f(InBf16{});
 }
-template <class E>
-HWY_INLINE const typename E::T* at(const Source& s) {
-  return static_cast<const typename E::T*>(s.data);
-}
-template <class E>
-HWY_INLINE typename E::T* at(const Sink& s) {
-  return static_cast<typename E::T*>(s.data);
-}
+// Rows of elements.
+template <class T>
+struct From {
+  const std::byte* base;
+  std::int64_t row, ahead;
+  explicit HWY_INLINE From(const Source& s)
+      : base(static_cast<const std::byte*>(s.data)), row(s.row), ahead(s.ahead) {}
+  HWY_INLINE const T* at(int r, int i) const {
+    return reinterpret_cast<const T*>(base + r * row) + i;
+  }
+  HWY_INLINE void fetch(int r, int i) const { prefetch_ahead(at(r, i), ahead); }
+};
+template <class T>
+struct To {
+  std::byte* base;
+  std::int64_t row;
+  bool stream;
+  explicit HWY_INLINE To(const Sink& s)
+      : base(static_cast<std::byte*>(s.data)), row(s.row), stream(s.stream) {}
+  HWY_INLINE T* at(int r, int i) const { return reinterpret_cast<T*>(base + r * row) + i; }
+};
 
 // ---- groups ----
 
@@ -148,31 +161,37 @@ struct Read {
   }
 };
 
-// Calls unit(i, group of the first vector, group of the second, group number) for every unit of
-// [begin, end); make(Read) gives what the loop needs of a group; ahead(i) once a chunk.
+// Calls unit(row, i, group of the first vector, group of the second, group number) for every unit
+// of a part; make(groups, Read) gives what the loop needs of a group; ahead(row, i) once a chunk.
+// The groups are copied: a store of bytes might change what a reference leads to, for all the
+// compiler knows.
 template <class Make, class Ahead, class Unit>
-HWY_INLINE void for_units(const BlockGroups<float>& g, int begin, int end, Make make, Ahead ahead,
+HWY_INLINE void for_units(const BlockGroups<float>& groups, RowPart part, Make make, Ahead ahead,
                           Unit unit) {
-  if (g.layout == GroupLayout::one) {
-    const auto one = make(Read<false>{0});
-    for (int c = begin; c < end; c += kChunk) {
-      ahead(c);
-      for (int i = c; i < c + kChunk; i += kUnit) unit(i, one, one, 0);
-    }
-  } else if (g.layout == GroupLayout::runs) {
-    for (int c = begin; c < end; c += kChunk) {
-      ahead(c);
-      for (int i = c; i < c + kChunk; i += kUnit) {
-        const int e = i >> g.run_shift;
-        const auto run = make(Read<false>{e});
-        unit(i, run, run, e);
+  const BlockGroups<float> g = groups;
+  for (int r = 0; r < part.rows; ++r) {
+    if (g.layout == GroupLayout::one) {
+      const int e = r * g.row_step;
+      const auto one = make(g, Read<false>{e});
+      for (int c = part.begin; c < part.end; c += kChunk) {
+        ahead(r, c);
+        for (int i = c; i < c + kChunk; i += kUnit) unit(r, i, one, one, e);
       }
-    }
-  } else {
-    for (int c = begin; c < end; c += kChunk) {
-      ahead(c);
-      for (int i = c; i < c + kChunk; i += kUnit)
-        unit(i, make(Read<true>{i}), make(Read<true>{i + kLanes}), -1);
+    } else if (g.layout == GroupLayout::runs) {
+      for (int c = part.begin; c < part.end; c += kChunk) {
+        ahead(r, c);
+        for (int i = c; i < c + kChunk; i += kUnit) {
+          const int e = i >> g.run_shift;
+          const auto run = make(g, Read<false>{e});
+          unit(r, i, run, run, e);
+        }
+      }
+    } else {
+      for (int c = part.begin; c < part.end; c += kChunk) {
+        ahead(r, c);
+        for (int i = c; i < c + kChunk; i += kUnit)
+          unit(r, i, make(g, Read<true>{i}), make(g, Read<true>{i + kLanes}), -1);
+      }
     }
   }
 }
@@ -182,11 +201,9 @@ HWY_INLINE void for_units(const BlockGroups<float>& g, int begin, int end, Make 
 struct Grid {
   V scale, inverse, x_lo, x_hi, lift;
 };
-HWY_INLINE auto make_grid(const BlockGroups<float>& g) {
-  return [&g](auto read) {
-    return Grid{read(g.v_scale), read(g.v_inverse), read(g.x_lo), read(g.x_hi), read(g.lift)};
-  };
-}
+constexpr auto make_grid = [](const BlockGroups<float>& g, auto read) {
+  return Grid{read(g.v_scale), read(g.v_inverse), read(g.x_lo), read(g.x_hi), read(g.lift)};
+};
 // rint(x / s) clamped, plus kSnapWhole: an integer in the low bits. NaN: 0 in the low bits.
 template <class E>
 HWY_INLINE V position(const Grid& g, V x) {
@@ -217,33 +234,35 @@ HWY_INLINE hn::Vec<DB2> low_bytes(V a, V b) {
   }
 }
 
-void quantize(const BlockGroups<float>& g, int begin, int end, Source x, Sink q) {
-  auto* out = static_cast<std::uint8_t*>(q.data);
+void quantize(const BlockGroups<float>& g, RowPart part, Source x, Sink q) {
+  const std::uint8_t* zero_byte = g.zero_byte;
+  const bool packed = is_packed(q.dtype);
+  const To<std::uint8_t> out(q);
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
-    const auto* in = at<E>(x);
+    const From<typename E::T> in(x);
     for_units(
-        g, begin, end, make_grid(g), [&](int c) { prefetch_ahead(in + c, x.ahead); },
-        [&](int i, const Grid& ga, const Grid& gb, int e) {
-          const Two v = E::load(in + i);
+        g, part, make_grid, [=](int r, int c) { in.fetch(r, c); },
+        [=](int r, int i, const Grid& ga, const Grid& gb, int e) {
+          const Two v = E::load(in.at(r, i));
           auto bytes = low_bytes<E>(position<E>(ga, v.a), position<E>(gb, v.b));
-          bytes = hn::Add(
-              bytes, e < 0 ? hn::LoadU(DB2{}, g.zero_byte + i) : hn::Set(DB2{}, g.zero_byte[e]));
-          if (!is_packed(q.dtype)) return put(bytes, DB2{}, out + i, q.stream);
+          bytes = hn::Add(bytes,
+                          e < 0 ? hn::LoadU(DB2{}, zero_byte + i) : hn::Set(DB2{}, zero_byte[e]));
+          if (!packed) return put(bytes, DB2{}, out.at(r, i), out.stream);
           const hn::Repartition<std::uint16_t, DB2> d16;
           const auto w = hn::BitCast(d16, bytes);
           const auto pairs = hn::Or(hn::And(w, hn::Set(d16, 0x0f)),
                                     hn::And(hn::ShiftRight<4>(w), hn::Set(d16, 0xf0)));
-          put(hn::TruncateTo(DB1{}, pairs), DB1{}, out + i / 2, q.stream);
+          put(hn::TruncateTo(DB1{}, pairs), DB1{}, out.at(r, i / 2), out.stream);
         });
   });
 }
 
-void fake_quantize(const BlockGroups<float>& g, int begin, int end, Source x, Sink y) {
+void fake_quantize(const BlockGroups<float>& g, RowPart part, Source x, Sink y) {
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
-    const auto* in = at<E>(x);
-    auto* out = at<E>(y);
+    const From<typename E::T> in(x);
+    const To<typename E::T> out(y);
     const auto value = [](const Grid& group, V v) {
       const V t = position<E>(group, v);
       if constexpr (E::kHalf)  // exact: s · kSnapWhole is one of f32's numbers
@@ -252,10 +271,10 @@ void fake_quantize(const BlockGroups<float>& g, int begin, int end, Source x, Si
         return hn::Mul(group.scale, hn::Sub(t, hn::Set(d, qm::kSnapWhole)));
     };
     for_units(
-        g, begin, end, make_grid(g), [&](int c) { prefetch_ahead(in + c, x.ahead); },
-        [&](int i, const Grid& ga, const Grid& gb, int) {
-          const Two v = E::load(in + i);
-          E::store({value(ga, v.a), value(gb, v.b)}, out + i, y.stream);
+        g, part, make_grid, [=](int r, int c) { in.fetch(r, c); },
+        [=](int r, int i, const Grid& ga, const Grid& gb, int) {
+          const Two v = E::load(in.at(r, i));
+          E::store({value(ga, v.a), value(gb, v.b)}, out.at(r, i), out.stream);
         });
   });
 }
@@ -266,94 +285,88 @@ struct Mask {
   V scale, inverse, in_lo, in_hi;
   HWY_INLINE auto inside(V x) const { return hn::And(hn::Ge(x, in_lo), hn::Le(x, in_hi)); }
 };
-HWY_INLINE auto make_mask(const BlockGroups<float>& g) {
-  return [&g](auto read) {
-    return Mask{read(g.v_scale), read(g.v_inverse), read(g.in_lo), read(g.in_hi)};
-  };
-}
+constexpr auto make_mask = [](const BlockGroups<float>& g, auto read) {
+  return Mask{read(g.v_scale), read(g.v_inverse), read(g.in_lo), read(g.in_hi)};
+};
 
-int quantize_backward(const BlockGroups<float>& g, int begin, int end, Source dy, Source x,
-                      Sink dx) {
+// Of 16-bit elements the quotient needs one correction: they are never near a rounding tie of f32.
+// A chunk of gradients that are tiny, huge or NaN is divided.
+void quantize_backward(const BlockGroups<float>& g, RowPart part, Source dy, Source x, Sink dx) {
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
-    const auto *in = at<E>(x), *gradient = at<E>(dy);
-    auto* out = at<E>(dx);
-    const auto value = [](const Mask& group, V v, V grad) {
-      if constexpr (!E::kHalf)
-        return canonical(hn::IfThenElseZero(group.inside(v), hn::Div(grad, group.scale)));
-      const V q =
-          hn::Mul(grad, group.inverse);  // one correction: 16 bits are never near a midpoint
+    const From<typename E::T> in(x), gradient(dy);
+    const To<typename E::T> out(dx);
+    const auto divided = [](const Mask& group, V v, V grad) {
+      return canonical(hn::IfThenElseZero(group.inside(v), hn::Div(grad, group.scale)));
+    };
+    const auto corrected = [](const Mask& group, V v, V grad) {
+      const V q = hn::Mul(grad, group.inverse);
       const V r = hn::MulAdd(hn::NegMulAdd(q, group.scale, grad), group.inverse, q);
       return hn::IfThenElseZero(group.inside(v), hn::CopySign(r, grad));  // −0 / s is −0
     };
-    const auto run = [&](int from, int to) {
-      for_units(
-          g, from, to, make_mask(g),
-          [&](int c) {
-            prefetch_ahead(in + c, x.ahead);
-            prefetch_ahead(gradient + c, dy.ahead);
-          },
-          [&](int i, const Mask& ga, const Mask& gb, int) {
-            const Two v = E::load(in + i), grad = E::load(gradient + i);
-            E::store({value(ga, v.a, grad.a), value(gb, v.b, grad.b)}, out + i, dx.stream);
-          });
-    };
-    if constexpr (!E::kHalf) return run(begin, end);
-    if constexpr (E::kHalf)
-      for (int i = begin; i < end; i += kStep) {  // looked at while it is in the cache
-        const int stop = std::min(end, i + kStep);
-        int c = i;
-        while (c < stop && E::quotients_are_normal(gradient + c)) c += kChunk;
-        run(i, c);
-        if (c < stop) end = c;
-      }
+    bool normal = false;
+    for_units(
+        g, part, make_mask,
+        [&](int r, int c) {
+          in.fetch(r, c);
+          gradient.fetch(r, c);
+          if constexpr (E::kHalf) normal = E::quotients_are_normal(gradient.at(r, c));
+        },
+        [&](int r, int i, const Mask& ga, const Mask& gb, int) {
+          const Two v = E::load(in.at(r, i)), grad = E::load(gradient.at(r, i));
+          const Two result = E::kHalf && normal
+                                 ? Two{corrected(ga, v.a, grad.a), corrected(gb, v.b, grad.b)}
+                                 : Two{divided(ga, v.a, grad.a), divided(gb, v.b, grad.b)};
+          E::store(result, out.at(r, i), out.stream);
+        });
   });
-  return end;
 }
 
-void fake_quantize_backward(const BlockGroups<float>& g, int begin, int end, Source dy, Source x,
+void fake_quantize_backward(const BlockGroups<float>& g, RowPart part, Source dy, Source x,
                             Sink dx) {
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
-    const auto *in = at<E>(x), *gradient = at<E>(dy);
-    auto* out = at<E>(dx);
+    const From<typename E::T> in(x), gradient(dy);
+    const To<typename E::T> out(dx);
     for_units(
-        g, begin, end, make_mask(g),
-        [&](int c) {
-          prefetch_ahead(in + c, x.ahead);
-          prefetch_ahead(gradient + c, dy.ahead);
+        g, part, make_mask,
+        [=](int r, int c) {
+          in.fetch(r, c);
+          gradient.fetch(r, c);
         },
-        [&](int i, const Mask& ga, const Mask& gb, int) {
-          const Two v = E::load(in + i);
+        [=](int r, int i, const Mask& ga, const Mask& gb, int) {
+          const Two v = E::load(in.at(r, i));
           if constexpr (E::kByHalves) {  // the gradient's bits need no conversion
-            const auto bits = hn::LoadU(dh, gradient + i);
+            const auto bits = hn::LoadU(dh, gradient.at(r, i));
             const auto nan = hn::Gt(hn::And(bits, hn::Set(dh, 0x7fff)), hn::Set(dh, 0x7f80));
             const VU w = hn::BitCast(du, hn::IfThenElse(nan, hn::Set(dh, 0x7fc0), bits));
             const auto keep = [&](auto mask) {
               return hn::BitCast(dh, hn::IfThenElseZero(hn::RebindMask(du, mask), w));
             };
-            put(hn::OddEven(keep(gb.inside(v.b)), keep(ga.inside(v.a))), dh, out + i, dx.stream);
+            put(hn::OddEven(keep(gb.inside(v.b)), keep(ga.inside(v.a))), dh, out.at(r, i),
+                out.stream);
           } else {
-            const Two grad = E::load(gradient + i);
+            const Two grad = E::load(gradient.at(r, i));
             E::store({hn::IfThenElseZero(ga.inside(v.a), canonical(grad.a)),
                       hn::IfThenElseZero(gb.inside(v.b), canonical(grad.b))},
-                     out + i, dx.stream);
+                     out.at(r, i), out.stream);
           }
         });
   });
 }
 
-void scale_by(const BlockGroups<float>& g, int begin, int end, Source dy, Sink dq) {
+void scale_by(const BlockGroups<float>& g, RowPart part, Source dy, Sink dq) {
   with_element(dy.dtype, [&](auto element) {
     using E = decltype(element);
-    const auto* in = at<E>(dy);
-    auto* out = at<E>(dq);
+    const From<typename E::T> in(dy);
+    const To<typename E::T> out(dq);
     for_units(
-        g, begin, end, [&](auto read) { return read(g.v_scale); },
-        [&](int c) { prefetch_ahead(in + c, dy.ahead); },
-        [&](int i, V sa, V sb, int) {
-          const Two v = E::load(in + i);
-          E::store({canonical(hn::Mul(sa, v.a)), canonical(hn::Mul(sb, v.b))}, out + i, dq.stream);
+        g, part, [](const auto& groups, auto read) { return read(groups.v_scale); },
+        [=](int r, int c) { in.fetch(r, c); },
+        [=](int r, int i, V sa, V sb, int) {
+          const Two v = E::load(in.at(r, i));
+          E::store({canonical(hn::Mul(sa, v.a)), canonical(hn::Mul(sb, v.b))}, out.at(r, i),
+                   out.stream);
         });
   });
 }
@@ -361,34 +374,32 @@ void scale_by(const BlockGroups<float>& g, int begin, int end, Source dy, Sink d
 // ---- dequantize ----
 
 // Bytes of a unit in the order of the elements; packed ones without their sign.
-HWY_INLINE hn::Vec<DB2> load_bytes(const Source& q, int i) {
-  const auto* p = static_cast<const std::uint8_t*>(q.data);
-  if (!is_packed(q.dtype)) return hn::LoadU(DB2{}, p + i);
+HWY_INLINE hn::Vec<DB2> load_bytes(const From<std::uint8_t>& in, bool packed, int r, int i) {
+  if (!packed) return hn::LoadU(DB2{}, in.at(r, i));
   const hn::Repartition<std::uint16_t, DB2> d16;
-  const auto w = hn::PromoteTo(d16, hn::LoadU(DB1{}, p + i / 2));
+  const auto w = hn::PromoteTo(d16, hn::LoadU(DB1{}, in.at(r, i / 2)));
   return hn::BitCast(DB2{}, hn::Or(hn::And(w, hn::Set(d16, 0x0f)),
                                    hn::And(hn::ShiftLeft<4>(w), hn::Set(d16, 0x0f00))));
 }
 
-void dequantize(const BlockGroups<float>& g, int begin, int end, Source q, Sink x) {
+void dequantize(const BlockGroups<float>& g, RowPart part, Source q, Sink x) {
   const auto sign = static_cast<std::uint8_t>(sign_of(q.dtype));
-  const int per_byte = is_packed(q.dtype) ? 2 : 1;
+  const bool packed = is_packed(q.dtype);
+  const From<std::uint8_t> in(q);
+  struct Line {
+    V scale, origin;
+  };
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
-    auto* out = at<E>(x);
-    struct Line {
-      V scale, origin;
-    };
+    const To<typename E::T> out(x);
     for_units(
-        g, begin, end,
-        [&](auto read) {
-          return Line{read(g.v_scale), read(g.origin)};
+        g, part,
+        [](const auto& groups, auto read) {
+          return Line{read(groups.v_scale), read(groups.origin)};
         },
-        [&](int c) {
-          __builtin_prefetch(static_cast<const std::uint8_t*>(q.data) + c / per_byte + q.ahead);
-        },
-        [&](int i, const Line& la, const Line& lb, int) {
-          const auto raw = hn::Xor(load_bytes(q, i), hn::Set(DB2{}, sign));  // q + sign
+        [=](int r, int c) { __builtin_prefetch(in.at(r, packed ? c / 2 : c) + in.ahead); },
+        [=](int r, int i, const Line& la, const Line& lb, int) {
+          const auto raw = hn::Xor(load_bytes(in, packed, r, i), hn::Set(DB2{}, sign));  // q + sign
           VU a, b;
           if constexpr (E::kByHalves) {
             const VU w = hn::PromoteTo(du, hn::BitCast(DH1{}, raw));
@@ -404,20 +415,20 @@ void dequantize(const BlockGroups<float>& g, int begin, int end, Source q, Sink 
             return E::kHalf ? hn::MulAdd(f, line.scale, line.origin)
                             : hn::Mul(line.scale, hn::Add(f, line.origin));
           };
-          E::store({value(la, a), value(lb, b)}, out + i, x.stream);
+          E::store({value(la, a), value(lb, b)}, out.at(r, i), out.stream);
         });
   });
 }
 
-void bounds(int begin, int end, Source x, float* lo, float* hi) {
+void bounds(int n, Source x, float* lo, float* hi) {
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
-    const auto* in = at<E>(x);
+    const From<typename E::T> in(x);
     V low_a = hn::Zero(d), low_b = low_a, high_a = low_a, high_b = low_a;
-    for (int c = begin; c < end; c += kChunk) {
-      prefetch_ahead(in + c, x.ahead);
+    for (int c = 0; c < n; c += kChunk) {
+      in.fetch(0, c);
       for (int i = c; i < c + kChunk; i += kUnit) {
-        const Two v = E::load(in + i);
+        const Two v = E::load(in.at(0, i));
         low_a = hn::Min(v.a, low_a);  // the second operand is given back where one is NaN
         low_b = hn::Min(v.b, low_b);
         high_a = hn::Max(v.a, high_a);
