@@ -4,115 +4,17 @@
 #include <type_traits>
 
 #include "planck/loops/targets.h"
-#include "planck/ops/quantize/quantize.math.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "planck/ops/quantize/quantize.blocks.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "planck/loops/steps-inl.h"
+#include "planck/ops/quantize/quantize.groups-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
-
-namespace qm = quantize_math;
-
-// The group of one element, by value: in loops over one group it stays in registers.
-template <GridPath kPath, class C>
-struct At {
-  static constexpr bool kAnyZero =
-      kPath == GridPath::any_divide || kPath == GridPath::any_reciprocal;
-  static constexpr bool kReciprocal =
-      kPath == GridPath::reciprocal || kPath == GridPath::any_reciprocal;
-
-  std::int32_t q_min, q_max, z;
-  C scale, inverse, lo, hi;
-
-  HWY_INLINE At(const BlockGroups<C>& g, int e)
-      : q_min(g.q_min),
-        q_max(g.q_max),
-        z(g.zero_point[e]),
-        scale(g.scale[e]),
-        inverse(kReciprocal ? g.inverse[e] : C(0)),
-        lo(kAnyZero ? C(0) : g.lo[e]),
-        hi(kAnyZero ? C(0) : g.hi[e]) {}
-
-  HWY_INLINE C position(C x) const { return kReciprocal ? x * inverse : x / scale; }
-  HWY_INLINE C product(C steps) const { return qm::canonical(scale * steps); }
-  // q − z
-  HWY_INLINE C steps(C x) const {
-    if constexpr (kAnyZero)
-      return qm::steps<C>(qm::quantized(position(x), z, q_min, q_max), z);
-    else
-      return qm::ordinary_steps(position(x), lo, hi);
-  }
-  // The low byte of q.
-  HWY_INLINE std::uint8_t quantized(C x) const {
-    if constexpr (kAnyZero)
-      return static_cast<std::uint8_t>(qm::quantized(position(x), z, q_min, q_max));
-    else
-      return static_cast<std::uint8_t>(static_cast<std::int32_t>(steps(x)) + z);
-  }
-  HWY_INLINE bool inside(C x) const {
-    if constexpr (kAnyZero) return qm::in_range(position(x), z, q_min, q_max);
-    return qm::ordinary_in_range(position(x), lo, hi);
-  }
-};
-
-// Calls body(At, k) for the m elements from i on, in whole chunks, each after ahead(its first k).
-// Zero points of any size take the plain way: one loop for all layouts. What body writes is a
-// buffer of its own, which the compiler cannot see: ivdep tells it.
-template <GridPath kPath, GroupLayout kLayout, class C, class Ahead, class Body>
-HWY_INLINE void each(BlockGroups<C> g, int i, int m, Ahead ahead, Body body) {
-  using Group = At<kPath, C>;
-  if constexpr (Group::kAnyZero) {
-    const int shift = g.layout == GroupLayout::one    ? 30
-                      : g.layout == GroupLayout::runs ? g.run_shift
-                                                      : 0;
-    for (int k = 0; k < m; ++k) body(Group(g, (i + k) >> shift), k);
-    return;
-  }
-  const Group one(g, 0);
-  for (int c = 0; c < m; c += kChunk) {
-    ahead(c);
-    if constexpr (kLayout == GroupLayout::one) {
-#pragma GCC ivdep
-      for (int k = c; k < c + kChunk; ++k) body(one, k);
-    } else if constexpr (kLayout == GroupLayout::runs) {
-      constexpr int kPart = kChunk / 2;  // i + c is a multiple of it
-      const Group first(g, (i + c) >> g.run_shift), second(g, (i + c + kPart) >> g.run_shift);
-#pragma GCC ivdep
-      for (int k = c; k < c + kPart; ++k) body(first, k);
-#pragma GCC ivdep
-      for (int k = c + kPart; k < c + kChunk; ++k) body(second, k);
-    } else {
-#pragma GCC ivdep
-      for (int k = c; k < c + kChunk; ++k) body(Group(g, i + k), k);
-    }
-  }
-}
-
-// Calls f(groups, path, layout) with both as constants.
-template <class C, class F>
-HWY_INLINE void with_constants(const BlockGroups<C>& g, F f) {
-  using P = GridPath;
-  using L = GroupLayout;
-  const auto with_layout = [&](auto path) {
-    if (g.layout == L::one)
-      f(g, path, std::integral_constant<L, L::one>{});
-    else if (g.layout == L::runs)
-      f(g, path, std::integral_constant<L, L::runs>{});
-    else
-      f(g, path, std::integral_constant<L, L::each>{});
-  };
-  if (g.path <= P::divide) return with_layout(std::integral_constant<P, P::divide>{});
-  if (g.path == P::reciprocal) return with_layout(std::integral_constant<P, P::reciprocal>{});
-  const std::integral_constant<L, L::each> any_layout;
-  if (g.path == P::any_divide) return f(g, std::integral_constant<P, P::any_divide>{}, any_layout);
-  f(g, std::integral_constant<P, P::any_reciprocal>{}, any_layout);
-}
 
 template <class C>
 GridPath prepare(int n, const GroupNeeds& needs, GroupTable<C>& t) {
@@ -307,116 +209,9 @@ void dequantize(const BlockGroups<C>& g, int rows, int n, Source q, Sink sink) {
 }
 
 template <class C>
-void learn(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx,
-           C* HWY_RESTRICT scale_terms, C* HWY_RESTRICT zero_point_terms) {
-  with_constants(g, [&](const auto& groups, auto path, auto layout) {
-    for_steps(0, n, [&](int i, int m) {
-      alignas(64) C buffer[kStep], buffer2[kStep], out[kStep];
-      const C* in = load_step(x, i, m, buffer);
-      const C* gradient = load_step(dy, i, m, buffer2);
-      alignas(64) C ds[kStep], dz[kStep];
-      each<path(), layout()>(
-          groups, i, m,
-          [&](int c) {
-            prefetch_ahead(in + c, x.ahead);
-            prefetch_ahead(gradient + c, dy.ahead);
-          },
-          [&](const auto& at, int k) {
-            const bool inside = at.inside(in[k]);
-            const C passed = qm::canonical(gradient[k]);
-            out[k] = inside ? passed : C(0);
-            ds[k] = qm::scale_term(gradient[k], at.position(in[k]), at.steps(in[k]), inside);
-            dz[k] = qm::zero_point_term(gradient[k], at.scale, inside);
-          });
-      std::copy_n(ds, m, scale_terms + i);
-      std::copy_n(dz, m, zero_point_terms + i);
-      store_step(dx, i, m, out);
-    });
-  });
-}
-
-template <class C>
-void include_each(int n, Source x, C* HWY_RESTRICT lo, C* HWY_RESTRICT hi) {
-  for_steps(0, n, [&](int i, int m) {
-    alignas(64) C buffer[kStep];
-    const C* HWY_RESTRICT in = load_step(x, i, m, buffer);
-    for (int c = 0; c < m; c += kChunk) {
-      prefetch_ahead(in + c, x.ahead);
-      const int end = m - c < kChunk ? m : c + kChunk;
-#pragma GCC ivdep
-      for (int k = c; k < end; ++k) {
-        const C v = qm::is_finite(in[k]) ? in[k] : C(0);
-        lo[i + k] = v < lo[i + k] ? v : lo[i + k];
-        hi[i + k] = v > hi[i + k] ? v : hi[i + k];
-      }
-    }
-  });
-}
-
-// Minimum and maximum of finite numbers do not depend on the order: lanes first, then across.
-template <class C>
-void include_finite(int begin, int end, Source x, C* lo, C* hi) {
-  C lows[kChunk], highs[kChunk];
-  for (int k = 0; k < kChunk; ++k) lows[k] = highs[k] = C(0);
-  for_steps(begin, end, [&](int i, int m) {
-    alignas(64) C buffer[kStep];
-    const C* HWY_RESTRICT in = load_step(x, i, m, buffer);
-    for (int c = 0; c < m; c += kChunk) {  // what fills up a chunk is 0, inside every range
-      prefetch_ahead(in + c, x.ahead);
-      for (int k = 0; k < kChunk; ++k) {
-        const C v = qm::is_finite(in[c + k]) ? in[c + k] : C(0);
-        lows[k] = v < lows[k] ? v : lows[k];
-        highs[k] = v > highs[k] ? v : highs[k];
-      }
-    }
-  });
-  for (int width = kChunk / 2; width > 0; width /= 2)
-    for (int k = 0; k < width; ++k) {
-      lows[k] = lows[k + width] < lows[k] ? lows[k + width] : lows[k];
-      highs[k] = highs[k + width] > highs[k] ? highs[k + width] : highs[k];
-    }
-  *lo = lows[0] < *lo ? lows[0] : *lo;
-  *hi = highs[0] > *hi ? highs[0] : *hi;
-}
-
-// Infinities are rare: bounds with them first, and once more without them where there are any.
-template <class C>
-void include_all(int n, Source x, C* lo, C* hi) {
-  int whole = 0;
-  if constexpr (std::is_same_v<C, float>)
-    if (const OrdinaryLoops* loops = ordinary_loops()) {
-      C low = *lo, high = *hi;
-      loops->bounds(n / kChunk * kChunk, x, &low, &high);
-      if (qm::is_finite(low) && qm::is_finite(high)) {
-        *lo = low;
-        *hi = high;
-        whole = n / kChunk * kChunk;
-      }
-    }
-  if (whole < n) include_finite(whole, n, x, lo, hi);
-}
-
-template <class C>
-C tree_sum(C* a, int n) {
-  for (; n > 1; n = (n + 1) / 2) {
-    const int pairs = n / 2;
-#pragma GCC ivdep  // a[i] is written after everything that reads it
-    for (int i = 0; i < pairs; ++i) a[i] = a[2 * i] + a[2 * i + 1];
-    if (n % 2) a[pairs] = a[n - 1];
-  }
-  return a[0];
-}
-
-template <class C>
-void add(int n, const C* a, const C* b, C* sum) {
-  for (int i = 0; i < n; ++i) sum[i] = a[i] + b[i];
-}
-
-template <class C>
 inline constexpr QuantBlocks<C> kBlocks = {
     prepare<C>,    quantize<C>, fake_quantize<C>, quantize_backward<C>, fake_quantize_backward<C>,
-    dequantize<C>, scale_by<C>, learn<C>,         include_all<C>,       include_each<C>,
-    tree_sum<C>,   add<C>};
+    dequantize<C>, scale_by<C>};
 
 }  // namespace
 

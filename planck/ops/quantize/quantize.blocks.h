@@ -102,6 +102,14 @@ struct QuantBlocks {
                                  Sink dx);
   void (*dequantize)(const BlockGroups<C>&, int rows, int n, Source q, Sink x);
   void (*scale_by)(const BlockGroups<C>&, int rows, int n, Source dy, Sink dq);
+};
+
+template <class C>
+const QuantBlocks<C>& quant_blocks();
+
+// What is found out about many elements (quantize.sums.cpp).
+template <class C>
+struct QuantSums {
   // dx and the terms of dscale and dzero_point. Not for ordinary paths.
   void (*learn)(const BlockGroups<C>&, int n, Source dy, Source x, Sink dx, C* scale_terms,
                 C* zero_point_terms);
@@ -114,7 +122,7 @@ struct QuantBlocks {
 };
 
 template <class C>
-const QuantBlocks<C>& quant_blocks();
+const QuantSums<C>& quant_sums();
 
 // Elements [begin, end) of every row, a multiple of kChunk.
 struct RowPart {

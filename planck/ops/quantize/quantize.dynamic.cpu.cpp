@@ -45,14 +45,14 @@ template <class C>
 void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64_t part,
                  std::int64_t parts, qm::DataRange<C>* out) {
   const Map3& m = job.m;
-  const QuantBlocks<C>& blocks = quant_blocks<C>();
+  const QuantSums<C>& sums = quant_sums<C>();
   alignas(64) C buffer[kBlock], lo[kBlock], hi[kBlock];
   if (m.outer > 1 && m.inner * (c1 - c0) <= kBlock) {
     const int n = static_cast<int>(m.inner * (c1 - c0));
     std::fill_n(lo, n, C(0));
     std::fill_n(hi, n, C(0));
     for (std::int64_t o = m.outer * part / parts; o < m.outer * (part + 1) / parts; ++o)
-      blocks.include_each(n, source_of(job.x, (o * m.channels + c0) * m.inner, n, buffer), lo, hi);
+      sums.include_each(n, source_of(job.x, (o * m.channels + c0) * m.inner, n, buffer), lo, hi);
     for (std::int64_t c = c0; c < c1; ++c) {
       qm::DataRange<C> r{0, 0};
       for (std::int64_t i = (c - c0) * m.inner; i < (c - c0 + 1) * m.inner; ++i) {
@@ -73,8 +73,8 @@ void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64
     for (std::int64_t o = o0; o < o1; ++o)
       for (std::int64_t i = i0; i < i1; i += job.line()) {
         const int n = static_cast<int>(std::min(job.line(), i1 - i));
-        blocks.include_all(n, source_of(job.x, (o * m.channels + c) * m.inner + i, n, buffer),
-                           &r.lo, &r.hi);
+        sums.include_all(n, source_of(job.x, (o * m.channels + c) * m.inner + i, n, buffer), &r.lo,
+                         &r.hi);
       }
     out[c - c0] = r;
   }
@@ -101,8 +101,8 @@ void find_row_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, qm::Da
     block_ops().load_tile(job.x.dtype, job.x.base, w.offset + c0 + i * w.stride[1], w.stride[1],
                           rows, n, tile, Map::kTileColumns);
     for (int r = 0; r < rows; ++r)
-      quant_blocks<C>().include_all(n, Source{tile + r * Map::kTileColumns * size, job.x.dtype},
-                                    &out[r].lo, &out[r].hi);
+      quant_sums<C>().include_all(n, Source{tile + r * Map::kTileColumns * size, job.x.dtype},
+                                  &out[r].lo, &out[r].hi);
   }
 }
 

@@ -39,7 +39,7 @@ class Counter {
   // v is overwritten.
   void push(int n, C* v) {
     int k = 0;
-    for (; (count_ >> k) & 1; ++k) quant_blocks<C>().add(n, digits_[k], v, v);
+    for (; (count_ >> k) & 1; ++k) quant_sums<C>().add(n, digits_[k], v, v);
     std::copy_n(v, n, digits_[k]);
     ++count_;
   }
@@ -50,7 +50,7 @@ class Counter {
       if (first)
         std::copy_n(digits_[k], n, out);
       else
-        quant_blocks<C>().add(n, digits_[k], out, out);
+        quant_sums<C>().add(n, digits_[k], out, out);
       first = false;
     }
     if (first) std::fill_n(out, n, C(0));
@@ -84,9 +84,8 @@ void terms(const Job<C>& job, Buffers<C>& b, std::int64_t begin, int n, int at,
            std::int64_t key = -1) {
   const BlockGroups<C>& g = b.groups.load(begin, n, key);
   with_sink(job.dx, begin, n, job.stream, b.dx, [&](Sink to) {
-    quant_blocks<C>().learn(g, n, source_of(job.dy, begin, n, b.dy),
-                            source_of(job.x, begin, n, b.x), to, b.scale_terms + at,
-                            b.zero_point_terms + at);
+    quant_sums<C>().learn(g, n, source_of(job.dy, begin, n, b.dy), source_of(job.x, begin, n, b.x),
+                          to, b.scale_terms + at, b.zero_point_terms + at);
   });
 }
 
@@ -104,8 +103,8 @@ void row(const Job<C>& job, Buffers<C>& b, std::int64_t channel, std::int64_t j0
       terms(job, b, (o * m.channels + channel) * m.inner + i, length, done);
       done += length;
     }
-    C scale_block = quant_blocks<C>().tree_sum(b.scale_terms, n);
-    C zero_point_block = quant_blocks<C>().tree_sum(b.zero_point_terms, n);
+    C scale_block = quant_sums<C>().tree_sum(b.scale_terms, n);
+    C zero_point_block = quant_sums<C>().tree_sum(b.zero_point_terms, n);
     scale_counter.push(1, &scale_block);
     zero_point_counter.push(1, &zero_point_block);
   }
@@ -147,7 +146,7 @@ void store_sums(const Stream& stream, const QuantProblem& p, C* sums, std::int64
     C values[kBlock];
     for (int k = 0; k < n; ++k) {
       values[k] = quantize_math::canonical(
-          quant_blocks<C>().tree_sum(sums + (c0 + k) * count, static_cast<int>(count)));
+          quant_sums<C>().tree_sum(sums + (c0 + k) * count, static_cast<int>(count)));
     }
     C buffer[kBlock];
     with_sink(target, c0, n, false, buffer,
