@@ -1,0 +1,241 @@
+// cpu:sorted_rows: gradients of a table, dense or row-sparse, from entries sorted by row.
+//
+// Each task takes the rows that begin in its run of sorted entries, sums each in the canonical
+// order and, for a dense gradient, writes zeros to the rows in between. Rows with very many entries
+// are left to HeavyRows.
+#include <type_traits>
+
+#include "planck/loops/positions.h"
+#include "planck/ops/embedding/bags.cpu.h"
+#include "planck/ops/embedding/heavy_rows.cpu.h"
+#include "planck/ops/embedding/kernels.h"
+#include "planck/ops/embedding/sorted_entries.cpu.h"
+#include "planck/ops/embedding/weights_gradient.cpu.h"
+
+namespace planck {
+
+namespace {
+
+using Dense = embedding_operand::Backward;
+using Sparse = embedding_operand::SparseBackward;
+using Bag = embedding_operand::BagBackward;
+
+constexpr std::int64_t kTaskEntries = 1024;
+
+// The rows that begin in entries [begin, end) of a bucket.
+struct RowTask {
+  std::int64_t bucket, begin, end;
+  std::int64_t rows;  // sparse: how many begin here, then the place of the first of them
+  // At most two rows with more than 512 entries begin among 1,024.
+  struct Heavy {
+    std::int64_t begin, end, row;
+  } heavy[2];
+  int heavies;
+};
+
+template <class C, class U>
+class SortedRows {
+ public:
+  SortedRows(const EmbeddingProblem& p, Parts& parts)
+      : p_(p),
+        cut_(p.num_embeddings, p.count(), writes_all() ? row_bytes() : 0),
+        sorter_(cut_, parts),
+        tasks_(parts.take<RowTask>(cut_.buckets + p.count() / kTaskEntries)),
+        heavy_(p.count(), p.dim, parts),
+        bags_(p, parts),
+        bag_of_(parts.take<std::int64_t>(p.is_bag() ? p.count() : 0)),
+        valid_(parts.take<std::int64_t>(p.is_bag() && p.mode == BagMode::mean ? p.bags : 0)) {}
+
+  void run(const Stream& stream, const Operands& o) {
+    const IndexReader indices(o[Dense::indices]);
+    std::int64_t first = 0, last = p_.count();
+    if (p_.is_bag()) {
+      const std::int64_t bad = bags_.read(o[Bag::offsets]);
+      set_counter(o[Bag::bad_offsets], bad);
+      bags_.find_bags(stream, bag_of_);
+      if (p_.mode == BagMode::mean) bags_.count_valid(stream, p_, indices, valid_);
+      first = bags_.first();
+      last = bags_.last();
+    }
+    const std::int64_t bad = sorter_.scatter(stream, indices, p_.padding_idx, first, last);
+    set_counter(o[static_cast<std::size_t>(p_.is_bag()   ? +Bag::bad_indices
+                                           : is_sparse() ? +Sparse::bad_indices
+                                                         : +Dense::bad_indices)],
+                bad);
+    cut_tasks();
+    const SortedEntries<U> sorted = sorter_.sorted();
+    parallel_for(stream, cut_.buckets, [&](std::int64_t b) { sorter_.sort_bucket(b); });
+
+    RowReader<C> reader(o[Dense::dout], p_.is_bag() ? RowOf::bag : RowOf::position);
+    reader.bag_of = bag_of_;
+    if (p_.weighted) reader.weights = &o[Bag::weights];
+    if (p_.is_bag() && p_.mode == BagMode::mean) reader.divisors = valid_;
+    if (p_.is_bag() && p_.mode == BagMode::max) reader.argmax = &o[Bag::argmax];
+
+    const View& out = o[static_cast<std::size_t>(p_.is_bag()   ? +Bag::dweight
+                                                 : is_sparse() ? +Sparse::values
+                                                               : +Dense::dweight)];
+    const std::int64_t bytes = numel(out.shape) * bits(out.dtype) / 8;
+    const RowWriter<C> writer(out, p_.accumulate,
+                              !p_.accumulate && bytes >= static_cast<std::int64_t>(kStreamBytes));
+    std::int64_t unique = 0;
+    if (is_sparse()) unique = place_rows(stream, sorted);
+    parallel_for(stream, task_count_, [&](std::int64_t t) {
+      emit_task(tasks_[t], sorted, reader, writer, o[Sparse::rows]);
+    });
+    for (std::int64_t t = 0; t < task_count_; ++t)
+      for (int k = 0; k < tasks_[t].heavies; ++k) {
+        const RowTask::Heavy& h = tasks_[t].heavy[k];
+        heavy_.add(sorted.entries + h.begin, h.end - h.begin, h.row, C(0));
+      }
+    heavy_.run(stream, reader, writer);
+    if (is_sparse()) finish_sparse(stream, unique, writer, o);
+    if (p_.weights_gradient) weights_gradient_cpu<C>(stream, p_, bags_, bag_of_, o);
+  }
+
+ private:
+  bool is_sparse() const { return p_.kind == EmbeddingKind::embedding_sparse_backward; }
+  bool writes_all() const { return !is_sparse() && !p_.accumulate; }
+  std::int64_t row_bytes() const { return p_.dim * bits(p_.element_dtype) / 8; }
+
+  static void set_counter(const View& v, std::int64_t value) {
+    if (v.present) *static_cast<std::int64_t*>(v.data) = value;
+  }
+
+  void cut_tasks() {
+    const SortedEntries<U> sorted = sorter_.sorted();
+    task_count_ = 0;
+    for (std::int64_t b = 0; b < sorted.buckets; ++b) {
+      std::int64_t begin = sorted.starts[b];
+      const std::int64_t end = sorted.starts[b + 1];
+      if (begin == end && !writes_all()) continue;
+      do {
+        RowTask& t = tasks_[task_count_++];
+        t.bucket = b;
+        t.begin = begin;
+        t.end = begin = std::min(end, begin + kTaskEntries);
+        t.heavies = 0;
+      } while (begin < end);
+    }
+  }
+
+  // Calls f(row, begin, end) for every row that begins in the task, in order.
+  template <class F>
+  void each_row(const RowTask& t, const SortedEntries<U>& sorted, F&& f) const {
+    const Entry<U>* e = sorted.entries;
+    const std::int64_t stop = sorted.starts[t.bucket + 1];
+    std::int64_t i = t.begin;
+    if (i > sorted.starts[t.bucket])  // the row before began elsewhere
+      while (i < t.end && e[i].row == e[t.begin - 1].row) ++i;
+    while (i < t.end) {
+      const U row = e[i].row;
+      std::int64_t end = i + 1;
+      if (i + heavy_.threshold() < stop && e[i + heavy_.threshold()].row == row)
+        end =
+            std::partition_point(e + i, e + stop, [&](const Entry<U>& x) { return x.row == row; }) -
+            e;
+      else
+        while (end < stop && e[end].row == row) ++end;
+      f(static_cast<std::int64_t>(row), i, end);
+      i = end;
+    }
+  }
+
+  // Sparse: the place of each task's first row; returns the number of rows.
+  std::int64_t place_rows(const Stream& stream, const SortedEntries<U>& sorted) {
+    parallel_for(stream, task_count_, [&](std::int64_t t) {
+      tasks_[t].rows = 0;
+      each_row(tasks_[t], sorted,
+               [&](std::int64_t, std::int64_t, std::int64_t) { ++tasks_[t].rows; });
+    });
+    std::int64_t place = 0;
+    for (std::int64_t t = 0; t < task_count_; ++t) {
+      const std::int64_t rows = tasks_[t].rows;
+      tasks_[t].rows = place;
+      place += rows;
+    }
+    return place;
+  }
+
+  void emit_task(RowTask& t, const SortedEntries<U>& sorted, const RowReader<C>& reader,
+                 const RowWriter<C>& writer, const View& rows) const {
+    SumBuffers<C> b;
+    const Entry<U>* e = sorted.entries;
+    const std::int64_t bucket_end = sorted.starts[t.bucket + 1];
+    // The row behind the last one that has been written.
+    std::int64_t next = t.begin > sorted.starts[t.bucket]
+                            ? static_cast<std::int64_t>(e[t.begin - 1].row) + 1
+                            : sorted.first_row(t.bucket);
+    std::int64_t place = t.rows;
+    each_row(t, sorted, [&](std::int64_t row, std::int64_t begin, std::int64_t end) {
+      if (writes_all()) writer.zero(next, row);
+      next = row + 1;
+      const std::int64_t to = is_sparse() ? place++ : row;
+      if (is_sparse()) static_cast<std::int64_t*>(rows.data)[to * rows.strides[0]] = row;
+      if (end - begin > heavy_.threshold())
+        t.heavy[t.heavies++] = {begin, end, to};
+      else
+        emit_row(reader, writer, e + begin, end - begin, e + bucket_end, to, C(0), b);
+    });
+    if (writes_all() && t.end == bucket_end)
+      writer.zero(next, std::min(p_.num_embeddings, sorted.first_row(t.bucket + 1)));
+  }
+
+  void finish_sparse(const Stream& stream, std::int64_t unique, const RowWriter<C>& writer,
+                     const Operands& o) const {
+    const View& rows = o[Sparse::rows];
+    parallel_for(stream, (p_.count() - unique + kTaskEntries - 1) / kTaskEntries,
+                 [&](std::int64_t task) {
+                   const std::int64_t begin = unique + task * kTaskEntries;
+                   const std::int64_t end = std::min(p_.count(), begin + kTaskEntries);
+                   for (std::int64_t k = begin; k < end; ++k)
+                     static_cast<std::int64_t*>(rows.data)[k * rows.strides[0]] = -1;
+                   writer.zero(begin, end);
+                 });
+    set_counter(o[Sparse::count], unique);
+  }
+
+  const EmbeddingProblem& p_;
+  SortCut cut_;
+  EntrySorter<U> sorter_;
+  RowTask* tasks_;
+  std::int64_t task_count_ = 0;
+  HeavyRows<C, U> heavy_;
+  Bags bags_;
+  std::int64_t* bag_of_;
+  std::int64_t* valid_;
+};
+
+// Calls f(compute type, entry type).
+template <class F>
+auto with_types(const EmbeddingProblem& p, F&& f) {
+  const bool narrow = p.count() <= UINT32_MAX && p.num_embeddings <= UINT32_MAX;
+  const auto with_entry = [&](auto compute) {
+    return narrow ? f(compute, std::type_identity<std::uint32_t>{})
+                  : f(compute, std::type_identity<std::uint64_t>{});
+  };
+  return p.element_dtype == Dtype::f64 ? with_entry(std::type_identity<double>{})
+                                       : with_entry(std::type_identity<float>{});
+}
+
+}  // namespace
+
+std::size_t embedding_sorted_rows_cpu_workspace(const EmbeddingProblem& p) {
+  return with_types(p, [&](auto compute, auto entry) {
+    Parts parts;
+    SortedRows<typename decltype(compute)::type, typename decltype(entry)::type> size(p, parts);
+    return parts.bytes();
+  });
+}
+
+Result<void> embedding_sorted_rows_cpu(const Stream& stream, Workspace workspace,
+                                       const EmbeddingProblem& p, const Operands& operands) {
+  with_types(p, [&](auto compute, auto entry) {
+    Parts parts(workspace.data);
+    SortedRows<typename decltype(compute)::type, typename decltype(entry)::type>(p, parts).run(
+        stream, operands);
+  });
+  return {};
+}
+
+}  // namespace planck
