@@ -7,7 +7,8 @@ namespace planck {
 namespace {
 
 constexpr OperandInfo kBadIndices = {"bad_indices", Role::output, true};
-constexpr OperandInfo kBadOffsets = {"bad_offsets", Role::output, true};
+constexpr OperandInfo kBadOffsets = {"bad_offsets", Role::output, true, false,
+                                     "offsets that do not ascend within [0, N]"};
 
 constexpr OperandInfo kEmbedding[] = {
     {"weight", Role::input}, {"indices", Role::input}, {"out", Role::output}, kBadIndices};
