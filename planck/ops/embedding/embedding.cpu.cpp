@@ -15,8 +15,7 @@ namespace {
 
 namespace em = embedding_math;
 
-constexpr std::int64_t kTaskBytes = 1 << 18, kMostTaskRows = 4096;
-constexpr std::int64_t kReachBytes = 4096;
+constexpr std::int64_t kTaskBytes = 1 << 20, kMostTaskRows = 4096;
 
 // Elements of any strides; T has the element's size.
 template <class T>
@@ -28,14 +27,21 @@ void copy_elements(const void* from, std::int64_t from_step, void* to, std::int6
 }
 
 // One row; from: null for zeros.
-void copy_row(const std::byte* from, std::int64_t from_step, std::byte* to, std::int64_t to_step,
-              std::int64_t n, std::size_t element, bool stream) {
+void copy_row(const ByteOps& ops, const std::byte* from, std::int64_t from_step, std::byte* to,
+              std::int64_t to_step, std::int64_t n, std::size_t element, bool stream) {
   const std::size_t bytes = static_cast<std::size_t>(n) * element;
-  if (to_step == 1 && from == nullptr) return byte_ops().zero(to, bytes, stream);
-  if (to_step == 1 && from_step == 1) return byte_ops().copy(to, from, bytes, stream);
+  if (to_step == 1 && from == nullptr) return ops.zero(to, bytes, stream);
+  if (to_step == 1 && from_step == 1) return ops.copy(to, from, bytes, stream);
   if (element == 2) return copy_elements<std::uint16_t>(from, from_step, to, to_step, n);
   if (element == 4) return copy_elements<std::uint32_t>(from, from_step, to, to_step, n);
   copy_elements<std::uint64_t>(from, from_step, to, to_step, n);
+}
+
+// Inlined by force: the compiler takes a function that only prefetches for one without effect, and
+// drops its calls.
+[[gnu::always_inline]] inline void prefetch_row(const std::byte* row, std::int64_t bytes) {
+  if (row == nullptr) return;
+  for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(row + b, 0, kToSecondLevel);
 }
 
 std::int64_t task_rows(const EmbeddingProblem& p) {
@@ -67,12 +73,13 @@ Result<void> embedding_cpu(const Stream& stream, Workspace workspace, const Embe
   const std::int64_t to_step = p.dim == 1 ? 1 : out.strides[last];
   const std::int64_t row_bytes = p.dim * step;
   const bool streams = p.count() * row_bytes >= static_cast<std::int64_t>(kStreamBytes);
-  const std::int64_t reach = std::clamp<std::int64_t>(kReachBytes / (row_bytes + 1), 1, 32);
+  const std::int64_t reach = rows_ahead(row_bytes);
   const auto row_at = [&](std::int64_t index) -> const std::byte* {
     if (!em::is_valid(index, p.num_embeddings, p.padding_idx)) return nullptr;
     return static_cast<const std::byte*>(weight.data) + index * weight.strides[0] * step;
   };
 
+  const ByteOps& ops = byte_ops();
   Parts parts(workspace.data);
   auto* bad = parts.take<std::int64_t>(task_count(p));
   parallel_for(stream, task_count(p), [&](std::int64_t task) {
@@ -85,11 +92,12 @@ Result<void> embedding_cpu(const Stream& stream, Workspace workspace, const Embe
       rows[n - begin] = row_at(index);
     });
     if (p.dim == 0) return;
+    const auto ahead = [&](std::int64_t n) { return n < end ? rows[n - begin] : nullptr; };
+    for (std::int64_t n = begin; from_step == 1 && n < begin + reach; ++n)
+      prefetch_row(ahead(n), row_bytes);
     for (std::int64_t n = begin; n < end; ++n) {
-      if (from_step == 1 && n + reach < end && rows[n + reach - begin] != nullptr)
-        for (std::int64_t b = 0; b < row_bytes; b += 64)
-          __builtin_prefetch(rows[n + reach - begin] + b);
-      copy_row(rows[n - begin], from_step,
+      if (from_step == 1) prefetch_row(ahead(n + reach), row_bytes);
+      copy_row(ops, rows[n - begin], from_step,
                static_cast<std::byte*>(out.data) + out_rows.offset(n) * step, to_step, p.dim,
                element, streams);
     }

@@ -42,8 +42,9 @@ class BagRows {
     if (o[O::bad_indices].present) *static_cast<std::int64_t*>(o[O::bad_indices].data) = bad;
     const std::int64_t bytes = p_.bags * p_.dim * bits(p_.element_dtype) / 8;
     const RowWriter<C> writer(o[O::out], false, bytes >= static_cast<std::int64_t>(kStreamBytes));
-    RowReader<C> reader(o[O::weight], RowOf::row);
-    if (p_.weighted) reader.weights = &o[O::weights];
+    typename RowReader<C>::Changes changes;
+    if (p_.weighted) changes.weights = &o[O::weights];
+    const RowReader<C> reader(o[O::weight], RowOf::row, changes);
     const std::int64_t a_task = bags_a_task(p_.bags, p_.count());
     parallel_for(stream, (p_.bags + a_task - 1) / a_task, [&](std::int64_t task) {
       SumBuffers<C> b;

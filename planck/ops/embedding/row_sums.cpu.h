@@ -6,6 +6,8 @@
 // into the workspace and then added up by the same rule.
 #pragma once
 
+#include <optional>
+
 #include "planck/loops/blocks.h"
 #include "planck/math/chunked_sum.h"
 #include "planck/ops/embedding/entries.cpu.h"
@@ -19,28 +21,44 @@ enum class RowOf : std::uint8_t { position, row, bag };
 template <class C>
 class RowReader {
  public:
+  struct Changes {
+    const std::int64_t* bag_of = nullptr;    // by position; RowOf::bag
+    const View* weights = nullptr;           // by position: multiplies
+    const std::int64_t* divisors = nullptr;  // by bag: divides
+    const View* argmax = nullptr;            // by bag: +0 where it is not the position
+  };
+
   // The last axis of `rows` are the columns, the others give the row.
-  RowReader(const View& rows, RowOf from)
-      : base_(rows.data),
+  RowReader(const View& rows, RowOf from, const Changes& changes = {})
+      : changes_(changes),
+        changed_(changes.weights != nullptr || changes.divisors != nullptr ||
+                 changes.argmax != nullptr),
+        base_(rows.data),
         dtype_(rows.dtype),
         from_(from),
         rows_(rows, rows.shape.rank() - 1),
+        element_(static_cast<std::int64_t>(storage_bytes(rows.dtype))),
         width_(rows.shape[rows.shape.rank() - 1]),
         step_(width_ == 1 ? 1 : rows.strides[rows.shape.rank() - 1]) {}
 
-  const std::int64_t* bag_of = nullptr;    // by position; RowOf::bag
-  const View* weights = nullptr;           // by position: multiplies
-  const std::int64_t* divisors = nullptr;  // by bag: divides
-  const View* argmax = nullptr;            // by bag: +0 where it is not the position
-
+  const RowOps<C>& ops() const { return ops_; }
   std::int64_t width() const { return width_; }
-  bool in_place() const {
-    return step_ == 1 && weights == nullptr && divisors == nullptr && argmax == nullptr;
-  }
+  bool in_place() const { return step_ == 1 && !changed_; }
   Dtype row_dtype() const { return in_place() ? dtype_ : dtype_of<C>; }
-  std::int64_t row_bytes() const {
-    return width_ * static_cast<std::int64_t>(storage_bytes(dtype_));
+  std::int64_t row_bytes() const { return width_ * element_; }
+  // Whether rows may be summed in registers: in place, of a dtype that the CPU converts, and so
+  // short that m of them stay in the first-level cache while columns are gone through.
+  bool few(std::int64_t m, std::int64_t n) const {
+    constexpr std::int64_t kCached = 8192;
+    return m * n <= kCached && in_place() && (dtype_ != Dtype::f16 || ops_.sums_f16);
   }
+
+  // Bytes from one row to the next, where they lie evenly.
+  std::optional<std::int64_t> even_step() const {
+    if (rows_.walk().rank > 1) return std::nullopt;
+    return rows_.walk().stride[0] * element_;
+  }
+  const std::byte* data() const { return static_cast<const std::byte*>(base_); }
 
   // n columns of an entry's row, dense and of row_dtype(); in `buffer` where they do not lie so.
   template <class U>
@@ -48,22 +66,22 @@ class RowReader {
     const std::int64_t offset = row_offset(e) + column * step_;
     if (in_place()) return at(offset);
     load_block(block_ops(), dtype_, base_, offset, step_, n, buffer);
-    if (weights != nullptr || divisors != nullptr || argmax != nullptr)
-      adjust(static_cast<std::int64_t>(e.position), column, n, buffer);
+    if (changed_) change(static_cast<std::int64_t>(e.position), column, n, buffer);
     return buffer;
   }
+  // Inlined by force: the compiler takes a function that only prefetches for one without effect,
+  // and drops its calls.
   template <class U>
-  void prefetch(const Entry<U>& e, std::int64_t column, int n) const {
+  [[gnu::always_inline]] void prefetch(const Entry<U>& e, std::int64_t column, int n) const {
     if (step_ != 1) return;
     const std::byte* p = at(row_offset(e) + column);
-    const std::byte* end = p + static_cast<std::size_t>(n) * storage_bytes(dtype_);
-    for (; p < end; p += 64) __builtin_prefetch(p);
+    const std::byte* end = p + n * element_;
+    for (; p < end; p += 64) __builtin_prefetch(p, 0, kToSecondLevel);
   }
 
  private:
   const std::byte* at(std::int64_t offset) const {
-    return static_cast<const std::byte*>(base_) +
-           offset * static_cast<std::int64_t>(storage_bytes(dtype_));
+    return static_cast<const std::byte*>(base_) + offset * element_;
   }
   template <class U>
   std::int64_t row_offset(const Entry<U>& e) const {
@@ -75,30 +93,34 @@ class RowReader {
       case RowOf::bag:
         break;
     }
-    return rows_.offset(bag_of[e.position]);
+    return rows_.offset(changes_.bag_of[e.position]);
   }
-  void adjust(std::int64_t position, std::int64_t column, int n, C* values) const {
-    if (weights != nullptr) {
+  void change(std::int64_t position, std::int64_t column, int n, C* values) const {
+    if (const View* weights = changes_.weights) {
       C factor;
       load_block(block_ops(), weights->dtype, weights->data, position * weights->strides[0], 0, 1,
                  &factor);
-      row_ops<C>().multiply(factor, n, values);
+      ops_.multiply(factor, n, values);
     }
-    if (divisors != nullptr)
-      row_ops<C>().divide(static_cast<C>(divisors[bag_of[position]]), n, values);
-    if (argmax != nullptr) {
+    if (changes_.divisors != nullptr)
+      ops_.divide(static_cast<C>(changes_.divisors[changes_.bag_of[position]]), n, values);
+    if (const View* argmax = changes_.argmax) {
       const auto* winners = static_cast<const std::int64_t*>(argmax->data) +
-                            bag_of[position] * argmax->strides[0] + column * argmax->strides[1];
+                            changes_.bag_of[position] * argmax->strides[0] +
+                            column * argmax->strides[1];
       for (int i = 0; i < n; ++i)
         values[i] = winners[i * argmax->strides[1]] == position ? values[i] : C(0);
     }
   }
 
+  const RowOps<C>& ops_ = row_ops<C>();
+  Changes changes_;
+  bool changed_;
   const void* base_;
   Dtype dtype_;
   RowOf from_;
   PositionMap rows_;
-  std::int64_t width_, step_;
+  std::int64_t element_, width_, step_;
 };
 
 // What summing one block of columns needs, on the stack.
@@ -136,10 +158,17 @@ class RowWriter {
     row_ops<C>().store(n, values, Sink{b.rows[0], dtype_of<C>, false});
     store_block(block_ops(), dtype_, base_, offset, step_, n, b.rows[0]);
   }
+  // Whether sums may go straight to memory, and where.
+  bool direct() const { return step_ == 1 && !add_; }
+  Sink sink(std::int64_t row) const { return {at(row * row_step_), dtype_, streams_}; }
+  bool dense() const { return step_ == 1 && row_step_ == width_; }
+  std::int64_t row_bytes_step() const {
+    return row_step_ * static_cast<std::int64_t>(storage_bytes(dtype_));
+  }
   void zero(std::int64_t begin, std::int64_t end) const {
     if (begin >= end || width_ == 0) return;
     const std::size_t bytes = static_cast<std::size_t>(width_) * storage_bytes(dtype_);
-    if (step_ == 1 && row_step_ == width_)
+    if (dense())
       return byte_ops().zero(at(begin * row_step_), static_cast<std::size_t>(end - begin) * bytes,
                              streams_);
     constexpr C kZeros[kBlock] = {};
@@ -162,19 +191,35 @@ class RowWriter {
   bool add_, streams_;
 };
 
+// The sum of n columns of 1 to 64 rows of which RowReader::few is true, straight to memory.
+template <class C, class U>
+void sum_few(const RowReader<C>& reader, const Entry<U>* entries, int m, const Entry<U>* end,
+             std::int64_t column, int n, const Sink& to) {
+  const std::int64_t reach = rows_ahead(reader.row_bytes());
+  const void* rows[kSumChunk];
+  for (int k = 0; k < m; ++k) {
+    if (entries + k + reach < end) reader.prefetch(entries[k + reach], column, n);
+    rows[k] = reader.read(entries[k], column, n, nullptr);
+  }
+  reader.ops().sum_rows(reader.row_dtype(), rows, m, n, to);
+}
+
 // b.sum = the sum of n columns of m rows, 1 <= m <= 64². `end` is where entries may be looked at
 // ahead.
 template <class C, class U>
 void sum_entries(const RowReader<C>& reader, const Entry<U>* entries, std::int64_t m,
                  const Entry<U>* end, std::int64_t column, int n, SumBuffers<C>& b) {
-  const RowOps<C>& ops = row_ops<C>();
+  const RowOps<C>& ops = reader.ops();
   const Dtype dtype = reader.row_dtype();
-  // Rows that are short are asked for well before they are needed.
-  const std::int64_t reach = std::clamp<std::int64_t>(8192 / (reader.row_bytes() + 1), 2, 32);
+  const std::int64_t reach = rows_ahead(reader.row_bytes());
   for (std::int64_t c = 0; c < m; c += kSumChunk) {
     C* sum = c == 0 ? b.sum : b.chunk;
     const std::int64_t stop = std::min<std::int64_t>(m, c + kSumChunk);
-    for (std::int64_t i = c; i < stop; i += kRowsAtOnce) {
+    const bool few = reader.few(stop - c, n);
+    if (few)
+      sum_few(reader, entries + c, static_cast<int>(stop - c), end, column, n,
+              Sink{sum, dtype_of<C>, false});
+    for (std::int64_t i = few ? stop : c; i < stop; i += kRowsAtOnce) {
       const int count = static_cast<int>(std::min<std::int64_t>(kRowsAtOnce, stop - i));
       const void* rows[kRowsAtOnce];
       for (int k = 0; k < count; ++k) {
@@ -194,10 +239,13 @@ void sum_entries(const RowReader<C>& reader, const Entry<U>* entries, std::int64
 template <class C, class U>
 void emit_row(const RowReader<C>& reader, const RowWriter<C>& writer, const Entry<U>* entries,
               std::int64_t m, const Entry<U>* end, std::int64_t row, C divisor, SumBuffers<C>& b) {
+  if (m <= kSumChunk && divisor == 0 && writer.direct() && reader.few(m, reader.width()))
+    return sum_few(reader, entries, static_cast<int>(m), end, 0, static_cast<int>(reader.width()),
+                   writer.sink(row));
   for (std::int64_t column = 0; column < reader.width(); column += kBlock) {
     const int n = static_cast<int>(std::min<std::int64_t>(kBlock, reader.width() - column));
     sum_entries(reader, entries, m, end, column, n, b);
-    if (divisor != 0) row_ops<C>().divide(divisor, n, b.sum);
+    if (divisor != 0) reader.ops().divide(divisor, n, b.sum);
     writer.write(row, column, n, b);
   }
 }

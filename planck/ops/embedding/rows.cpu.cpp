@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "planck/loops/steps-inl.h"
+#include "planck/ops/embedding/columns-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
@@ -80,6 +81,28 @@ void add_rows(Dtype dtype, const void* const* rows, int count, int n, bool first
   }
 }
 
+template <class C, class T>
+void sum_typed(const void* const* rows, int count, int n, const Sink& to) {
+  const auto* typed = reinterpret_cast<const T* const*>(rows);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(to.data) % 64 == 0;
+  if (to.dtype == dtype_of<C>)
+    return to.stream && aligned ? sum_columns<C, true>(typed, count, n, static_cast<C*>(to.data))
+                                : sum_columns<C, false>(typed, count, n, static_cast<C*>(to.data));
+  if (to.stream && aligned)
+    sum_columns<C, true>(typed, count, n, static_cast<T*>(to.data));
+  else
+    sum_columns<C, false>(typed, count, n, static_cast<T*>(to.data));
+}
+
+template <class C>
+void sum_rows(Dtype dtype, const void* const* rows, int count, int n, const Sink& to) {
+  if constexpr (std::is_same_v<C, float> && kWidensHalves)
+    if (dtype == Dtype::f16) return sum_typed<C, f16>(rows, count, n, to);
+  if constexpr (std::is_same_v<C, float>)
+    if (dtype == Dtype::bf16) return sum_typed<C, bf16>(rows, count, n, to);
+  sum_typed<C, C>(rows, count, n, to);
+}
+
 template <class C>
 void multiply(C factor, int n, C* values) {
   for (int i = 0; i < n; ++i) values[i] *= factor;
@@ -115,30 +138,9 @@ C dot(int n, C* HWY_RESTRICT a, const C* HWY_RESTRICT b) {
   return a[0];
 }
 
-// Plain stores up to a line, then whole lines past the caches.
-void copy_bytes(void* to, const void* from, std::size_t bytes, bool stream) {
-  auto* out = static_cast<std::uint8_t*>(to);
-  const auto* in = static_cast<const std::uint8_t*>(from);
-  const std::size_t lead = (64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64;
-  if (!stream || bytes < lead + 64) return void(std::memcpy(out, in, bytes));
-  std::memcpy(out, in, lead);
-  put_bytes(out + lead, in + lead, bytes - lead, true);
-}
-
-void zero_bytes(void* to, std::size_t bytes, bool stream) {
-  auto* out = static_cast<std::uint8_t*>(to);
-  const std::size_t lead = (64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64;
-  if (!stream || bytes < lead + 64) return void(std::memset(out, 0, bytes));
-  std::memset(out, 0, lead);
-  const hn::ScalableTag<std::uint8_t> d;
-  std::size_t b = lead;
-  for (; b + hn::Lanes(d) <= bytes; b += hn::Lanes(d)) hn::Stream(hn::Zero(d), d, out + b);
-  std::memset(out + b, 0, bytes - b);
-}
-
 template <class C>
-constexpr RowOps<C> kRowOps = {add_rows<C>,     multiply<C>, divide<C>,
-                               take_largest<C>, store<C>,    dot<C>};
+constexpr RowOps<C> kRowOps = {add_rows<C>,   sum_rows<C>,     multiply<C>, divide<C>,
+                               kWidensHalves, take_largest<C>, store<C>,    dot<C>};
 constexpr ByteOps kByteOps = {copy_bytes, zero_bytes};
 
 const RowOps<float>* row_ops_f32() { return &kRowOps<float>; }

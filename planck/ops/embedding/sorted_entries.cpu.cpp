@@ -6,7 +6,7 @@ namespace planck {
 
 namespace {
 
-constexpr std::int64_t kSegment = 8192, kMostSegments = 64;
+constexpr std::int64_t kSegment = 8192, kMostSegments = 32;
 constexpr std::int64_t kBucketEntries = 64, kBucketBytes = 1 << 19, kMostBuckets = 2048;
 constexpr int kDigitBits = 10;
 constexpr std::int64_t kInsertionEntries = 24;

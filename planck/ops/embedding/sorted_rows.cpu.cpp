@@ -3,12 +3,14 @@
 // Each task takes the rows that begin in its run of sorted entries, sums each in the canonical
 // order and, for a dense gradient, writes zeros to the rows in between. Rows with very many entries
 // are left to HeavyRows.
+#include <optional>
 #include <type_traits>
 
 #include "planck/loops/positions.h"
 #include "planck/ops/embedding/bags.cpu.h"
 #include "planck/ops/embedding/heavy_rows.cpu.h"
 #include "planck/ops/embedding/kernels.h"
+#include "planck/ops/embedding/short_rows.cpu.h"
 #include "planck/ops/embedding/sorted_entries.cpu.h"
 #include "planck/ops/embedding/weights_gradient.cpu.h"
 
@@ -21,6 +23,7 @@ using Sparse = embedding_operand::SparseBackward;
 using Bag = embedding_operand::BagBackward;
 
 constexpr std::int64_t kTaskEntries = 1024;
+constexpr std::int64_t kShortBytes = 4096;
 
 // The rows that begin in entries [begin, end) of a bucket.
 struct RowTask {
@@ -66,11 +69,12 @@ class SortedRows {
     const SortedEntries<U> sorted = sorter_.sorted();
     parallel_for(stream, cut_.buckets, [&](std::int64_t b) { sorter_.sort_bucket(b); });
 
-    RowReader<C> reader(o[Dense::dout], p_.is_bag() ? RowOf::bag : RowOf::position);
-    reader.bag_of = bag_of_;
-    if (p_.weighted) reader.weights = &o[Bag::weights];
-    if (p_.is_bag() && p_.mode == BagMode::mean) reader.divisors = valid_;
-    if (p_.is_bag() && p_.mode == BagMode::max) reader.argmax = &o[Bag::argmax];
+    typename RowReader<C>::Changes changes;
+    changes.bag_of = bag_of_;
+    if (p_.weighted) changes.weights = &o[Bag::weights];
+    if (p_.is_bag() && p_.mode == BagMode::mean) changes.divisors = valid_;
+    if (p_.is_bag() && p_.mode == BagMode::max) changes.argmax = &o[Bag::argmax];
+    const RowReader<C> reader(o[Dense::dout], p_.is_bag() ? RowOf::bag : RowOf::position, changes);
 
     const View& out = o[static_cast<std::size_t>(p_.is_bag()   ? +Bag::dweight
                                                  : is_sparse() ? +Sparse::values
@@ -80,8 +84,10 @@ class SortedRows {
                               !p_.accumulate && bytes >= static_cast<std::int64_t>(kStreamBytes));
     std::int64_t unique = 0;
     if (is_sparse()) unique = place_rows(stream, sorted);
+    const std::optional<ShortRows> short_rows = short_rows_of(reader, writer);
     parallel_for(stream, task_count_, [&](std::int64_t t) {
-      emit_task(tasks_[t], sorted, reader, writer, o[Sparse::rows]);
+      emit_task(tasks_[t], sorted, reader, writer, short_rows ? &*short_rows : nullptr,
+                o[Sparse::rows]);
     });
     for (std::int64_t t = 0; t < task_count_; ++t)
       for (int k = 0; k < tasks_[t].heavies; ++k) {
@@ -102,6 +108,25 @@ class SortedRows {
     if (v.present) *static_cast<std::int64_t*>(v.data) = value;
   }
 
+  // Short rows where they lie evenly; all others are read and written block by block.
+  std::optional<ShortRows> short_rows_of(const RowReader<C>& reader,
+                                         const RowWriter<C>& writer) const {
+    const auto step = reader.even_step();
+    if (p_.is_bag() || !step || !writer.direct() || p_.dim == 0 || !reader.few(1, p_.dim))
+      return std::nullopt;
+    if (reader.row_bytes() > kShortBytes || (writes_all() && !writer.dense())) return std::nullopt;
+    const Sink first = writer.sink(0);
+    return ShortRows{.rows = reader.data(),
+                     .out = static_cast<std::byte*>(first.data),
+                     .row_step = *step,
+                     .out_step = writer.row_bytes_step(),
+                     .dtype = p_.element_dtype,
+                     .width = static_cast<int>(p_.dim),
+                     .streams = first.stream,
+                     .fills = writes_all(),
+                     .reach = rows_ahead(reader.row_bytes())};
+  }
+
   void cut_tasks() {
     const SortedEntries<U> sorted = sorter_.sorted();
     task_count_ = 0;
@@ -119,34 +144,34 @@ class SortedRows {
     }
   }
 
-  // Calls f(row, begin, end) for every row that begins in the task, in order.
-  template <class F>
-  void each_row(const RowTask& t, const SortedEntries<U>& sorted, F&& f) const {
+  // The first entry of the task whose row does not begin before it.
+  std::int64_t first_entry(const RowTask& t, const SortedEntries<U>& sorted) const {
+    const Entry<U>* e = sorted.entries;
+    std::int64_t i = t.begin;
+    if (i > sorted.starts[t.bucket])
+      while (i < t.end && e[i].row == e[t.begin - 1].row) ++i;
+    return i;
+  }
+  // Where the entries of the row at i end.
+  std::int64_t row_end(const RowTask& t, const SortedEntries<U>& sorted, std::int64_t i) const {
     const Entry<U>* e = sorted.entries;
     const std::int64_t stop = sorted.starts[t.bucket + 1];
-    std::int64_t i = t.begin;
-    if (i > sorted.starts[t.bucket])  // the row before began elsewhere
-      while (i < t.end && e[i].row == e[t.begin - 1].row) ++i;
-    while (i < t.end) {
-      const U row = e[i].row;
-      std::int64_t end = i + 1;
-      if (i + heavy_.threshold() < stop && e[i + heavy_.threshold()].row == row)
-        end =
-            std::partition_point(e + i, e + stop, [&](const Entry<U>& x) { return x.row == row; }) -
-            e;
-      else
-        while (end < stop && e[end].row == row) ++end;
-      f(static_cast<std::int64_t>(row), i, end);
-      i = end;
-    }
+    const U row = e[i].row;
+    if (i + heavy_.threshold() < stop && e[i + heavy_.threshold()].row == row)
+      return std::partition_point(e + i, e + stop,
+                                  [&](const Entry<U>& x) { return x.row == row; }) -
+             e;
+    while (i < stop && e[i].row == row) ++i;
+    return i;
   }
 
   // Sparse: the place of each task's first row; returns the number of rows.
   std::int64_t place_rows(const Stream& stream, const SortedEntries<U>& sorted) {
     parallel_for(stream, task_count_, [&](std::int64_t t) {
       tasks_[t].rows = 0;
-      each_row(tasks_[t], sorted,
-               [&](std::int64_t, std::int64_t, std::int64_t) { ++tasks_[t].rows; });
+      for (std::int64_t i = first_entry(tasks_[t], sorted); i < tasks_[t].end;
+           i = row_end(tasks_[t], sorted, i))
+        ++tasks_[t].rows;
     });
     std::int64_t place = 0;
     for (std::int64_t t = 0; t < task_count_; ++t) {
@@ -158,27 +183,40 @@ class SortedRows {
   }
 
   void emit_task(RowTask& t, const SortedEntries<U>& sorted, const RowReader<C>& reader,
-                 const RowWriter<C>& writer, const View& rows) const {
+                 const RowWriter<C>& writer, const ShortRows* short_rows, const View& rows) const {
     SumBuffers<C> b;
     const Entry<U>* e = sorted.entries;
-    const std::int64_t bucket_end = sorted.starts[t.bucket + 1];
-    // The row behind the last one that has been written.
-    std::int64_t next = t.begin > sorted.starts[t.bucket]
-                            ? static_cast<std::int64_t>(e[t.begin - 1].row) + 1
-                            : sorted.first_row(t.bucket);
     std::int64_t place = t.rows;
-    each_row(t, sorted, [&](std::int64_t row, std::int64_t begin, std::int64_t end) {
-      if (writes_all()) writer.zero(next, row);
-      next = row + 1;
+    RowRun<U> run{e,
+                  first_entry(t, sorted),
+                  t.end,
+                  sorted.starts[t.bucket + 1],
+                  sorted.starts[sorted.buckets],
+                  sorted.first_row(t.bucket)};
+    if (t.begin > sorted.starts[t.bucket])
+      run.next = static_cast<std::int64_t>(e[t.begin - 1].row) + 1;
+    if (is_sparse()) {
+      run.place = &place;
+      run.rows = static_cast<std::int64_t*>(rows.data);
+      run.rows_step = rows.strides[0];
+    }
+    while (true) {
+      if (short_rows != nullptr) sum_short_rows(*short_rows, run);
+      if (run.at >= run.end) break;
+      const auto row = static_cast<std::int64_t>(e[run.at].row);
+      if (writes_all()) writer.zero(run.next, row);
+      run.next = row + 1;
       const std::int64_t to = is_sparse() ? place++ : row;
-      if (is_sparse()) static_cast<std::int64_t*>(rows.data)[to * rows.strides[0]] = row;
-      if (end - begin > heavy_.threshold())
-        t.heavy[t.heavies++] = {begin, end, to};
+      if (is_sparse()) run.rows[to * run.rows_step] = row;
+      const std::int64_t begin = run.at;
+      run.at = row_end(t, sorted, begin);
+      if (run.at - begin > heavy_.threshold())
+        t.heavy[t.heavies++] = {begin, run.at, to};
       else
-        emit_row(reader, writer, e + begin, end - begin, e + bucket_end, to, C(0), b);
-    });
-    if (writes_all() && t.end == bucket_end)
-      writer.zero(next, std::min(p_.num_embeddings, sorted.first_row(t.bucket + 1)));
+        emit_row(reader, writer, e + begin, run.at - begin, e + run.last, to, C(0), b);
+    }
+    if (writes_all() && t.end == run.stop)
+      writer.zero(run.next, std::min(p_.num_embeddings, sorted.first_row(t.bucket + 1)));
   }
 
   void finish_sparse(const Stream& stream, std::int64_t unique, const RowWriter<C>& writer,
