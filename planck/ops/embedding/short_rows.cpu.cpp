@@ -21,6 +21,10 @@ void sum_all(const ShortRows& job, RowRun<U>& run) {
   const Entry<U>* e = run.entries;
   const std::int64_t bytes = job.width * static_cast<std::int64_t>(sizeof(T));
   const T* rows[kSumChunk];
+  const auto source = [&](const Entry<U>& entry) {
+    const auto position = static_cast<std::int64_t>(entry.position);
+    return job.rows + (job.bag_of != nullptr ? job.bag_of[position] : position) * job.row_step;
+  };
   while (run.at < run.end) {
     const U row = e[run.at].row;
     const auto index = static_cast<std::int64_t>(row);
@@ -28,11 +32,10 @@ void sum_all(const ShortRows& job, RowRun<U>& run) {
     for (; m < kSumChunk && run.at + m < run.stop && e[run.at + m].row == row; ++m) {
       const std::int64_t ahead = run.at + m + job.reach;
       if (ahead < run.last) {
-        const std::byte* p = job.rows + static_cast<std::int64_t>(e[ahead].position) * job.row_step;
+        const std::byte* p = source(e[ahead]);
         for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(p + b, 0, kToSecondLevel);
       }
-      rows[m] = reinterpret_cast<const T*>(
-          job.rows + static_cast<std::int64_t>(e[run.at + m].position) * job.row_step);
+      rows[m] = reinterpret_cast<const T*>(source(e[run.at + m]));
     }
     if (m == kSumChunk && run.at + m < run.stop && e[run.at + m].row == row) return;
     if (job.fills && run.next < index)

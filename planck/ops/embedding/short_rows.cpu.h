@@ -11,6 +11,7 @@ namespace planck {
 
 // Rows of a dense last axis, found by an entry's position, and where their sums go.
 struct ShortRows {
+  const std::int64_t* bag_of;  // the row by position; null where it is the position
   const std::byte* rows;
   std::byte* out;
   std::int64_t row_step, out_step;  // bytes from one row to the next

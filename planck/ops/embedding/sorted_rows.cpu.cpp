@@ -112,11 +112,11 @@ class SortedRows {
   std::optional<ShortRows> short_rows_of(const RowReader<C>& reader,
                                          const RowWriter<C>& writer) const {
     const auto step = reader.even_step();
-    if (p_.is_bag() || !step || !writer.direct() || p_.dim == 0 || !reader.few(1, p_.dim))
-      return std::nullopt;
+    if (!step || !writer.direct() || p_.dim == 0 || !reader.few(1, p_.dim)) return std::nullopt;
     if (reader.row_bytes() > kShortBytes || (writes_all() && !writer.dense())) return std::nullopt;
     const Sink first = writer.sink(0);
-    return ShortRows{.rows = reader.data(),
+    return ShortRows{.bag_of = p_.is_bag() ? bag_of_ : nullptr,
+                     .rows = reader.data(),
                      .out = static_cast<std::byte*>(first.data),
                      .row_step = *step,
                      .out_step = writer.row_bytes_step(),
