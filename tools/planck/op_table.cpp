@@ -166,11 +166,11 @@ std::string op_json(const std::vector<OpRow>& ops) {
 }
 
 std::string op_text(const std::vector<OpRow>& ops) {
-  std::string text = fmt::format("{:<36} {:<14} {:<34} {:<14} {:>8}  {}\n", "op", "kernel",
+  std::string text = fmt::format("{:<36} {:<16} {:<34} {:<14} {:>8}  {}\n", "op", "kernel",
                                  "dtypes", "reproducible", "max ulp", "workspace");
   for (const OpRow& op : ops)
     for (const KernelRow& k : op.kernels)
-      text += fmt::format("{:<36} {:<14} {:<34} {:<14} {:>8}  {}\n", op.info->name, k.kernel,
+      text += fmt::format("{:<36} {:<16} {:<34} {:<14} {:>8}  {}\n", op.info->name, k.kernel,
                           k.dtypes, name(k.guarantee.reproducibility), k.guarantee.max_ulp,
                           workspace_text(k.workspace));
   text += fmt::format(

@@ -1,4 +1,6 @@
 // The kernel tables of the embedding family, best first.
+#include <cmath>
+
 #include "planck/math/chunked_sum.h"
 #include "planck/ops/embedding/embedding.cuda.h"
 #include "planck/ops/embedding/kernels.h"
@@ -30,8 +32,10 @@ PrecisionGuarantee guarantee(const EmbeddingProblem& p) {
     roundings = depth_of_sum(p.count()) + (p.accumulate ? 1 : 0) +
                 (p.weighted || (p.is_bag() && p.mode == BagMode::mean) ? 1 : 0);
   double max_ulp = roundings;
-  if (roundings > 0 && p.element_dtype == Dtype::f16) max_ulp = 0.5 + roundings * 0x1p-13;
-  if (roundings > 0 && p.element_dtype == Dtype::bf16) max_ulp = 0.5 + roundings * 0x1p-16;
+  if (roundings > 0 && compute != p.element_dtype) {  // in hundredths, rounded up
+    const double finer = p.element_dtype == Dtype::f16 ? 0x1p-13 : 0x1p-16;
+    max_ulp = 0.5 + std::ceil(100 * roundings * finer) / 100;
+  }
   return {compute, compute, Reproducibility::cross_device, max_ulp};
 }
 
