@@ -86,11 +86,12 @@ Result<void> embedding_cpu(const Stream& stream, Workspace workspace, const Embe
     const std::int64_t begin = task * task_rows(p);
     const std::int64_t end = std::min(p.count(), begin + task_rows(p));
     const std::byte* rows[kMostTaskRows];
-    bad[task] = 0;
+    std::int64_t outside = 0;
     indices.each(begin, end, [&](std::int64_t n, std::int64_t index) {
-      bad[task] += em::is_bad(index, p.num_embeddings);
+      outside += em::is_bad(index, p.num_embeddings);
       rows[n - begin] = row_at(index);
     });
+    bad[task] = outside;
     if (p.dim == 0) return;
     const auto ahead = [&](std::int64_t n) { return n < end ? rows[n - begin] : nullptr; };
     for (std::int64_t n = begin; from_step == 1 && n < begin + reach; ++n)

@@ -174,6 +174,42 @@ TEST(Embedding, ARowThatIsHitAMillionTimes) {
   expect_sum_of_one_row<f16>((1 << 16) + 65, 5);  // just above what is cut into single chunks
 }
 
+// Most entries fall to a few neighbouring rows, which several threads must sort; with many rows in
+// two passes.
+TEST(Embedding, CrowdedRowsOfALargeTable) {
+  constexpr std::int64_t kDim = 3, kCount = 150'000;
+  const auto dout = random_values<float>(kCount * kDim, 7);
+  for (const std::int64_t rows : {5000, 9'000'000}) {
+    std::vector<std::int32_t> indices(kCount);
+    std::map<std::int64_t, std::vector<std::size_t>> hits;
+    for (std::size_t n = 0; n < kCount; ++n) {
+      const Philox4 r = PhiloxStream{3, 4}.words(n);
+      const std::uint32_t span =
+          r.v[0] % 9 == 0 ? static_cast<std::uint32_t>(rows) : 800 >> r.v[2] % 9;
+      indices[n] = static_cast<std::int32_t>(r.v[1] % span);
+      hits[indices[n]].push_back(n);
+    }
+    std::vector<float> dweight(static_cast<std::size_t>(rows * kDim), 1);
+    for (int threads : {1, 3}) {
+      run<EmbeddingBackwardPlan<float>, std::int32_t>(
+          {.num_embeddings = rows, .dim = kDim, .indices = {kCount}},
+          EmbeddingBackwardArgs<float, std::int32_t>{.dout = {dout.data(), {kCount, kDim}},
+                                                     .indices = {indices.data(), {kCount}},
+                                                     .dweight = {dweight.data(), {rows, kDim}}},
+          Stream::cpu(threads));
+      std::vector<float> expected(dweight.size(), 0);
+      for (const auto& [row, positions] : hits)
+        for (std::size_t d = 0; d < kDim; ++d) {
+          std::vector<float> terms;
+          for (std::size_t n : positions) terms.push_back(dout[n * kDim + d]);
+          expected[static_cast<std::size_t>(row) * kDim + d] = canonical_sum(terms);
+        }
+      EXPECT_EQ(std::memcmp(expected.data(), dweight.data(), expected.size() * 4), 0)
+          << rows << " rows, " << threads << " threads";
+    }
+  }
+}
+
 TEST(Embedding, AThousandRunsGiveTheSameBits) {
   constexpr std::int64_t kRows = 700, kDim = 9, kCount = 12000;
   const auto dout = random_values<float>(kCount * kDim, 4);

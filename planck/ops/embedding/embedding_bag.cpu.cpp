@@ -74,11 +74,13 @@ class BagRows {
   std::int64_t list_entries(const Stream& stream, const IndexReader& indices) {
     const auto end_of = [&](std::int64_t s) { return std::min(p_.count(), (s + 1) * kSegment); };
     parallel_for(stream, segments_, [&](std::int64_t s) {
-      valid_[s] = bad_[s] = 0;
+      std::int64_t outside = 0, valid = 0;
       indices.each(s * kSegment, end_of(s), [&](std::int64_t, std::int64_t index) {
-        bad_[s] += em::is_bad(index, p_.num_embeddings);
-        valid_[s] += em::is_valid(index, p_.num_embeddings, p_.padding_idx);
+        outside += em::is_bad(index, p_.num_embeddings);
+        valid += em::is_valid(index, p_.num_embeddings, p_.padding_idx);
       });
+      bad_[s] = outside;
+      valid_[s] = valid;
     });
     std::int64_t total = 0, bad = 0;
     for (std::int64_t s = 0; s < segments_; ++s) {

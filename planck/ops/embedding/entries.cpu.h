@@ -13,7 +13,7 @@ namespace planck {
 
 // One occurrence of a row. U: 32 bits where both fit.
 template <class U>
-struct Entry {
+struct alignas(2 * sizeof(U)) Entry {
   U row, position;
 };
 
@@ -49,9 +49,9 @@ class IndexReader {
   explicit IndexReader(const View& v)
       : data_(v.data), wide_(v.dtype == Dtype::i64), positions_(v, v.shape.rank()) {}
 
-  // Calls f(position, index) for positions [begin, end), in order.
+  // Calls f(position, index), or copies of f, for positions [begin, end), in order.
   template <class F>
-  void each(std::int64_t begin, std::int64_t end, F&& f) const {
+  void each(std::int64_t begin, std::int64_t end, F f) const {
     if (begin >= end) return;
     wide_ ? each_of<std::int64_t>(begin, end, f) : each_of<std::int32_t>(begin, end, f);
   }
@@ -64,13 +64,14 @@ class IndexReader {
  private:
   template <class Index, class F>
   void each_of(std::int64_t begin, std::int64_t end, F& f) const {
-    const auto* data = static_cast<const Index*>(data_);
-    positions_.walk().runs(begin, end - begin,
-                           [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-                             for (std::int64_t k = 0; k < length; ++k)
-                               f(begin + k, static_cast<std::int64_t>(data[offset + k * stride]));
-                             begin += length;
-                           });
+    const auto run = [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
+      const auto* data = static_cast<const Index*>(data_) + offset;
+      F call = f;  // a copy, so that its captures stay in registers
+      for (std::int64_t k = 0; k < length; ++k)
+        call(begin + k, static_cast<std::int64_t>(data[k * stride]));
+      begin += length;
+    };
+    positions_.walk().runs(begin, end - begin, run);
   }
 
   const void* data_;

@@ -2,8 +2,9 @@
 //
 // Rows are cut into buckets of a power of two. Segments of the list are counted and scattered to
 // buckets side by side, each segment behind the ones before it, so that order within a bucket is
-// kept; then every bucket is sorted for itself, in the cache. No thread looks at more than its own
-// segments and buckets, and every cut follows from the shape.
+// kept; then every bucket is sorted for itself, in the cache, or by several threads where a few
+// rows fill it. No thread looks at more than its own segments and buckets, and every cut follows
+// from shape and data alone.
 #pragma once
 
 #include "planck/loops/parallel.h"
@@ -50,14 +51,17 @@ class EntrySorter {
   // outside of the table, at any position.
   std::int64_t scatter(const Stream& stream, const IndexReader& indices, std::int64_t padding,
                        std::int64_t first, std::int64_t last);
-  // After scatter: sorts one bucket. Buckets are independent of one another.
-  void sort_bucket(std::int64_t bucket) const;
-  // The buckets are sorted once each of them is.
+  // After scatter: sorts every bucket.
+  void sort(const Stream& stream) const;
   SortedEntries<U> sorted() const {
     return {entries_[cut_.passes % 2], starts_, cut_.buckets, cut_.row_bits};
   }
 
  private:
+  struct Pass;
+  void sort_bucket(std::int64_t bucket) const;
+  void sort_large_bucket(const Stream& stream, std::int64_t bucket) const;
+
   SortCut cut_;
   Entry<U>* entries_[2];
   std::int64_t* places_;  // [segment][bucket]: where the segment's next entry of the bucket goes

@@ -67,7 +67,7 @@ class SortedRows {
                 bad);
     cut_tasks();
     const SortedEntries<U> sorted = sorter_.sorted();
-    parallel_for(stream, cut_.buckets, [&](std::int64_t b) { sorter_.sort_bucket(b); });
+    sorter_.sort(stream);
 
     typename RowReader<C>::Changes changes;
     changes.bag_of = bag_of_;
