@@ -183,6 +183,11 @@ const Extent kExtents[] = {{1, 1, {1}},       {1, 1, {0}},
 const Extent kThreadedExtents[] = {
     {5000, 32, {20000}}, {3, 40, {9000}}, {100000, 3, {40000}}, {1, 5, {70000}}, {2, 1100, {1300}}};
 
+// Tables that a row-sparse gradient never touches: rows beyond 32 bits.
+const Extent kSparseExtents[] = {{(std::int64_t{1} << 33) + 7, 5, {2000}},
+                                 {std::int64_t{1} << 40, 3, {40, 13}},
+                                 {std::int64_t{1} << 52, 1, {70}}};
+
 // Bags cut a list.
 Extent for_op(std::string_view op, Extent e) {
   if (is_bag(op)) e.indices = {numel(e.indices)};
@@ -214,6 +219,10 @@ std::vector<Case> embedding_cases(ListSize size) {
     for (const Extent& e : kExtents)
       add(entry.dtypes[seed % entry.dtypes.size()].element, e,
           kAllIndices[seed % std::size(kAllIndices)]);
+    if (entry.info->name == "embedding_sparse_backward")
+      for (const Extent& e : kSparseExtents)
+        for (Indices indices : {Indices::uniform, Indices::zipf, Indices::same, Indices::stray})
+          add(entry.dtypes[seed % entry.dtypes.size()].element, e, indices);
     const std::size_t large = size == ListSize::lengthy ? 4 : 1;
     for (std::size_t k = 0; k < large; ++k)
       for (const Extent& e : kThreadedExtents)
