@@ -3,10 +3,13 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 add_executable(ops_test
+  ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding_bag.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.exact.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.test.cpp)
 target_link_libraries(ops_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest_main)
-gtest_discover_tests(ops_test TEST_PREFIX ops.)
+gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "-Long.*")
+gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "Long.*" TEST_LIST ops_long PROPERTIES LABELS long)
 if(PLANCK_WITH_CUDA)
   add_executable(ops_cuda_test
     ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.cuda.test.cu)

@@ -30,5 +30,9 @@ std::vector<Case> quantize_cases(ListSize size);
 std::optional<Case> quantize_example(std::string_view op, DtypePair dtypes, const Shape& shape);
 std::optional<Case> quantize_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                      std::uint64_t seed);
+std::vector<Case> embedding_cases(ListSize size);
+std::optional<Case> embedding_example(std::string_view op, DtypePair dtypes, const Shape& shape);
+std::optional<Case> embedding_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
+                                      std::uint64_t seed);
 
 }  // namespace planck::verify

@@ -1,0 +1,55 @@
+// What the launchers of the gradients share.
+#pragma once
+
+#include "planck/ops/embedding/sorted_rows.cuh"
+
+namespace planck::embedding_device {
+
+inline unsigned long long* counter_of(const View& v) {
+  return v.present ? static_cast<unsigned long long*>(v.data) : nullptr;
+}
+
+inline Result<void> check_size(const EmbeddingProblem& p) {
+  const auto at_most = [&p](const char* what, std::int64_t n, std::int64_t most) -> Result<void> {
+    if (n <= most) return {};
+    return fail(ErrorCode::unsupported, std::string(p.info().name) + ": " + what + " is " +
+                                            std::to_string(n) + ", at most " +
+                                            std::to_string(most) + " on cuda");
+  };
+  if (auto ok = at_most("the number of indices", p.count(), kMaxEntries); !ok) return ok;
+  if (auto ok = at_most("the number of bags", p.bags, kMaxEntries); !ok) return ok;
+  return at_most("num_embeddings", p.num_embeddings, kMaxKeys);
+}
+
+// Calls f with an element of the problem's dtype.
+template <class F>
+Result<void> with_element(Dtype element, const F& f) {
+  switch (element) {
+    case Dtype::f64:
+      return f(double());
+    case Dtype::f16:
+      return f(f16());
+    case Dtype::bf16:
+      return f(bf16());
+    default:
+      return f(float());
+  }
+}
+
+// Sums of rows of `source`, which has so many axes before its columns, into rows of `out`.
+template <class T>
+SumRows<T> sums_into(const View& out, const IndexCall& c, const View& source, int axes) {
+  SumRows<T> a = {};
+  a.index = c.index;
+  a.source.data = static_cast<const T*>(source.data);
+  a.source.rows = FlatView::over(source, axes);
+  a.source.column_stride = source.strides[axes];
+  a.clear = c.layout.small ? ClearRows{} : c.clear;
+  a.out = static_cast<T*>(out.data);
+  a.row_stride = out.strides[0];
+  a.column_stride = out.strides[1];
+  a.columns = out.shape[1];
+  return a;
+}
+
+}  // namespace planck::embedding_device

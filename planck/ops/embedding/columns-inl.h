@@ -1,0 +1,140 @@
+// Sums of a few rows in registers, straight to memory; copies and zeros past the caches. For use
+// inside a per-target namespace, like planck/loops/steps-inl.h and after it.
+#if defined(PLANCK_OPS_EMBEDDING_COLUMNS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_OPS_EMBEDDING_COLUMNS_INL_H_
+#undef PLANCK_OPS_EMBEDDING_COLUMNS_INL_H_
+#else
+#define PLANCK_OPS_EMBEDDING_COLUMNS_INL_H_
+#endif
+
+#include <cstring>
+
+#include "planck/core/half.h"
+#include "planck/ops/embedding/embedding.math.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace planck::HWY_NAMESPACE {
+namespace {
+
+namespace em = embedding_math;
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+constexpr bool kWidensHalves = true;
+#else
+constexpr bool kWidensHalves = false;
+#endif
+
+template <class C>
+using Lanes = hn::ScalableTag<C>;
+
+template <class C>
+HWY_INLINE hn::Vec<Lanes<C>> load_lanes(const C* from) {
+  return hn::LoadU(Lanes<C>(), from);
+}
+HWY_INLINE hn::Vec<Lanes<float>> load_lanes(const bf16* from) {
+  const hn::RebindToUnsigned<Lanes<float>> wide;
+  const hn::Rebind<std::uint16_t, decltype(wide)> narrow;
+  const auto bits = hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(from));
+  return hn::BitCast(Lanes<float>(), hn::ShiftLeft<16>(hn::PromoteTo(wide, bits)));
+}
+
+template <bool kStream, class C>
+HWY_INLINE void store_lanes(hn::Vec<Lanes<C>> v, C* to) {
+  if constexpr (kStream)
+    hn::Stream(v, Lanes<C>(), to);
+  else
+    hn::StoreU(v, Lanes<C>(), to);
+}
+template <bool kStream>
+HWY_INLINE void store_lanes(hn::Vec<Lanes<float>> v, bf16* to) {
+  const hn::RebindToUnsigned<Lanes<float>> wide;
+  const hn::Rebind<std::uint16_t, decltype(wide)> narrow;
+  const auto bits = hn::BitCast(wide, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1));
+  const auto rounded = hn::ShiftRight<16>(bits + odd + hn::Set(wide, 0x7fff));
+  const auto halves = hn::TruncateTo(narrow, rounded);
+  auto* out = reinterpret_cast<std::uint16_t*>(to);
+  if constexpr (kStream)
+    hn::Stream(halves, narrow, out);
+  else
+    hn::StoreU(halves, narrow, out);
+}
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+HWY_INLINE hn::Vec<Lanes<float>> load_lanes(const f16* from) {
+  const hn::Rebind<hwy::float16_t, Lanes<float>> narrow;
+  return hn::PromoteTo(Lanes<float>(),
+                       hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(from)));
+}
+template <bool kStream>
+HWY_INLINE void store_lanes(hn::Vec<Lanes<float>> v, f16* to) {
+  const hn::Rebind<hwy::float16_t, Lanes<float>> narrow;
+  hn::StoreU(hn::DemoteTo(narrow, v), narrow, reinterpret_cast<hwy::float16_t*>(to));
+}
+#endif
+
+template <class C, class T>
+HWY_INLINE C element_of(const T& v) {
+  if constexpr (std::is_same_v<C, T>)
+    return v;
+  else
+    return static_cast<C>(v);
+}
+
+template <class C, bool kStream, class T, class Out>
+HWY_INLINE void sum_columns(const T* const* rows, int count, int n, Out* to) {
+  const Lanes<C> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  const auto canonical = [&](hn::Vec<Lanes<C>> v) {
+    return hn::IfThenElse(v == v, v, hn::Set(d, em::canonical(C(__builtin_nanf("")))));
+  };
+  int i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    auto a = load_lanes(rows[0] + i), b = load_lanes(rows[0] + i + lanes);
+    auto c = load_lanes(rows[0] + i + 2 * lanes), e = load_lanes(rows[0] + i + 3 * lanes);
+    for (int k = 1; k < count; ++k) {
+      const T* row = rows[k] + i;
+      a = a + load_lanes(row);
+      b = b + load_lanes(row + lanes);
+      c = c + load_lanes(row + 2 * lanes);
+      e = e + load_lanes(row + 3 * lanes);
+    }
+    store_lanes<kStream>(canonical(a), to + i);
+    store_lanes<kStream>(canonical(b), to + i + lanes);
+    store_lanes<kStream>(canonical(c), to + i + 2 * lanes);
+    store_lanes<kStream>(canonical(e), to + i + 3 * lanes);
+  }
+  for (; i < n; ++i) {
+    C sum = element_of<C>(rows[0][i]);
+    for (int k = 1; k < count; ++k) sum += element_of<C>(rows[k][i]);
+    to[i] = Out(em::canonical(sum));
+  }
+}
+
+// Plain stores up to a line, then whole lines past the caches.
+[[maybe_unused]] void copy_bytes(void* to, const void* from, std::size_t bytes, bool stream) {
+  auto* out = static_cast<std::uint8_t*>(to);
+  const auto* in = static_cast<const std::uint8_t*>(from);
+  const std::size_t lead = (64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64;
+  if (!stream || bytes < lead + 64) return void(std::memcpy(out, in, bytes));
+  if (lead > 0) std::memcpy(out, in, lead);
+  const hn::ScalableTag<std::uint8_t> d;
+  std::size_t b = lead;
+  for (; b + hn::Lanes(d) <= bytes; b += hn::Lanes(d)) hn::Stream(hn::LoadU(d, in + b), d, out + b);
+  if (b < bytes) std::memcpy(out + b, in + b, bytes - b);
+}
+
+[[maybe_unused]] void zero_bytes(void* to, std::size_t bytes, bool stream) {
+  auto* out = static_cast<std::uint8_t*>(to);
+  const std::size_t lead = (64 - reinterpret_cast<std::uintptr_t>(to) % 64) % 64;
+  if (!stream || bytes < lead + 64) return void(std::memset(out, 0, bytes));
+  if (lead > 0) std::memset(out, 0, lead);
+  const hn::ScalableTag<std::uint8_t> d;
+  std::size_t b = lead;
+  for (; b + hn::Lanes(d) <= bytes; b += hn::Lanes(d)) hn::Stream(hn::Zero(d), d, out + b);
+  if (b < bytes) std::memset(out + b, 0, bytes - b);
+}
+
+}  // namespace
+}  // namespace planck::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // per-target include guard

@@ -1,0 +1,94 @@
+#include "planck/ops/embedding/short_rows.cpu.h"
+
+#include "planck/loops/targets.h"
+#include "planck/math/chunked_sum.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "planck/ops/embedding/short_rows.cpu.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "planck/loops/steps-inl.h"
+#include "planck/ops/embedding/columns-inl.h"
+#include "planck/ops/embedding/rows.cpu.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace planck::HWY_NAMESPACE {
+namespace {
+
+template <class C, class T, bool kStream, class U>
+void sum_all(const ShortRows& job, RowRun<U>& run) {
+  const Entry<U>* e = run.entries;
+  const std::int64_t bytes = job.width * static_cast<std::int64_t>(sizeof(T));
+  const T* rows[kSumChunk];
+  const auto source = [&](const Entry<U>& entry) {
+    const auto position = static_cast<std::int64_t>(entry.position);
+    return job.rows + (job.bag_of != nullptr ? job.bag_of[position] : position) * job.row_step;
+  };
+  while (run.at < run.end) {
+    const U row = e[run.at].row;
+    const auto index = static_cast<std::int64_t>(row);
+    int m = 0;
+    for (; m < kSumChunk && run.at + m < run.stop && e[run.at + m].row == row; ++m) {
+      const std::int64_t ahead = run.at + m + job.reach;
+      if (ahead < run.last) {
+        const std::byte* p = source(e[ahead]);
+        for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(p + b, 0, kToSecondLevel);
+      }
+      rows[m] = reinterpret_cast<const T*>(source(e[run.at + m]));
+    }
+    if (m == kSumChunk && run.at + m < run.stop && e[run.at + m].row == row) return;
+    if (job.fills && run.next < index)
+      zero_bytes(job.out + run.next * job.out_step,
+                 static_cast<std::size_t>((index - run.next) * job.out_step), job.streams);
+    run.next = index + 1;
+    run.at += m;
+    std::int64_t to = index;
+    if (run.place != nullptr) {
+      to = (*run.place)++;
+      run.rows[to * run.rows_step] = index;
+    }
+    sum_columns<C, kStream>(rows, m, job.width, reinterpret_cast<T*>(job.out + to * job.out_step));
+  }
+}
+
+template <class C, class T, class U>
+void sum_typed(const ShortRows& job, RowRun<U>& run) {
+  const bool aligned =
+      (reinterpret_cast<std::uintptr_t>(job.out) | static_cast<std::uintptr_t>(job.out_step)) %
+          64 ==
+      0;
+  job.streams&& aligned ? sum_all<C, T, true>(job, run) : sum_all<C, T, false>(job, run);
+}
+
+template <class U>
+void sum_rows_of(const ShortRows& job, RowRun<U>& run) {
+  if (job.dtype == Dtype::f64) return sum_typed<double, double>(job, run);
+  if (job.dtype == Dtype::bf16) return sum_typed<float, bf16>(job, run);
+  if constexpr (kWidensHalves)
+    if (job.dtype == Dtype::f16) return sum_typed<float, f16>(job, run);
+  sum_typed<float, float>(job, run);
+}
+
+void sum_narrow(const ShortRows& job, RowRun<std::uint32_t>& run) { sum_rows_of(job, run); }
+void sum_wide(const ShortRows& job, RowRun<std::uint64_t>& run) { sum_rows_of(job, run); }
+
+}  // namespace
+}  // namespace planck::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace planck {
+
+HWY_EXPORT(sum_narrow);
+HWY_EXPORT(sum_wide);
+
+void sum_short_rows(const ShortRows& job, RowRun<std::uint32_t>& run) {
+  HWY_DYNAMIC_DISPATCH(sum_narrow)(job, run);
+}
+void sum_short_rows(const ShortRows& job, RowRun<std::uint64_t>& run) {
+  HWY_DYNAMIC_DISPATCH(sum_wide)(job, run);
+}
+
+}  // namespace planck
+#endif
