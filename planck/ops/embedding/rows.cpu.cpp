@@ -1,5 +1,6 @@
 #include "planck/ops/embedding/rows.cpu.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "planck/loops/targets.h"
@@ -125,7 +126,9 @@ void take_largest(const C* HWY_RESTRICT row, std::int64_t position, int n, C* HW
 template <class C>
 void store(int n, C* values, const Sink& to) {
   for (int i = 0; i < n; ++i) values[i] = em::canonical(values[i]);
-  for_steps(n, lead_of(to), [&](int i, int m) { store_step(to, i, m, values + i); });
+  const int lead = std::min(n, lead_of(to));
+  if (lead > 0) store_step(to, 0, lead, values);
+  for_steps(lead, n, [&](int i, int m) { store_step(to, i, m, values + i); });
 }
 
 template <class C>
