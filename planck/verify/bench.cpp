@@ -167,6 +167,7 @@ BenchRow describe(const BenchCase& bench, const AnyPlan& plan) {
   row.detail = fmt::format("{}", fmt::join(details, " "));
   row.kernel = sku.kernel;
   row.aim_ms = bench.aim_ms;
+  row.cpu_share = bench.cpu_share;
   row.call = bench.call;
   return row;
 }

@@ -17,6 +17,7 @@ struct BenchCase {
   Case test_case;         // layouts count; values are random
   bool call = false;      // a tensor so small that the call itself is what is timed
   double aim_ms = 0;      // on one H200, where one is known
+  double cpu_share = 0;   // of the ceiling, on the CPU, where one is aimed at
   std::string note = {};  // what shape and attributes do not say
   // Elements of an operand that are really moved, where it is not all of them.
   std::map<std::string, std::int64_t, std::less<>> moved = {};
@@ -30,7 +31,7 @@ struct BenchRow {
   std::string_view ceiling_variant;
   double ceiling_seconds = 0;
   double ratio = 0;  // ceiling time over plan time
-  double aim_ms = 0;
+  double aim_ms = 0, cpu_share = 0;
   bool call = false;
   double overhead_seconds = 0;  // of a call, above its kernel
 

@@ -70,6 +70,7 @@ std::vector<BenchCase> embedding_benches(DeviceKind) {
     for (Hits hits : {Hits::uniform, Hits::zipf, Hits::one_row}) {
       all.push_back(make_bench("embedding_backward", t, hits));
       all.back().aim_ms = aim(t, hits);
+      all.back().cpu_share = t.count >= 32768 ? 0.6 : 0;
       if (hits != Hits::one_row) all.push_back(make_bench("embedding", t, hits));
     }
   for (std::string_view op :

@@ -31,7 +31,9 @@ struct Variant {
 };
 
 BenchCase make_bench(const OpInfo& info, DtypePair dtypes, const Variant& v) {
-  BenchCase bench{*quantize_example(info.name, dtypes, v.small ? kSmall : kMatrix), v.small, 0};
+  BenchCase bench{.test_case = *quantize_example(info.name, dtypes, v.small ? kSmall : kMatrix),
+                  .call = v.small,
+                  .cpu_share = v.transposed ? 0.5 : 0.85};
   Case& c = bench.test_case;
   if (!v.axis.empty()) {
     c.attributes["axis"] = v.axis;
