@@ -42,8 +42,8 @@ struct Job {
 // Ranges of channels [c0, c1), over one part of their members. Few inner elements: all those of the
 // channels at once.
 template <class C>
-void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64_t part,
-                 std::int64_t parts, qm::DataRange<C>* out) {
+void find_ranges(const Job<C>& job, const MapOperand& x, std::int64_t c0, std::int64_t c1,
+                 std::int64_t part, std::int64_t parts, qm::DataRange<C>* out) {
   const Map3& m = job.m;
   const QuantSums<C>& sums = quant_sums<C>();
   alignas(64) C buffer[kBlock], lo[kBlock], hi[kBlock];
@@ -52,7 +52,7 @@ void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64
     std::fill_n(lo, n, C(0));
     std::fill_n(hi, n, C(0));
     for (std::int64_t o = m.outer * part / parts; o < m.outer * (part + 1) / parts; ++o)
-      sums.include_each(n, source_of(job.x, (o * m.channels + c0) * m.inner, n, buffer), lo, hi);
+      sums.include_each(n, source_of(x, (o * m.channels + c0) * m.inner, n, buffer), lo, hi);
     for (std::int64_t c = c0; c < c1; ++c) {
       qm::DataRange<C> r{0, 0};
       for (std::int64_t i = (c - c0) * m.inner; i < (c - c0 + 1) * m.inner; ++i) {
@@ -73,7 +73,7 @@ void find_ranges(const Job<C>& job, std::int64_t c0, std::int64_t c1, std::int64
     for (std::int64_t o = o0; o < o1; ++o)
       for (std::int64_t i = i0; i < i1; i += job.line()) {
         const int n = static_cast<int>(std::min(job.line(), i1 - i));
-        sums.include_all(n, source_of(job.x, (o * m.channels + c) * m.inner + i, n, buffer), &r.lo,
+        sums.include_all(n, source_of(x, (o * m.channels + c) * m.inner + i, n, buffer), &r.lo,
                          &r.hi);
       }
     out[c - c0] = r;
@@ -156,7 +156,10 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
   qm::DataRange<C> ranges[kBlock];
   if (inner > kBlock / 2) {
     for (std::int64_t c = c0; c < c1; ++c) {
-      find_ranges(job, c, c + 1, 0, 1, ranges);
+      // What is quantized fetches the next group meanwhile; only a task's first has to come now.
+      MapOperand x = job.x;
+      x.ahead = c == c0 ? Source{}.ahead : 0;
+      find_ranges(job, x, c, c + 1, 0, 1, ranges);
       finish(job, c, 1, ranges, table.scale, table.zero_point);
       table.prepare(1, GroupLayout::one, 0, needs);
       for (std::int64_t i = 0; i < inner; i += job.line())
@@ -173,7 +176,7 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
   for (std::int64_t c = c0; c < c1; c += batch) {
     const int groups = static_cast<int>(std::min(batch, c1 - c));
     const int n = groups * static_cast<int>(inner);
-    find_ranges(job, c, c + groups, 0, 1, ranges);
+    find_ranges(job, job.x, c, c + groups, 0, 1, ranges);
     if (runs) {
       finish(job, c, groups, ranges, table.scale, table.zero_point);
       table.prepare(groups, GroupLayout::runs, shift, needs);
@@ -236,7 +239,7 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
   } else {
     parallel_for(stream, tiles * parts, [&](std::int64_t t) {
       const std::int64_t c0 = t % tiles * width, part = t / tiles;
-      find_ranges(job, c0, std::min(m.channels, c0 + width), part, parts,
+      find_ranges(job, job.x, c0, std::min(m.channels, c0 + width), part, parts,
                   job.ranges + part * m.channels + c0);
     });
   }
