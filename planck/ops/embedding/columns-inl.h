@@ -103,6 +103,14 @@ HWY_INLINE void sum_columns(const T* const* rows, int count, int n, Out* to) {
     store_lanes<kStream>(canonical(c), to + i + 2 * lanes);
     store_lanes<kStream>(canonical(e), to + i + 3 * lanes);
   }
+  const auto one = [&](int at) {
+    auto sum = load_lanes(rows[0] + at);
+    for (int k = 1; k < count; ++k) sum = sum + load_lanes(rows[k] + at);
+    return canonical(sum);
+  };
+  for (; i + lanes <= n; i += lanes) store_lanes<kStream>(one(i), to + i);
+  if (i == n) return;
+  if (n >= lanes) return store_lanes<false>(one(n - lanes), to + n - lanes);  // some once more
   for (; i < n; ++i) {
     C sum = element_of<C>(rows[0][i]);
     for (int k = 1; k < count; ++k) sum += element_of<C>(rows[k][i]);
@@ -133,6 +141,33 @@ HWY_INLINE void sum_columns(const T* const* rows, int count, int n, Out* to) {
   for (; b + hn::Lanes(d) <= bytes; b += hn::Lanes(d)) hn::Stream(hn::Zero(d), d, out + b);
   if (b < bytes) std::memset(out + b, 0, bytes - b);
 }
+
+// Rows that do not begin on lines go to memory past the caches through a buffer, where they follow
+// one another.
+class Stage {
+ public:
+  // Where to put the next bytes, which belong at `at`.
+  HWY_INLINE std::byte* next(std::byte* at, std::size_t count) {
+    if (to_ + used_ != at || used_ + count > kBytes) {
+      flush();
+      to_ = at;
+    }
+    std::byte* place = bytes_ + used_;
+    used_ += count;
+    return place;
+  }
+  void flush() {
+    if (used_ > 0) copy_bytes(to_, bytes_, used_, true);
+    used_ = 0;
+    to_ = nullptr;
+  }
+  static constexpr std::size_t kBytes = 16384;
+
+ private:
+  std::byte* to_ = nullptr;
+  std::size_t used_ = 0;
+  alignas(64) std::byte bytes_[kBytes];
+};
 
 }  // namespace
 }  // namespace planck::HWY_NAMESPACE

@@ -16,11 +16,21 @@ HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
 
-template <class C, class T, bool kStream, class U>
+enum class Way : std::uint8_t { plain, stream, staged };
+
+template <class C, class T, Way kWay, class U>
 void sum_all(const ShortRows& job, RowRun<U>& run) {
   const Entry<U>* e = run.entries;
   const std::int64_t bytes = job.width * static_cast<std::int64_t>(sizeof(T));
   const T* rows[kSumChunk];
+  [[maybe_unused]] std::conditional_t<kWay == Way::staged, Stage, char> stage;
+  const auto zero = [&](std::byte* at, std::size_t count) {
+    if constexpr (kWay == Way::staged) {
+      if (count <= Stage::kBytes / 4) return void(std::memset(stage.next(at, count), 0, count));
+      stage.flush();
+    }
+    zero_bytes(at, count, job.streams);
+  };
   const auto source = [&](const Entry<U>& entry) {
     const auto position = static_cast<std::int64_t>(entry.position);
     return job.rows + (job.bag_of != nullptr ? job.bag_of[position] : position) * job.row_step;
@@ -37,10 +47,10 @@ void sum_all(const ShortRows& job, RowRun<U>& run) {
       }
       rows[m] = reinterpret_cast<const T*>(source(e[run.at + m]));
     }
-    if (m == kSumChunk && run.at + m < run.stop && e[run.at + m].row == row) return;
+    if (m == kSumChunk && run.at + m < run.stop && e[run.at + m].row == row) break;
     if (job.fills && run.next < index)
-      zero_bytes(job.out + run.next * job.out_step,
-                 static_cast<std::size_t>((index - run.next) * job.out_step), job.streams);
+      zero(job.out + run.next * job.out_step,
+           static_cast<std::size_t>((index - run.next) * job.out_step));
     run.next = index + 1;
     run.at += m;
     std::int64_t to = index;
@@ -48,17 +58,19 @@ void sum_all(const ShortRows& job, RowRun<U>& run) {
       to = (*run.place)++;
       run.rows[to * run.rows_step] = index;
     }
-    sum_columns<C, kStream>(rows, m, job.width, reinterpret_cast<T*>(job.out + to * job.out_step));
+    std::byte* out = job.out + to * job.out_step;
+    if constexpr (kWay == Way::staged) out = stage.next(out, static_cast<std::size_t>(bytes));
+    sum_columns<C, kWay == Way::stream>(rows, m, job.width, reinterpret_cast<T*>(out));
   }
+  if constexpr (kWay == Way::staged) stage.flush();
 }
 
 template <class C, class T, class U>
 void sum_typed(const ShortRows& job, RowRun<U>& run) {
-  const bool aligned =
-      (reinterpret_cast<std::uintptr_t>(job.out) | static_cast<std::uintptr_t>(job.out_step)) %
-          64 ==
-      0;
-  job.streams&& aligned ? sum_all<C, T, true>(job, run) : sum_all<C, T, false>(job, run);
+  if (!job.streams) return sum_all<C, T, Way::plain>(job, run);
+  const auto ends =
+      reinterpret_cast<std::uintptr_t>(job.out) | static_cast<std::uintptr_t>(job.out_step);
+  ends % 64 == 0 ? sum_all<C, T, Way::stream>(job, run) : sum_all<C, T, Way::staged>(job, run);
 }
 
 template <class U>
