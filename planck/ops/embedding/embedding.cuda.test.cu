@@ -162,6 +162,8 @@ const Where kWhere[] = {
     {"one digit, long odd rows", 300, 257, 9000},
     {"hot rows of two levels", 3, 260, 30000},
     {"tiles of several items a thread", 70000, 8, 140000},
+    {"long rows, in thirds of a warp's reach", 2000, 768, 6000},
+    {"long rows with a rest", 500, 520, 6000},
 };
 
 EmbeddingProblem problem(const Where& w, EmbeddingKind kind, Dtype element) {
@@ -212,6 +214,15 @@ TEST(EmbeddingCudaHot, RowOfAMillion) {
   EmbeddingProblem bags = problem(w, EmbeddingKind::embedding_bag, Dtype::f32);
   bags.bags = 3;
   check(bags, {});
+}
+
+TEST(EmbeddingCudaWide, RowsOfMoreThan32Bits) {
+  PLANCK_NEEDS_GPU();
+  for (std::int64_t count : {70, 5000, 40000})
+    for (Fill indices : {Fill::integers, Fill::zipf, Fill::zeros})
+      check(problem({"", std::int64_t{1} << 52, 5, count}, EmbeddingKind::embedding_sparse_backward,
+                    Dtype::f32),
+            {indices});
 }
 
 TEST(EmbeddingCudaLong, TableOfMoreThan31Bits) {
