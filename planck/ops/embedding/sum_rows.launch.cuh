@@ -44,8 +44,11 @@ Result<void> launch_sum(const Stream& stream, SumRows<T> a, std::int64_t count) 
     common |= a.source.rows.stride[0] * kSize;
     if (common % 16 == 0 && a.source.rows.rank == 1 && a.column_stride == 1 &&
         a.source.column_stride == 1) {
-      fit(a.columns / kElements);
-      return launch_width<T, 16, 1, kSource>(stream, a, count);
+      const std::int64_t n = a.columns / kElements;
+      fit(n);
+      if (n <= 32) return launch_width<T, 16, 1, kSource>(stream, a, count);
+      if (n % 96 == 0) return launch_width<T, 16, 3, kSource>(stream, a, count);
+      return launch_width<T, 16, 2, kSource>(stream, a, count);
     }
   }
   fit(a.columns);
