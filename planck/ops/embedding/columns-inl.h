@@ -80,12 +80,17 @@ HWY_INLINE C element_of(const T& v) {
     return static_cast<C>(v);
 }
 
-template <class C, bool kStream, class T, class Out>
+// kAdd: to what is there.
+template <class C, bool kStream, bool kAdd = false, class T, class Out>
 HWY_INLINE void sum_columns(const T* const* rows, int count, int n, Out* to) {
   const Lanes<C> d;
   const int lanes = static_cast<int>(hn::Lanes(d));
-  const auto canonical = [&](hn::Vec<Lanes<C>> v) {
+  const auto canonical = [&](hn::Vec<Lanes<C>> v) HWY_ATTR {
     return hn::IfThenElse(v == v, v, hn::Set(d, em::canonical(C(__builtin_nanf("")))));
+  };
+  const auto put = [&](hn::Vec<Lanes<C>> sum, int at) HWY_ATTR {
+    if constexpr (kAdd) sum = load_lanes(to + at) + sum;
+    store_lanes<kStream>(canonical(sum), to + at);
   };
   int i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
@@ -98,22 +103,24 @@ HWY_INLINE void sum_columns(const T* const* rows, int count, int n, Out* to) {
       c = c + load_lanes(row + 2 * lanes);
       e = e + load_lanes(row + 3 * lanes);
     }
-    store_lanes<kStream>(canonical(a), to + i);
-    store_lanes<kStream>(canonical(b), to + i + lanes);
-    store_lanes<kStream>(canonical(c), to + i + 2 * lanes);
-    store_lanes<kStream>(canonical(e), to + i + 3 * lanes);
+    put(a, i);
+    put(b, i + lanes);
+    put(c, i + 2 * lanes);
+    put(e, i + 3 * lanes);
   }
-  const auto one = [&](int at) {
+  const auto one = [&](int at) HWY_ATTR {
     auto sum = load_lanes(rows[0] + at);
     for (int k = 1; k < count; ++k) sum = sum + load_lanes(rows[k] + at);
-    return canonical(sum);
+    return sum;
   };
-  for (; i + lanes <= n; i += lanes) store_lanes<kStream>(one(i), to + i);
+  for (; i + lanes <= n; i += lanes) put(one(i), i);
   if (i == n) return;
-  if (n >= lanes) return store_lanes<false>(one(n - lanes), to + n - lanes);  // some once more
+  if (!kAdd && n >= lanes)  // some columns once more
+    return store_lanes<false>(canonical(one(n - lanes)), to + n - lanes);
   for (; i < n; ++i) {
     C sum = element_of<C>(rows[0][i]);
     for (int k = 1; k < count; ++k) sum += element_of<C>(rows[k][i]);
+    if constexpr (kAdd) sum = element_of<C>(to[i]) + sum;
     to[i] = Out(em::canonical(sum));
   }
 }

@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
 
-enum class Way : std::uint8_t { plain, stream, staged };
+enum class Way : std::uint8_t { plain, add, stream, staged };
 
 template <class C, class T, Way kWay, class U>
 void sum_all(const ShortRows& job, RowRun<U>& run) {
@@ -44,6 +44,10 @@ void sum_all(const ShortRows& job, RowRun<U>& run) {
       if (ahead < run.last) {
         const std::byte* p = source(e[ahead]);
         for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(p + b, 0, kToSecondLevel);
+        if constexpr (kWay == Way::add) {
+          const std::byte* o = job.out + static_cast<std::int64_t>(e[ahead].row) * job.out_step;
+          for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(o + b, 1, kToSecondLevel);
+        }
       }
       rows[m] = reinterpret_cast<const T*>(source(e[run.at + m]));
     }
@@ -60,13 +64,15 @@ void sum_all(const ShortRows& job, RowRun<U>& run) {
     }
     std::byte* out = job.out + to * job.out_step;
     if constexpr (kWay == Way::staged) out = stage.next(out, static_cast<std::size_t>(bytes));
-    sum_columns<C, kWay == Way::stream>(rows, m, job.width, reinterpret_cast<T*>(out));
+    sum_columns<C, kWay == Way::stream, kWay == Way::add>(rows, m, job.width,
+                                                          reinterpret_cast<T*>(out));
   }
   if constexpr (kWay == Way::staged) stage.flush();
 }
 
 template <class C, class T, class U>
 void sum_typed(const ShortRows& job, RowRun<U>& run) {
+  if (job.adds) return sum_all<C, T, Way::add>(job, run);
   if (!job.streams) return sum_all<C, T, Way::plain>(job, run);
   const auto ends =
       reinterpret_cast<std::uintptr_t>(job.out) | static_cast<std::uintptr_t>(job.out_step);
