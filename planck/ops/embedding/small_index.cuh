@@ -54,8 +54,7 @@ __device__ __forceinline__ std::uint32_t small_pass(const SortedIndex& index, in
   return entries;
 }
 
-// Block 0 builds the index; the others clear all rows, and what is not cleared at the end of the
-// launch was never asked for.
+// Block 0 builds the index; the others clear all rows, before the sums of some are stored.
 template <bool kWide>
 __global__ void __launch_bounds__(kSortThreads)
     small_index(const __grid_constant__ SortedIndex index, const __grid_constant__ Keys keys,

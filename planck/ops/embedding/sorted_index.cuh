@@ -11,8 +11,6 @@
 // Entries without a valid key are dropped in the first pass.
 #pragma once
 
-#include <type_traits>
-
 #include "planck/loops/chain.cuh"
 #include "planck/math/chunked_sum.h"
 #include "planck/ops/embedding/clear_rows.cuh"
