@@ -12,6 +12,7 @@ gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "-Long.*")
 gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "Long.*" TEST_LIST ops_long PROPERTIES LABELS long)
 if(PLANCK_WITH_CUDA)
   add_executable(ops_cuda_test
+    ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.cuda.test.cu)
   target_link_libraries(ops_cuda_test PRIVATE planck_verify planck::planck planck_build_flags
     GTest::gtest_main)

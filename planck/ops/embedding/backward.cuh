@@ -18,6 +18,7 @@ inline Result<void> check_size(const EmbeddingProblem& p) {
   };
   if (auto ok = at_most("the number of indices", p.count(), kMaxEntries); !ok) return ok;
   if (auto ok = at_most("the number of bags", p.bags, kMaxEntries); !ok) return ok;
+  if (p.kind == EmbeddingKind::embedding_sparse_backward) return {};
   return at_most("num_embeddings", p.num_embeddings, kMaxKeys);
 }
 

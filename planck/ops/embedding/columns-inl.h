@@ -80,12 +80,17 @@ HWY_INLINE C element_of(const T& v) {
     return static_cast<C>(v);
 }
 
-template <class C, bool kStream, class T, class Out>
+// kAdd: to what is there.
+template <class C, bool kStream, bool kAdd = false, class T, class Out>
 HWY_INLINE void sum_columns(const T* const* rows, int count, int n, Out* to) {
   const Lanes<C> d;
   const int lanes = static_cast<int>(hn::Lanes(d));
-  const auto canonical = [&](hn::Vec<Lanes<C>> v) {
+  const auto canonical = [&](hn::Vec<Lanes<C>> v) HWY_ATTR {
     return hn::IfThenElse(v == v, v, hn::Set(d, em::canonical(C(__builtin_nanf("")))));
+  };
+  const auto put = [&](hn::Vec<Lanes<C>> sum, int at) HWY_ATTR {
+    if constexpr (kAdd) sum = load_lanes(to + at) + sum;
+    store_lanes<kStream>(canonical(sum), to + at);
   };
   int i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
@@ -98,14 +103,24 @@ HWY_INLINE void sum_columns(const T* const* rows, int count, int n, Out* to) {
       c = c + load_lanes(row + 2 * lanes);
       e = e + load_lanes(row + 3 * lanes);
     }
-    store_lanes<kStream>(canonical(a), to + i);
-    store_lanes<kStream>(canonical(b), to + i + lanes);
-    store_lanes<kStream>(canonical(c), to + i + 2 * lanes);
-    store_lanes<kStream>(canonical(e), to + i + 3 * lanes);
+    put(a, i);
+    put(b, i + lanes);
+    put(c, i + 2 * lanes);
+    put(e, i + 3 * lanes);
   }
+  const auto one = [&](int at) HWY_ATTR {
+    auto sum = load_lanes(rows[0] + at);
+    for (int k = 1; k < count; ++k) sum = sum + load_lanes(rows[k] + at);
+    return sum;
+  };
+  for (; i + lanes <= n; i += lanes) put(one(i), i);
+  if (i == n) return;
+  if (!kAdd && n >= lanes)  // some columns once more
+    return store_lanes<false>(canonical(one(n - lanes)), to + n - lanes);
   for (; i < n; ++i) {
     C sum = element_of<C>(rows[0][i]);
     for (int k = 1; k < count; ++k) sum += element_of<C>(rows[k][i]);
+    if constexpr (kAdd) sum = element_of<C>(to[i]) + sum;
     to[i] = Out(em::canonical(sum));
   }
 }
@@ -133,6 +148,33 @@ HWY_INLINE void sum_columns(const T* const* rows, int count, int n, Out* to) {
   for (; b + hn::Lanes(d) <= bytes; b += hn::Lanes(d)) hn::Stream(hn::Zero(d), d, out + b);
   if (b < bytes) std::memset(out + b, 0, bytes - b);
 }
+
+// Rows that do not begin on lines go to memory past the caches through a buffer, where they follow
+// one another.
+class Stage {
+ public:
+  // Where to put the next bytes, which belong at `at`.
+  HWY_INLINE std::byte* next(std::byte* at, std::size_t count) {
+    if (to_ + used_ != at || used_ + count > kBytes) {
+      flush();
+      to_ = at;
+    }
+    std::byte* place = bytes_ + used_;
+    used_ += count;
+    return place;
+  }
+  void flush() {
+    if (used_ > 0) copy_bytes(to_, bytes_, used_, true);
+    used_ = 0;
+    to_ = nullptr;
+  }
+  static constexpr std::size_t kBytes = 16384;
+
+ private:
+  std::byte* to_ = nullptr;
+  std::size_t used_ = 0;
+  alignas(64) std::byte bytes_[kBytes];
+};
 
 }  // namespace
 }  // namespace planck::HWY_NAMESPACE

@@ -183,6 +183,9 @@ const Extent kExtents[] = {{1, 1, {1}},       {1, 1, {0}},
 const Extent kThreadedExtents[] = {
     {5000, 32, {20000}}, {3, 40, {9000}}, {100000, 3, {40000}}, {1, 5, {70000}}, {2, 1100, {1300}}};
 
+// Written past the caches.
+const Extent kLargeExtents[] = {{70'000, 65, {3000}}, {500, 33, {140'000}}};
+
 // Tables that a row-sparse gradient never touches: rows beyond 32 bits.
 const Extent kSparseExtents[] = {{(std::int64_t{1} << 33) + 7, 5, {2000}},
                                  {std::int64_t{1} << 40, 3, {40, 13}},
@@ -227,6 +230,8 @@ std::vector<Case> embedding_cases(ListSize size) {
     for (std::size_t k = 0; k < large; ++k)
       for (const Extent& e : kThreadedExtents)
         add(entry.dtypes[seed % entry.dtypes.size()].element, e, kAllIndices[seed % 4]);
+    for (const Extent& e : kLargeExtents)
+      if (size == ListSize::lengthy) add(Dtype::f32, e, Indices::zipf);
   }
   return cases;
 }

@@ -37,13 +37,6 @@ void copy_row(const ByteOps& ops, const std::byte* from, std::int64_t from_step,
   copy_elements<std::uint64_t>(from, from_step, to, to_step, n);
 }
 
-// Inlined by force: the compiler takes a function that only prefetches for one without effect, and
-// drops its calls.
-[[gnu::always_inline]] inline void prefetch_row(const std::byte* row, std::int64_t bytes) {
-  if (row == nullptr) return;
-  for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(row + b, 0, kToSecondLevel);
-}
-
 std::int64_t task_rows(const EmbeddingProblem& p) {
   const std::int64_t row_bytes = p.dim * bits(p.element_dtype) / 8;
   return std::clamp<std::int64_t>(kTaskBytes / (row_bytes + 1), 1, kMostTaskRows);
@@ -73,7 +66,7 @@ Result<void> embedding_cpu(const Stream& stream, Workspace workspace, const Embe
   const std::int64_t to_step = p.dim == 1 ? 1 : out.strides[last];
   const std::int64_t row_bytes = p.dim * step;
   const bool streams = p.count() * row_bytes >= static_cast<std::int64_t>(kStreamBytes);
-  const std::int64_t reach = rows_ahead(row_bytes);
+  const bool dense = from_step == 1 && is_contiguous(out.shape, out.strides);
   const auto row_at = [&](std::int64_t index) -> const std::byte* {
     if (!em::is_valid(index, p.num_embeddings, p.padding_idx)) return nullptr;
     return static_cast<const std::byte*>(weight.data) + index * weight.strides[0] * step;
@@ -93,15 +86,11 @@ Result<void> embedding_cpu(const Stream& stream, Workspace workspace, const Embe
     });
     bad[task] = outside;
     if (p.dim == 0) return;
-    const auto ahead = [&](std::int64_t n) { return n < end ? rows[n - begin] : nullptr; };
-    for (std::int64_t n = begin; from_step == 1 && n < begin + reach; ++n)
-      prefetch_row(ahead(n), row_bytes);
-    for (std::int64_t n = begin; n < end; ++n) {
-      if (from_step == 1) prefetch_row(ahead(n + reach), row_bytes);
-      copy_row(ops, rows[n - begin], from_step,
-               static_cast<std::byte*>(out.data) + out_rows.offset(n) * step, to_step, p.dim,
+    auto* to = static_cast<std::byte*>(out.data);
+    if (dense) return ops.copy_rows(to + begin * row_bytes, rows, end - begin, row_bytes, streams);
+    for (std::int64_t n = begin; n < end; ++n)
+      copy_row(ops, rows[n - begin], from_step, to + out_rows.offset(n) * step, to_step, p.dim,
                element, streams);
-    }
   });
   if (operands[O::bad_indices].present) {
     std::int64_t sum = 0;

@@ -210,6 +210,60 @@ TEST(Embedding, CrowdedRowsOfALargeTable) {
   }
 }
 
+// Outputs so large that they are written past the caches, with rows of any alignment.
+template <class T>
+void expect_large_outputs(std::int64_t dim) {
+  const std::int64_t rows = 9'000'000 / (dim * static_cast<std::int64_t>(sizeof(T))) + 7;
+  const std::int64_t count = rows + 5;
+  const auto values = random_values<T>(static_cast<std::size_t>(count * dim), 8);
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  std::map<std::int64_t, std::vector<std::int64_t>> hits;
+  for (std::int64_t n = 0; n < count; ++n) {
+    const Philox4 r = PhiloxStream{9, 1}.words(static_cast<std::uint64_t>(n));
+    const std::int64_t index = static_cast<std::int64_t>(r.v[1]) % (r.v[0] % 3 == 0 ? 9 : rows + 3);
+    indices[static_cast<std::size_t>(n)] = index;
+    if (index < rows) hits[index].push_back(n);
+  }
+  const auto size = static_cast<std::size_t>(dim);
+  std::vector<T> dweight(static_cast<std::size_t>(rows * dim), T(1.0f)),
+      out(values.size(), T(1.0f));
+  run<EmbeddingBackwardPlan<T>, std::int64_t>(
+      {.num_embeddings = rows, .dim = dim, .indices = {count}},
+      EmbeddingBackwardArgs<T, std::int64_t>{.dout = {values.data(), {count, dim}},
+                                             .indices = {indices.data(), {count}},
+                                             .dweight = {dweight.data(), {rows, dim}}});
+  run<EmbeddingPlan<T>, std::int64_t>(
+      {.num_embeddings = rows, .dim = dim, .indices = {count}},
+      EmbeddingArgs<T, std::int64_t>{.weight = {values.data(), {rows, dim}},
+                                     .indices = {indices.data(), {count}},
+                                     .out = {out.data(), {count, dim}}});
+  using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  std::vector<T> expected(dweight.size(), T(0.0f));
+  for (const auto& [row, positions] : hits)
+    for (std::size_t d = 0; d < size; ++d) {
+      std::vector<C> terms;
+      for (std::int64_t n : positions)
+        terms.push_back(static_cast<C>(values[static_cast<std::size_t>(n) * size + d]));
+      expected[static_cast<std::size_t>(row) * size + d] = T(canonical_sum(terms));
+    }
+  EXPECT_EQ(std::memcmp(expected.data(), dweight.data(), expected.size() * sizeof(T)), 0) << dim;
+  const std::vector<T> zeros(size, T(0.0f));
+  for (std::int64_t n = 0; n < count; ++n) {
+    const std::int64_t index = indices[static_cast<std::size_t>(n)];
+    const T* row = index < rows ? values.data() + index * dim : zeros.data();
+    ASSERT_EQ(std::memcmp(row, out.data() + n * dim, size * sizeof(T)), 0) << dim << " " << n;
+  }
+}
+
+TEST(Embedding, OutputsPastTheCaches) {
+  for (const std::int64_t dim : {5, 33, 64, 1500}) expect_large_outputs<float>(dim);
+  expect_large_outputs<double>(33);
+  for (const std::int64_t dim : {33, 64}) {
+    expect_large_outputs<f16>(dim);
+    expect_large_outputs<bf16>(dim);
+  }
+}
+
 TEST(Embedding, AThousandRunsGiveTheSameBits) {
   constexpr std::int64_t kRows = 700, kDim = 9, kCount = 12000;
   const auto dout = random_values<float>(kCount * kDim, 4);

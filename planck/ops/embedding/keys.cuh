@@ -91,6 +91,7 @@ struct Keys {
   std::int64_t padding = -1;
   const std::uint32_t* bags = nullptr;  // bag of each entry, kNoKey outside all
   bool by_bag = false;                  // the key is the bag, not the row
+  bool wide = false;                    // rows have numbers of more than 32 bits: the key is 0
 
   __device__ __forceinline__ static bool in_table(std::int64_t index, std::int64_t rows) {
     return static_cast<std::uint64_t>(index) < static_cast<std::uint64_t>(rows);
@@ -101,7 +102,8 @@ struct Keys {
   }
   __device__ __forceinline__ std::uint32_t of(std::int64_t i, std::int64_t index, bool& bad) const {
     bad = !in_table(index, rows);
-    std::uint32_t key = bad || index == padding ? kNoKey : static_cast<std::uint32_t>(index);
+    std::uint32_t key = wide ? 0 : static_cast<std::uint32_t>(index);
+    if (bad || index == padding) key = kNoKey;
     if (bags != nullptr) {
       const std::uint32_t bag = bags[i];
       if (bag == kNoKey) key = kNoKey;

@@ -6,13 +6,15 @@
 namespace planck::embedding_device {
 
 // The first entry with `key` in [0, last], given that `last` has it; by a warp.
-__device__ __forceinline__ std::uint32_t first_of(const Pair* pairs, std::uint32_t key,
+template <bool kWide>
+__device__ __forceinline__ std::uint32_t first_of(const SortedIndex& index, std::uint64_t key,
                                                   std::uint32_t last) {
+  const Pair* pairs = index.sorted();
   std::uint32_t low = 0, high = last;  // it is in [low, high]
   while (low < high) {
     const std::uint32_t step = (high - low + 31) / 32;
     const std::uint32_t at = min(low + (threadIdx.x % 32) * step, high);
-    const unsigned equal = __ballot_sync(~0u, pairs[at].key == key);
+    const unsigned equal = __ballot_sync(~0u, index.key<kWide>(pairs[at]) == key);
     const int f = equal != 0 ? __ffs(static_cast<int>(equal)) - 1 : 32;
     if (f == 0) return low;
     if (f < 32) high = min(high, low + f * step);
@@ -21,13 +23,15 @@ __device__ __forceinline__ std::uint32_t first_of(const Pair* pairs, std::uint32
   return low;
 }
 // One past the last entry with `key` in [first, count), given that `first` has it; by a warp.
-__device__ __forceinline__ std::uint32_t end_of(const Pair* pairs, std::uint32_t key,
+template <bool kWide>
+__device__ __forceinline__ std::uint32_t end_of(const SortedIndex& index, std::uint64_t key,
                                                 std::uint32_t first, std::uint32_t count) {
+  const Pair* pairs = index.sorted();
   std::uint32_t low = first + 1, high = count;  // it is in [low, high]
   while (low < high) {
     const std::uint32_t step = (high - low + 31) / 32;
     const std::uint32_t at = low + (threadIdx.x % 32) * step;
-    const unsigned other = __ballot_sync(~0u, at >= high || pairs[at].key != key);
+    const unsigned other = __ballot_sync(~0u, at >= high || index.key<kWide>(pairs[at]) != key);
     const int f = other != 0 ? __ffs(static_cast<int>(other)) - 1 : 32;
     if (f == 0) return low;
     if (f < 32) high = min(high, low + f * step);
@@ -39,17 +43,19 @@ __device__ __forceinline__ std::uint32_t end_of(const Pair* pairs, std::uint32_t
 // Keys of a tile and its surroundings: keys[kHalo + i] is that of entry base + i.
 struct TileKeys {
   static constexpr int kHalo = kSumChunk;
-  std::uint32_t* keys;
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};  // outside the list
+  std::uint64_t* keys;
   std::int64_t base;
   std::uint32_t entries;     // in all
   std::uint32_t begin, end;  // of the row the tile's first entry belongs to, and its last
 
-  __device__ __forceinline__ std::uint32_t operator[](int i) const { return keys[kHalo + i]; }
-  // kNoKey outside the list.
-  __device__ __forceinline__ void load(const Pair* pairs) {
+  __device__ __forceinline__ std::uint64_t operator[](int i) const { return keys[kHalo + i]; }
+  template <bool kWide>
+  __device__ __forceinline__ void load(const SortedIndex& index) {
+    const Pair* pairs = index.sorted();
     for (int i = static_cast<int>(threadIdx.x); i < kItemTile + 2 * kHalo; i += kSortThreads) {
       const std::int64_t at = base + i - kHalo;
-      keys[i] = at >= 0 && at < entries ? pairs[at].key : kNoKey;
+      keys[i] = at >= 0 && at < entries ? index.key<kWide>(pairs[at]) : kNone;
     }
   }
   __device__ __forceinline__ int last() const {
@@ -58,7 +64,7 @@ struct TileKeys {
   __device__ __forceinline__ bool is_head(int i) const { return (*this)[i] != (*this)[i - 1]; }
   // First entry of the row of entry i of the tile.
   __device__ __forceinline__ std::uint32_t row_begin(int i) const {
-    const std::uint32_t key = (*this)[i];
+    const std::uint64_t key = (*this)[i];
     if ((*this)[0] == key) return begin;
     int low = 1, high = i;
     while (low < high) {
@@ -72,7 +78,7 @@ struct TileKeys {
   }
   // One past the last entry of the row of i, as far as `limit`.
   __device__ __forceinline__ int run_end(int i, int limit) const {
-    const std::uint32_t key = (*this)[i];
+    const std::uint64_t key = (*this)[i];
     int low = i + 1, high = limit;
     while (low < high) {
       const int middle = (low + high) / 2;
@@ -93,7 +99,8 @@ struct TileKeys {
   __device__ __forceinline__ Kind item(int i, const Pair* pairs, Item& item) const {
     if (i > last()) return Kind::none;
     const auto at = static_cast<std::uint32_t>(base + i);
-    const std::uint32_t key = (*this)[i];
+    const std::uint64_t key = (*this)[i];
+    const auto row = static_cast<std::uint32_t>(key);
     std::uint32_t start = at;
     if (!is_head(i)) {
       if ((*this)[i - kSumChunk] != key) return Kind::none;
@@ -101,15 +108,16 @@ struct TileKeys {
       if ((at - start) % kSumChunk != 0) return Kind::none;
     }
     if (at == start && (*this)[i + kLightMost] != key) {
-      item = {key, at, static_cast<std::uint32_t>(run_end(i, i + kLightMost) - i), pairs[at].entry};
+      item = {row, at, static_cast<std::uint32_t>(run_end(i, i + kLightMost) - i), pairs[at].entry};
       return Kind::light;
     }
-    item = {key, at, row_end(i) - start, (at - start) / kSumChunk};
+    item = {row, at, row_end(i) - start, (at - start) / kSumChunk};
     return Kind::hot;
   }
 };
 
 // Rows that begin in each tile.
+template <bool kWide>
 __global__ void __launch_bounds__(kSortThreads)
     count_heads(const __grid_constant__ SortedIndex index) {
   __shared__ std::uint32_t total;
@@ -120,7 +128,8 @@ __global__ void __launch_bounds__(kSortThreads)
   const Pair* pairs = index.sorted();
   for (int j = 0; j < kItemTile / kSortThreads; ++j) {
     const std::int64_t at = blockIdx.x * kItemTile + j * kSortThreads + threadIdx.x;
-    const bool head = at < entries && (at == 0 || pairs[at].key != pairs[at - 1].key);
+    const bool head =
+        at < entries && (at == 0 || index.key<kWide>(pairs[at]) != index.key<kWide>(pairs[at - 1]));
     const unsigned heads = __ballot_sync(~0u, head);
     if (threadIdx.x % 32 == 0) atomicAdd(&total, static_cast<std::uint32_t>(__popc(heads)));
   }
@@ -151,7 +160,7 @@ __device__ __forceinline__ void sum_heads(const SortedIndex& index, std::int64_t
 }
 
 struct ItemsShared {
-  std::uint32_t keys[kItemTile + 2 * TileKeys::kHalo];
+  std::uint64_t keys[kItemTile + 2 * TileKeys::kHalo];
   std::uint32_t begin, end;
   std::uint32_t light, hot, first_light, first_hot;
   std::uint32_t heads[kItemTile / 32];  // rows that begin in each 32 entries, then before them
@@ -159,6 +168,7 @@ struct ItemsShared {
 };
 
 // Items of one tile, by a block of kSortThreads.
+template <bool kWide>
 __device__ __forceinline__ void items_of_tile(const SortedIndex& index, std::int64_t tile,
                                               std::uint32_t entries, const OrderedRows& ordered,
                                               ItemsShared& s) {
@@ -175,17 +185,17 @@ __device__ __forceinline__ void items_of_tile(const SortedIndex& index, std::int
   const Pair* pairs = index.sorted();
   TileKeys keys{s.keys, tile * kItemTile, entries, 0, 0};
   if (t == 0) s.light = s.hot = 0;
-  keys.load(pairs);
+  keys.load<kWide>(index);
   __syncthreads();
   const int last = keys.last();
   if (t / 32 == 0) {
     const auto first = static_cast<std::uint32_t>(keys.base);
-    const std::uint32_t begin = keys.is_head(0) ? first : first_of(pairs, keys[0], first);
+    const std::uint32_t begin = keys.is_head(0) ? first : first_of<kWide>(index, keys[0], first);
     if (lane == 0) s.begin = begin;
   } else if (t / 32 == 1) {
     const auto at = static_cast<std::uint32_t>(keys.base + last);
     const std::uint32_t end =
-        keys[last + 1] != keys[last] ? at + 1 : end_of(pairs, keys[last], at, entries);
+        keys[last + 1] != keys[last] ? at + 1 : end_of<kWide>(index, keys[last], at, entries);
     if (lane == 0) s.end = end;
   }
   __syncthreads();
@@ -240,7 +250,8 @@ __device__ __forceinline__ void items_of_tile(const SortedIndex& index, std::int
     if (index.present != nullptr && keys.is_head(i)) index.present[keys[i]] = 1;
     if (ordered.rows != nullptr) {
       items[j].row += before + s.heads[i / 32] - 1;
-      if (keys.is_head(i)) ordered.rows[items[j].row * ordered.stride] = keys[i];
+      if (keys.is_head(i))
+        ordered.rows[items[j].row * ordered.stride] = static_cast<std::int64_t>(keys[i]);
     }
     const bool hot = kinds[j] == TileKeys::Kind::hot;
     const std::int64_t at =
@@ -250,12 +261,13 @@ __device__ __forceinline__ void items_of_tile(const SortedIndex& index, std::int
   }
 }
 
+template <bool kWide>
 __global__ void __launch_bounds__(kSortThreads)
     make_items(const __grid_constant__ SortedIndex index,
                const __grid_constant__ OrderedRows ordered) {
   __shared__ ItemsShared shared;
   follow();
-  items_of_tile(index, blockIdx.x, index.counters->entries, ordered, shared);
+  items_of_tile<kWide>(index, blockIdx.x, index.counters->entries, ordered, shared);
 }
 
 }  // namespace planck::embedding_device

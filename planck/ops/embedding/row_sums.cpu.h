@@ -161,6 +161,8 @@ class RowWriter {
   // Whether sums may go straight to memory, and where.
   bool direct() const { return step_ == 1 && !add_; }
   Sink sink(std::int64_t row) const { return {at(row * row_step_), dtype_, streams_}; }
+  bool adds() const { return add_; }
+  bool dense_rows() const { return step_ == 1; }
   bool dense() const { return step_ == 1 && row_step_ == width_; }
   std::int64_t row_bytes_step() const {
     return row_step_ * static_cast<std::int64_t>(storage_bytes(dtype_));

@@ -43,6 +43,9 @@ const RowOps<C>& row_ops();
 
 // Bytes of whole rows, past the caches where `stream` and both ends allow.
 struct ByteOps {
+  // Rows that lie anywhere, one behind the other; null for zeros.
+  void (*copy_rows)(void* to, const std::byte* const* rows, std::int64_t count, std::int64_t bytes,
+                    bool stream);
   void (*copy)(void* to, const void* from, std::size_t bytes, bool stream);
   void (*zero)(void* to, std::size_t bytes, bool stream);
 };

@@ -16,11 +16,21 @@ HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
 
-template <class C, class T, bool kStream, class U>
+enum class Way : std::uint8_t { plain, add, stream, staged };
+
+template <class C, class T, Way kWay, class U>
 void sum_all(const ShortRows& job, RowRun<U>& run) {
   const Entry<U>* e = run.entries;
   const std::int64_t bytes = job.width * static_cast<std::int64_t>(sizeof(T));
   const T* rows[kSumChunk];
+  [[maybe_unused]] std::conditional_t<kWay == Way::staged, Stage, char> stage;
+  const auto zero = [&](std::byte* at, std::size_t count) {
+    if constexpr (kWay == Way::staged) {
+      if (count <= Stage::kBytes / 4) return void(std::memset(stage.next(at, count), 0, count));
+      stage.flush();
+    }
+    zero_bytes(at, count, job.streams);
+  };
   const auto source = [&](const Entry<U>& entry) {
     const auto position = static_cast<std::int64_t>(entry.position);
     return job.rows + (job.bag_of != nullptr ? job.bag_of[position] : position) * job.row_step;
@@ -34,13 +44,17 @@ void sum_all(const ShortRows& job, RowRun<U>& run) {
       if (ahead < run.last) {
         const std::byte* p = source(e[ahead]);
         for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(p + b, 0, kToSecondLevel);
+        if constexpr (kWay == Way::add) {
+          const std::byte* o = job.out + static_cast<std::int64_t>(e[ahead].row) * job.out_step;
+          for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(o + b, 1, kToSecondLevel);
+        }
       }
       rows[m] = reinterpret_cast<const T*>(source(e[run.at + m]));
     }
-    if (m == kSumChunk && run.at + m < run.stop && e[run.at + m].row == row) return;
+    if (m == kSumChunk && run.at + m < run.stop && e[run.at + m].row == row) break;
     if (job.fills && run.next < index)
-      zero_bytes(job.out + run.next * job.out_step,
-                 static_cast<std::size_t>((index - run.next) * job.out_step), job.streams);
+      zero(job.out + run.next * job.out_step,
+           static_cast<std::size_t>((index - run.next) * job.out_step));
     run.next = index + 1;
     run.at += m;
     std::int64_t to = index;
@@ -48,17 +62,21 @@ void sum_all(const ShortRows& job, RowRun<U>& run) {
       to = (*run.place)++;
       run.rows[to * run.rows_step] = index;
     }
-    sum_columns<C, kStream>(rows, m, job.width, reinterpret_cast<T*>(job.out + to * job.out_step));
+    std::byte* out = job.out + to * job.out_step;
+    if constexpr (kWay == Way::staged) out = stage.next(out, static_cast<std::size_t>(bytes));
+    sum_columns<C, kWay == Way::stream, kWay == Way::add>(rows, m, job.width,
+                                                          reinterpret_cast<T*>(out));
   }
+  if constexpr (kWay == Way::staged) stage.flush();
 }
 
 template <class C, class T, class U>
 void sum_typed(const ShortRows& job, RowRun<U>& run) {
-  const bool aligned =
-      (reinterpret_cast<std::uintptr_t>(job.out) | static_cast<std::uintptr_t>(job.out_step)) %
-          64 ==
-      0;
-  job.streams&& aligned ? sum_all<C, T, true>(job, run) : sum_all<C, T, false>(job, run);
+  if (job.adds) return sum_all<C, T, Way::add>(job, run);
+  if (!job.streams) return sum_all<C, T, Way::plain>(job, run);
+  const auto ends =
+      reinterpret_cast<std::uintptr_t>(job.out) | static_cast<std::uintptr_t>(job.out_step);
+  ends % 64 == 0 ? sum_all<C, T, Way::stream>(job, run) : sum_all<C, T, Way::staged>(job, run);
 }
 
 template <class U>

@@ -17,6 +17,7 @@ struct ShortRows {
   std::int64_t row_step, out_step;  // bytes from one row to the next
   Dtype dtype;
   int width;
+  bool adds;           // to what is there
   bool streams;        // past the caches
   bool fills;          // zeros to rows of `out` that have no entry; they lie densely
   std::int64_t reach;  // entries ahead that rows are asked for

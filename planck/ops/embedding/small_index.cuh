@@ -20,16 +20,18 @@ struct SmallShared {
 };
 
 // Sorts by one digit, from pairs in registers to the list in memory.
+template <bool kWide>
 __device__ __forceinline__ std::uint32_t small_pass(const SortedIndex& index, int pass,
                                                     Pair (&pairs)[kSmallItems], int items,
                                                     SmallShared& s) {
   const int t = static_cast<int>(threadIdx.x), warp = t / 32, bins = 1 << index.digit_bits;
-  const int shift = pass * index.digit_bits;
   for (int i = t; i < kSortWarps * bins / 2; i += kSortThreads)
     reinterpret_cast<std::uint32_t*>(s.sort.counts)[i] = 0;
   __syncthreads();
   std::uint32_t rank[kSmallItems];
-  const auto digit_of = [&](int k) { return pairs[k].key >> shift & (bins - 1); };
+  const auto digit_of = [&](int k) {
+    return pairs[k].key != kNoKey ? index.digit<kWide>(pairs[k], pass) : 0;
+  };
 #pragma unroll
   for (int k = 0; k < kSmallItems; ++k)
     if (k < items) rank[k] = peers_of(digit_of(k), pairs[k].key != kNoKey, index.digit_bits);
@@ -52,8 +54,8 @@ __device__ __forceinline__ std::uint32_t small_pass(const SortedIndex& index, in
   return entries;
 }
 
-// Block 0 builds the index; the others clear all rows, and what is not cleared at the end of the
-// launch was never asked for.
+// Block 0 builds the index; the others clear all rows, before the sums of some are stored.
+template <bool kWide>
 __global__ void __launch_bounds__(kSortThreads)
     small_index(const __grid_constant__ SortedIndex index, const __grid_constant__ Keys keys,
                 unsigned long long* bad, const __grid_constant__ OrderedRows ordered,
@@ -96,7 +98,7 @@ __global__ void __launch_bounds__(kSortThreads)
       }
       __syncthreads();
     }
-    entries = small_pass(index, pass, pairs, items, s);
+    entries = small_pass<kWide>(index, pass, pairs, items, s);
   }
   if (ordered.rows != nullptr) {  // what count_heads does for longer lists
     const Pair* list = index.sorted();
@@ -104,7 +106,8 @@ __global__ void __launch_bounds__(kSortThreads)
       if (t == 0) s.entries = 0;
       __syncthreads();
       for (std::int64_t at = tile * kItemTile + t; at < (tile + 1) * kItemTile; at += kSortThreads)
-        if (at < entries && (at == 0 || list[at].key != list[at - 1].key))
+        if (at < entries &&
+            (at == 0 || index.key<kWide>(list[at]) != index.key<kWide>(list[at - 1])))
           atomicAdd(&s.entries, 1u);
       __syncthreads();
       if (t == 0) index.heads[tile] = s.entries;
@@ -112,7 +115,7 @@ __global__ void __launch_bounds__(kSortThreads)
     __syncthreads();
   }
   for (std::int64_t tile = 0; tile < index.item_tiles; ++tile) {
-    items_of_tile(index, tile, entries, ordered, s.items);
+    items_of_tile<kWide>(index, tile, entries, ordered, s.items);
     __syncthreads();
   }
   if (t == 0) index.counters->entries = entries;

@@ -136,10 +136,12 @@ __device__ __forceinline__ void add_bad(unsigned long long* to, std::uint32_t mi
   if (threadIdx.x % 32 == 0 && mine > 0) atomicAdd(to, static_cast<unsigned long long>(mine));
 }
 
+template <bool kWide>
 __global__ void __launch_bounds__(kSortThreads)
     count_digits(const __grid_constant__ SortedIndex index, const __grid_constant__ Keys keys,
                  unsigned long long* bad) {
-  __shared__ std::uint32_t counts[kMaxBins * 3];  // three digits of 10 bits, or four of 8
+  // Three digits of 10 bits, four of 8, or seven of 10 of a wide key.
+  __shared__ std::uint32_t counts[kMaxBins * (kWide ? kMaxPasses - 1 : 3)];
   const int bins = 1 << index.digit_bits, all = bins * index.passes;
   for (int i = static_cast<int>(threadIdx.x); i < all; i += kSortThreads) counts[i] = 0;
   __syncthreads();
@@ -160,7 +162,8 @@ __global__ void __launch_bounds__(kSortThreads)
       outside += wrong;
       if (key == kNoKey) continue;
       for (int p = 0; p < index.passes; ++p)
-        atomicAdd(counts + p * bins + (key >> p * index.digit_bits & (bins - 1)), 1u);
+        atomicAdd(counts + p * bins + index.digit<kWide>({key, static_cast<std::uint32_t>(i)}, p),
+                  1u);
     }
   }
   if (bad != nullptr) add_bad(bad, outside);
@@ -179,7 +182,7 @@ struct PassShared {
   std::int64_t ticket;
 };
 
-template <int kItems>
+template <int kItems, bool kWide>
 __global__ void __launch_bounds__(kSortThreads, 1)
     sort_pass(const __grid_constant__ SortedIndex index, const __grid_constant__ Keys keys,
               int pass) {
@@ -197,7 +200,7 @@ __global__ void __launch_bounds__(kSortThreads, 1)
   const std::int64_t tile = s.ticket;
   const std::uint32_t entries = scan_block(s.base, bins, s.sums);
   const std::int64_t count = pass == 0 ? index.count : entries;
-  const int shift = pass * index.digit_bits, warp = t / 32;
+  const int warp = t / 32;
   const std::int64_t first = (tile * kSortWarps + warp) * (32 * kItems) + t % 32;
 
   Pair pairs[kItems];
@@ -217,7 +220,9 @@ __global__ void __launch_bounds__(kSortThreads, 1)
       pairs[k] = first + 32 * k < count ? from[first + 32 * k] : Pair{kNoKey, 0};
   }
   std::uint32_t rank[kItems];
-  const auto digit_of = [&](int k) { return pairs[k].key >> shift & (bins - 1); };
+  const auto digit_of = [&](int k) {
+    return pairs[k].key != kNoKey ? index.digit<kWide>(pairs[k], pass) : 0;
+  };
 #pragma unroll
   for (int k = 0; k < kItems; ++k)
     rank[k] = peers_of(digit_of(k), pairs[k].key != kNoKey, index.digit_bits);
@@ -261,7 +266,7 @@ __global__ void __launch_bounds__(kSortThreads, 1)
   Pair* to = index.pairs[(pass + 1) & 1];
   for (std::uint32_t i = threadIdx.x; i < valid; i += kSortThreads) {
     const Pair p = s.pairs[i];
-    to[s.base[p.key >> shift & (bins - 1)] + i] = p;
+    to[s.base[index.digit<kWide>(p, pass)] + i] = p;
   }
   if (t == 0 && tile == 0 && pass == 0) index.counters->entries = entries;
 }

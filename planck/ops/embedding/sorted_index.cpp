@@ -15,6 +15,7 @@ SortedIndexLayout SortedIndexLayout::make(std::int64_t count, std::int64_t keys,
   int bits = 1;
   while (bits < 62 && (std::int64_t{1} << bits) < keys) ++bits;
   l.small = count <= kSmallCount;
+  l.wide = keys > kMaxKeys;
   const int most = l.small ? 8 : kMaxDigitBits;
   l.passes = ascending ? 1 : (bits + most - 1) / most;
   l.digit_bits = ascending ? 0 : (bits + l.passes - 1) / l.passes;
@@ -23,6 +24,7 @@ SortedIndexLayout SortedIndexLayout::make(std::int64_t count, std::int64_t keys,
   l.items_a_thread = 1;
   while (l.items_a_thread < 16 && count / (kSortThreads * l.items_a_thread) > kTiles)
     l.items_a_thread *= 2;
+  if (l.wide && l.items_a_thread > 1) l.items_a_thread = 16;  // rare: two kernels will do
   const auto blocks_of = [](std::int64_t n, std::int64_t size) { return (n + size - 1) / size; };
   l.tiles = blocks_of(count, std::int64_t{kSortThreads} * l.items_a_thread);
   l.item_tiles = blocks_of(count, kItemTile);

@@ -7,31 +7,34 @@ namespace {
 
 constexpr const char* kName = "embedding index";
 
-template <int kItems>
+template <int kItems, bool kWide>
 Result<void> launch_pass(const Stream& stream, const IndexCall& c, int pass) {
   constexpr std::size_t kBytes = sizeof(PassShared<kItems>);
-  if (auto ok = cuda_result(
-          cudaFuncSetAttribute(sort_pass<kItems>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(kBytes)),
-          kName);
+  if (auto ok = cuda_result(cudaFuncSetAttribute(sort_pass<kItems, kWide>,
+                                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                 static_cast<int>(kBytes)),
+                            kName);
       !ok)
     return ok;
-  return launch_next_with(stream, kName, kBytes, sort_pass<kItems>, c.index.tiles, kSortThreads,
-                          c.index, c.keys, pass);
+  return launch_next_with(stream, kName, kBytes, sort_pass<kItems, kWide>, c.index.tiles,
+                          kSortThreads, c.index, c.keys, pass);
 }
 
 Result<void> pass_of(const Stream& stream, const IndexCall& c, int pass) {
+  if (c.layout.wide)
+    return c.layout.items_a_thread < 16 ? launch_pass<1, true>(stream, c, pass)
+                                        : launch_pass<16, true>(stream, c, pass);
   switch (c.layout.items_a_thread) {
     case 1:
-      return launch_pass<1>(stream, c, pass);
+      return launch_pass<1, false>(stream, c, pass);
     case 2:
-      return launch_pass<2>(stream, c, pass);
+      return launch_pass<2, false>(stream, c, pass);
     case 4:
-      return launch_pass<4>(stream, c, pass);
+      return launch_pass<4, false>(stream, c, pass);
     case 8:
-      return launch_pass<8>(stream, c, pass);
+      return launch_pass<8, false>(stream, c, pass);
     default:
-      return launch_pass<16>(stream, c, pass);
+      return launch_pass<16, false>(stream, c, pass);
   }
 }
 
@@ -56,8 +59,8 @@ Result<void> build_index(const Stream& stream, const IndexCall& c) {
     const std::int64_t clearing = std::min(ceil_div(c.clear.pieces(), kSortWarps), 4 * sms);
     const auto zeroed = static_cast<std::int64_t>(l.zeroed / 16);
     const auto start = [&](auto launcher) {
-      return launcher(stream, kName, small_index, 1 + clearing, kSortThreads, c.index, c.keys,
-                      c.bad, c.ordered, c.clear, zeroed);
+      return launcher(stream, kName, l.wide ? small_index<true> : small_index<false>, 1 + clearing,
+                      kSortThreads, c.index, c.keys, c.bad, c.ordered, c.clear, zeroed);
     };
     return c.first ? start([](const auto&... x) { return launch(x...); })
                    : start([](const auto&... x) { return launch_next(x...); });
@@ -70,13 +73,16 @@ Result<void> build_index(const Stream& stream, const IndexCall& c) {
                     : launch_next(stream, kName, clear_index, clearing_blocks, kSortThreads, zeroed,
                                   vectors, c.bad);
   if (!ok) return ok;
-  ok = launch_next(stream, kName, count_digits, std::min(ceil_div(l.count, 2 * kSortThreads), sms),
-                   kSortThreads, c.index, c.keys, c.bad);
+  ok = launch_next(stream, kName, l.wide ? count_digits<true> : count_digits<false>,
+                   std::min(ceil_div(l.count, 2 * kSortThreads), sms), kSortThreads, c.index,
+                   c.keys, c.bad);
   for (int pass = 0; ok && pass < l.passes; ++pass) ok = pass_of(stream, c, pass);
   if (ok && c.ordered.rows != nullptr)
-    ok = launch_next(stream, kName, count_heads, l.item_tiles, kSortThreads, c.index);
+    ok = launch_next(stream, kName, l.wide ? count_heads<true> : count_heads<false>, l.item_tiles,
+                     kSortThreads, c.index);
   if (!ok) return ok;
-  return launch_next(stream, kName, make_items, l.item_tiles, kSortThreads, c.index, c.ordered);
+  return launch_next(stream, kName, l.wide ? make_items<true> : make_items<false>, l.item_tiles,
+                     kSortThreads, c.index, c.ordered);
 }
 
 }  // namespace planck::embedding_device

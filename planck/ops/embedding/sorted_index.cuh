@@ -11,8 +11,6 @@
 // Entries without a valid key are dropped in the first pass.
 #pragma once
 
-#include <type_traits>
-
 #include "planck/loops/chain.cuh"
 #include "planck/math/chunked_sum.h"
 #include "planck/ops/embedding/clear_rows.cuh"
@@ -44,8 +42,21 @@ struct SortedIndex {
   std::int64_t count;
   std::int64_t tiles, item_tiles;
   int passes, digit_bits;
+  Integers indices;  // where wide keys are
 
   __host__ __device__ Pair* sorted() const { return pairs[passes & 1]; }
+  template <bool kWide>
+  __device__ __forceinline__ std::uint64_t key(const Pair& p) const {
+    return kWide ? static_cast<std::uint64_t>(indices[p.entry]) : p.key;
+  }
+  template <bool kWide>
+  __device__ __forceinline__ std::uint32_t digit(const Pair& p, int pass) const {
+    const std::uint32_t mask = (1u << digit_bits) - 1;
+    if constexpr (kWide)
+      return static_cast<std::uint32_t>(key<true>(p) >> pass * digit_bits) & mask;
+    else
+      return p.key >> pass * digit_bits & mask;
+  }
 };
 
 // Where items are asked for in ascending order of their keys: row u of the output is the u-th

@@ -14,7 +14,7 @@
 namespace planck::embedding_device {
 
 inline constexpr int kSortThreads = 512, kSortWarps = kSortThreads / 32;
-inline constexpr int kMaxDigitBits = 10, kMaxBins = 1 << kMaxDigitBits, kMaxPasses = 4;
+inline constexpr int kMaxDigitBits = 10, kMaxBins = 1 << kMaxDigitBits, kMaxPasses = 8;
 inline constexpr std::int64_t kSmallCount = 4096;  // sorted by one block
 inline constexpr std::int64_t kItemTile = 1024;    // sorted entries a block makes items of
 inline constexpr int kLightMost = 16;              // entries of a light row, which go by the four
@@ -41,6 +41,7 @@ struct SortedIndexLayout {
   std::int64_t count = 0, keys = 0;
   int passes = 0, digit_bits = 0, items_a_thread = 0;
   bool small = true;
+  bool wide = false;              // keys of more than 32 bits, looked up in the indices
   std::int64_t tiles = 0;         // of a pass
   std::int64_t item_tiles = 0;    // of the sorted list
   std::int64_t slots = 0;         // partial sums, each of one chunk

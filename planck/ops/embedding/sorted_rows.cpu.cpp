@@ -122,7 +122,7 @@ class SortedRows {
   std::optional<ShortRows> short_rows_of(const RowReader<C>& reader,
                                          const RowWriter<C>& writer) const {
     const auto step = reader.even_step();
-    if (!step || !writer.direct() || p_.dim == 0 || !reader.few(1, p_.dim)) return std::nullopt;
+    if (!step || !writer.dense_rows() || p_.dim == 0 || !reader.few(1, p_.dim)) return std::nullopt;
     if (reader.row_bytes() > kShortBytes || (writes_all() && !writer.dense())) return std::nullopt;
     const Sink first = writer.sink(0);
     return ShortRows{.bag_of = p_.is_bag() ? bag_of_ : nullptr,
@@ -132,6 +132,7 @@ class SortedRows {
                      .out_step = writer.row_bytes_step(),
                      .dtype = p_.element_dtype,
                      .width = static_cast<int>(p_.dim),
+                     .adds = writer.adds(),
                      .streams = first.stream,
                      .fills = writes_all(),
                      .reach = rows_ahead(reader.row_bytes())};

@@ -17,8 +17,8 @@ struct IndexCall {
   bool first = true;  // nothing of the chain has been launched before
 };
 
-// Builds the index of call.layout.count > 0 entries. Rows may be cleared already, and those that
-// no entry belongs to are when the sums are done.
+// Builds the index. Where it is small all rows are cleared meanwhile; else that is left to the
+// sums, which leave out the rows that they store.
 Result<void> build_index(const Stream&, const IndexCall&);
 
 // Rows as sums: the fields up to `columns` are set.

@@ -2,406 +2,90 @@
 //
 // A warp, or a team of its lanes where rows are short, takes work from a counter: first the chunks
 // of hot rows, then light rows, four at a time, then rows to clear. Either is a list of at most 64
-// entries for one tile of columns. A team's lanes look up one entry each; the rows these name then
-// stream through a Ring, and sums end where rows do.
-//
-// The partial sums of a hot row's chunks are summed, 64 at a time, by the team that finishes the
-// last of them, which then is the last, or not, of the next level: who it is depends on the run,
-// the order of the additions does not.
+// entries for one tile of columns (row_team.cuh).
 #pragma once
 
-#include "planck/loops/division.cuh"
-#include "planck/loops/floats.cuh"
-#include "planck/ops/embedding/sources.cuh"
+#include "planck/ops/embedding/row_team.cuh"
 
 namespace planck::embedding_device {
-
-template <class T>
-struct SumRows {
-  SortedIndex index;
-  Source<T> source;
-  ClearRows clear;
-  bool clear_rest = false;   // rows from counters->rows on, not from 0
-  unsigned clear_share = 2;  // of eight blocks
-  T* out;
-  std::int64_t row_stride, column_stride, columns;
-  std::uint32_t tiles;  // cuts of a row
-  Divisor by_tiles;
-  int log2_lanes;   // of a team
-  bool accumulate;  // add to what is there
-  bool mean;        // divide by the number of entries
-};
-
-inline constexpr int kSumThreads = 128;
-
-// A lane's vectors of 16 bytes on their way from memory, kDepth at most, past the registers.
-class Ring {
- public:
-  static constexpr int kDepth = 16;
-  static constexpr int kVectorsABlock = kDepth * kSumThreads;
-
-  __device__ __forceinline__ explicit Ring(uint4* shared) : mine_(shared + threadIdx.x) {}
-  // One copy a call, or none where p is null; the k-th call fills place k.
-  __device__ __forceinline__ void fetch(int k, const void* p) {
-    if (p != nullptr) {
-      const auto to = static_cast<unsigned>(__cvta_generic_to_shared(place(k)));
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(p) : "memory");
-    }
-    asm volatile("cp.async.commit_group;" ::: "memory");
-  }
-  // The vector of place k, after exactly kDepth − 1 later calls of fetch.
-  __device__ __forceinline__ Pack<16> take(int k) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kDepth - 1) : "memory");
-    const uint4 v = *place(k);
-    return {{v.x, v.y, v.z, v.w}};
-  }
-
- private:
-  __device__ __forceinline__ uint4* place(int k) { return mine_ + k % kDepth * kSumThreads; }
-  uint4* mine_;
-};
-
-template <class T, int kBytes, int kVectors, SourceKind kSource>
-struct RowTeam {
-  using C = Compute<T>;
-  static constexpr int kElements = kBytes / static_cast<int>(sizeof(T));
-  static constexpr bool kRings = kBytes == 16;
-  static_assert(!kRings || kVectors == 1);
-  using Values = C[kVectors][kElements];
-
-  const SumRows<T>& a;
-  Ring ring;
-  int lane, lanes;               // of the team
-  unsigned mask;                 // its lanes in the warp
-  int shift;                     // the first of them
-  std::int64_t column, vectors;  // the lane's first vector, vectors of a row
-
-  __device__ __forceinline__ RowTeam(const SumRows<T>& arguments, uint4* shared)
-      : a(arguments), ring(shared) {
-    lanes = kVectors > 1 ? 32 : 1 << a.log2_lanes;
-    lane = static_cast<int>(threadIdx.x) & (lanes - 1);
-    shift = static_cast<int>(threadIdx.x) % 32 & ~(lanes - 1);
-    mask = lanes == 32 ? ~0u : ((1u << lanes) - 1) << shift;
-    vectors = a.columns / kElements;
-    column = 0;
-  }
-  __device__ __forceinline__ void enter_tile(std::uint32_t tile) {
-    column = std::int64_t{tile} * (lanes * kVectors) + lane;
-  }
-  __device__ __forceinline__ bool has(int v) const { return column + v * 32 < vectors; }
-  __device__ __forceinline__ std::int64_t at(int v) const {
-    return column * kElements + v * (32 * kElements);
-  }
-  template <class V>
-  __device__ __forceinline__ V of_lane(V value, int source) const {
-    return __shfl_sync(mask, value, source, lanes);
-  }
-  __device__ __forceinline__ unsigned which(bool flag) const {
-    return __ballot_sync(mask, flag) >> shift;
-  }
-
-  // ---- lists of entries ----------------------------------------------------------------------
-
-  // One position of a list: an entry, and the row it is added to.
-  struct Position {
-    std::uint32_t entry = 0, row = 0, many = 0;
-    bool begins = false, ends = false;  // first and last of its row, or chunk
-  };
-
-  __device__ __forceinline__ static void take_in(C& sum, C value, bool begins) {
-    sum = begins ? value : sum + value;
-  }
-
-  // Adds the positions of lanes [0, n); calls finish(k) at the end of a row.
-  template <class Finish>
-  __device__ __forceinline__ void add_positions(Values& sum, const Position& mine, int n,
-                                                const Finish& finish) {
-    const unsigned begins = which(mine.begins), ends = which(mine.ends);
-    SourceRow<T, kSource> held;
-    if (lane < n) held = a.source.template find<kSource>(mine.entry);
-    if constexpr (kRings) {
-      const auto fetch = [&](int k) {
-        const std::uint32_t from = of_lane(held.row, k & (lanes - 1));
-        const T* p = a.source.data + from * a.source.rows.stride[0] + at(0);
-        ring.fetch(k, k < n && has(0) ? p : nullptr);
-      };
-#pragma unroll 4
-      for (int k = 0; k < Ring::kDepth; ++k) fetch(k);
-#pragma unroll 1
-      for (int k = 0; k < n; ++k) {
-        const Pack<16> pack = ring.take(k);
-        const auto scale = of_team(held, k);
-#pragma unroll
-        for (int e = 0; e < kElements; ++e)
-          take_in(sum[0][e],
-                  a.source.template scaled<kSource>(element_of<T>(pack, e), scale, at(0) + e),
-                  begins >> k & 1);
-        fetch(k + Ring::kDepth);
-        if (ends >> k & 1) finish(k);
-      }
-    } else {
-      constexpr int kAhead = 4;
-      for (int first = 0; first < n; first += kAhead) {
-        Pack<kBytes> packs[kAhead][kVectors];
-#pragma unroll
-        for (int u = 0; u < kAhead; ++u) {
-          const std::uint32_t from = of_lane(held.row, (first + u) & (lanes - 1));
-          const T* p = a.source.data + a.source.rows(from);
-#pragma unroll
-          for (int v = 0; v < kVectors; ++v)
-            if (first + u < n && has(v))
-              packs[u][v] = load_pack<kBytes, false>(p + at(v) * a.source.column_stride, 0);
-        }
-#pragma unroll
-        for (int u = 0; u < kAhead; ++u) {
-          const int k = first + u;
-          if (k >= n) break;
-          const auto scale = of_team(held, k);
-#pragma unroll
-          for (int v = 0; v < kVectors; ++v)
-            if (has(v))
-              take_in(
-                  sum[v][0],
-                  a.source.template scaled<kSource>(element_of<T>(packs[u][v], 0), scale, at(v)),
-                  begins >> k & 1);
-          if (ends >> k & 1) finish(k);
-        }
-      }
-    }
-  }
-  // What lane k found.
-  __device__ __forceinline__ SourceRow<T, kSource> of_team(const SourceRow<T, kSource>& held,
-                                                           int k) const {
-    SourceRow<T, kSource> r = held;
-    if constexpr (kSource == SourceKind::mapped) r.scale = of_lane(held.scale, k);
-    if constexpr (kSource == SourceKind::chosen) {
-      r.row = of_lane(held.row, k);
-      r.entry = of_lane(held.entry, k);
-    }
-    return r;
-  }
-
-  // ---- results -------------------------------------------------------------------------------
-
-  // The finished sum of a row with so many entries.
-  __device__ __forceinline__ void store(std::uint32_t row, [[maybe_unused]] std::uint32_t entries,
-                                        Values& sum) const {
-    T* to = a.out + row * a.row_stride;
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (!has(v)) continue;
-      T* p = to + at(v) * (kRings ? 1 : a.column_stride);
-      if constexpr (kSource == SourceKind::mapped) {
-        if (a.mean) {
-#pragma unroll
-          for (int e = 0; e < kElements; ++e) sum[v][e] = sum[v][e] / static_cast<C>(entries);
-        }
-      }
-      if (a.accumulate) {
-        const Pack<kBytes> old = load_pack<kBytes, false>(p, 0);
-#pragma unroll
-        for (int e = 0; e < kElements; ++e) sum[v][e] = element_of<T>(old, e) + sum[v][e];
-      }
-      store_pack<false>(p, 0, packed<T, kBytes>(sum[v]));
-    }
-  }
-
-  // ---- light rows ----------------------------------------------------------------------------
-
-  static constexpr int kLight = 4;
-
-  // The rows of lanes [0, kLight), each for the same tile; many = 0: none.
-  __device__ __forceinline__ void light_rows(const Item& item) {
-    int many[kLight], total = 0;
-#pragma unroll
-    for (int j = 0; j < kLight; ++j) total += many[j] = static_cast<int>(of_lane(item.many, j));
-    Values sum;
-    for (int base = 0; base < total; base += lanes) {
-      int j = 0, k = base + lane;
-#pragma unroll
-      for (int i = 0; i + 1 < kLight; ++i)
-        if (j == i && k >= many[i]) k -= many[i], ++j;
-      Position mine;
-      mine.row = of_lane(item.row, j);
-      mine.many = of_lane(item.many, j);
-      const std::uint32_t start = of_lane(item.start, j), first = of_lane(item.extra, j);
-      if (base + lane < total) {
-        mine.entry = k == 0 ? first : a.index.sorted()[start + k].entry;
-        mine.begins = k == 0;
-        mine.ends = k + 1 == static_cast<int>(mine.many);
-      }
-      add_positions(sum, mine, min(lanes, total - base),
-                    [&](int p) { store(of_lane(mine.row, p), of_lane(mine.many, p), sum); });
-    }
-  }
-
-  // ---- chunks of hot rows --------------------------------------------------------------------
-
-  __device__ __forceinline__ C* partial(std::int64_t slot, int v) const {
-    return static_cast<C*>(a.index.partials) + slot * a.columns + at(v);
-  }
-  static constexpr int kPart = 16 / static_cast<int>(sizeof(C));  // partial sums a vector
-  __device__ __forceinline__ void put_partial(std::int64_t slot, const Values& sum) const {
-#pragma unroll
-    for (int v = 0; v < kVectors; ++v) {
-      if (!has(v)) continue;
-      C* p = partial(slot, v);
-      if constexpr (kElements == 1) {
-        *p = sum[v][0];
-      } else {
-#pragma unroll
-        for (int e = 0; e < kElements; e += kPart) store_part(p + e, &sum[v][e]);
-      }
-    }
-  }
-  __device__ __forceinline__ static void store_part(float* p, const float* v) {
-    *reinterpret_cast<float4*>(p) = make_float4(v[0], v[1], v[2], v[3]);
-  }
-  __device__ __forceinline__ static void store_part(double* p, const double* v) {
-    *reinterpret_cast<double2*>(p) = make_double2(v[0], v[1]);
-  }
-  // Sum of `many` nodes of a level, `step` chunks apart, from chunk `first` of the row on. Through
-  // the second-level cache: other multiprocessors wrote them.
-  __device__ __forceinline__ void sum_nodes(Values& sum, std::uint32_t start, std::uint32_t first,
-                                            std::uint32_t step, int many) {
-    if constexpr (kRings) {
-      constexpr int kParts = kElements / kPart;  // vectors a node
-      const auto fetch = [&](int k) {
-        const bool any = k < many * kParts && has(0);
-        const C* p = partial(slot_of(start, first + k / kParts * step), 0) + k % kParts * kPart;
-        ring.fetch(k, any ? p : nullptr);
-      };
-#pragma unroll 1
-      for (int k = 0; k < Ring::kDepth; ++k) fetch(k);
-#pragma unroll 1
-      for (int node = 0; node < many; ++node)
-#pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          const int k = node * kParts + part;
-          const Pack<16> pack = ring.take(k);
-#pragma unroll
-          for (int e = 0; e < kPart; ++e)
-            take_in(sum[0][part * kPart + e], element_of<C>(pack, e), node == 0);
-          fetch(k + Ring::kDepth);
-        }
-    } else {
-      for (int node = 0; node < many; ++node)
-#pragma unroll
-        for (int v = 0; v < kVectors; ++v)
-          if (has(v))
-            take_in(sum[v][0], __ldcg(partial(slot_of(start, first + node * step), v)), node == 0);
-    }
-  }
-
-  __device__ __forceinline__ void chunk(const Item& item, std::uint32_t tile) {
-    const std::uint32_t start = item.start - item.extra * kSumChunk;
-    const int many = static_cast<int>(
-        min(static_cast<std::uint32_t>(kSumChunk), item.many - item.extra * kSumChunk));
-    Values sum;
-    for (int base = 0; base < many; base += lanes) {
-      Position mine;
-      mine.begins = base + lane == 0;
-      if (base + lane < many) mine.entry = a.index.sorted()[item.start + base + lane].entry;
-      add_positions(sum, mine, min(lanes, many - base), [](int) {});
-    }
-    // Up the tree: nodes of a level are `step` chunks apart, `nodes` of them.
-    std::uint32_t chunk = item.extra, step = 1, nodes = (item.many + kSumChunk - 1) / kSumChunk;
-    for (int level = 0; nodes > 1; ++level) {
-      put_partial(slot_of(start, chunk), sum);
-      const std::uint32_t parent = chunk / (step * kSumChunk) * (step * kSumChunk);
-      const std::uint32_t children =
-          min(static_cast<std::uint32_t>(kSumChunk), nodes - parent / step);
-      __threadfence();
-      __syncwarp(mask);
-      std::uint32_t arrived = 0;
-      if (lane == 0) {
-        const unsigned long long before = atomicAdd(
-            a.index.arrivals + slot_of(start, parent) * a.tiles + tile, 1ull << 8 * level);
-        arrived = static_cast<std::uint32_t>(before >> 8 * level & 255) + 1;
-      }
-      if (of_lane(arrived, 0) < children) return;
-      __threadfence();
-      sum_nodes(sum, start, parent, step, static_cast<int>(children));
-      chunk = parent;
-      step *= kSumChunk;
-      nodes = (nodes + kSumChunk - 1) / kSumChunk;
-    }
-    store(item.row, item.many, sum);
-  }
-};
 
 __device__ __forceinline__ Item load_item(const Item* p) {
   const uint4 v = *reinterpret_cast<const uint4*>(p);
   return {v.x, v.y, v.z, v.w};
 }
 
+// Vectors of a lane where a row is hot: its many chunks fill the device as they are.
+template <class T, int kBytes, int kVectors>
+inline constexpr int kHotVectors = kBytes == sizeof(T) ? kVectors : 1;
+
+template <class Team, class T>
+__device__ __forceinline__ void sum_hot(const SumRows<T>& a, uint4* places) {
+  Team team(a, places);
+  const std::uint32_t teams = 32 / team.lanes, mine = threadIdx.x % 32 / team.lanes;
+  const std::uint32_t units = a.index.counters->hot * a.hot_tiles;
+  if (units == 0) return;
+  Dealer dealer(&a.index.counters->next_hot, units, static_cast<int>(teams));
+  std::uint32_t first;
+  while (dealer.redeem(dealer.ticket(), first)) {
+    const std::uint32_t unit = first + mine;
+    if (unit >= units) continue;
+    const std::uint32_t place = a.by_hot_tiles.quotient(unit), tile = unit - place * a.hot_tiles;
+    team.enter_tile(tile);
+    team.chunk(load_item(a.index.items + a.index.count - 1 - place), tile);
+  }
+  __syncwarp();
+}
+
+// While the rows of one ticket are on their way, the items of the next are loaded and the one after
+// is taken.
+template <class Team, class T>
+__device__ __forceinline__ void sum_light(const SumRows<T>& a, uint4* places) {
+  Team team(a, places);
+  const std::uint32_t teams = 32 / team.lanes, mine = threadIdx.x % 32 / team.lanes;
+  const std::uint32_t light = a.index.counters->light;
+  const std::uint32_t units = (light + Team::kLight - 1) / Team::kLight * a.tiles;
+  if (units == 0) return;
+  Dealer dealer(&a.index.counters->next_light, units, static_cast<int>(teams));
+  const auto load_items = [&](std::uint32_t ticket, std::uint32_t& unit, Item& item) {
+    std::uint32_t first;
+    const bool any = dealer.redeem(ticket, first);
+    unit = first + mine;
+    item.many = 0;
+    if (any && unit < units) {
+      const std::uint32_t i = a.by_tiles.quotient(unit) * Team::kLight + team.lane;
+      if (team.lane < Team::kLight && i < light) item = load_item(a.index.items + i);
+    }
+    return any;
+  };
+  Item item = {}, next = {};
+  std::uint32_t unit, next_unit = 0;
+  bool more = load_items(dealer.ticket(), unit, item);
+  std::uint32_t ticket = dealer.ticket();
+  while (more) {
+    more = load_items(ticket, next_unit, next);
+    if (more) ticket = dealer.ticket();
+    if (unit < units) {
+      team.enter_tile(unit - a.by_tiles.quotient(unit) * a.tiles);
+      team.light_rows(item);
+    }
+    __syncwarp();
+    item = next;
+    unit = next_unit;
+  }
+}
+
 template <class T, int kBytes, int kVectors, SourceKind kSource>
 __global__ void __launch_bounds__(kSumThreads, kBytes == 16 && sizeof(T) == 4 ? 6 : 4)
     sum_rows(const __grid_constant__ SumRows<T> a) {
   using Team = RowTeam<T, kBytes, kVectors, kSource>;
-  __shared__ uint4 places[Team::kRings ? Ring::kVectorsABlock : 1];
+  using HotTeam = RowTeam<T, kBytes, kHotVectors<T, kBytes, kVectors>, kSource>;
+  __shared__ uint4 places[Team::kRings ? Ring<kVectors>::kVectorsABlock : 1];
   follow();
-  Team team(a, places);
+  sum_hot<HotTeam>(a, places);
+  sum_light<Team>(a, places);
   Counters* counters = a.index.counters;
-  const std::uint32_t teams = 32 / team.lanes, mine = threadIdx.x % 32 / team.lanes;
-  const auto dealer_of = [&](GroupCounters& c, std::uint32_t units) {
-    return Dealer(&c, units, static_cast<int>(teams));
-  };
-  const auto enter = [&](std::uint32_t unit) {  // returns the unit's place in its list
-    const std::uint32_t place = a.by_tiles.quotient(unit), tile = unit - place * a.tiles;
-    team.enter_tile(tile);
-    return place;
-  };
-  std::uint32_t first;
-  // Some blocks begin with the rows to clear, which take bandwidth and no patience; sums are the
-  // other way round.
-  const std::uint32_t first_clear = a.clear_rest ? counters->rows : 0;
-  if (a.clear.rows > 0 && blockIdx.x % 8 < a.clear_share)
-    clear_rest(a.clear, &counters->next_clear, first_clear);
-
-  if (const std::uint32_t units = counters->hot * a.tiles; units > 0) {
-    Dealer dealer = dealer_of(counters->next_hot, units);
-    while (dealer.redeem(dealer.ticket(), first)) {
-      const std::uint32_t unit = first + mine;
-      if (unit >= units) continue;
-      const std::uint32_t place = enter(unit);
-      team.chunk(load_item(a.index.items + a.index.count - 1 - place), unit - place * a.tiles);
-    }
-    __syncwarp();
-  }
-
-  const std::uint32_t light = counters->light;
-  if (const std::uint32_t units = (light + Team::kLight - 1) / Team::kLight * a.tiles; units > 0) {
-    // While the rows of one ticket are on their way, the items of the next are loaded and the one
-    // after is taken.
-    Dealer dealer = dealer_of(counters->next_light, units);
-    const auto load_items = [&](std::uint32_t ticket, std::uint32_t& unit, Item& item) {
-      const bool any = dealer.redeem(ticket, first);
-      unit = first + mine;
-      item.many = 0;
-      if (any && unit < units) {
-        const std::uint32_t i = a.by_tiles.quotient(unit) * Team::kLight + team.lane;
-        if (team.lane < Team::kLight && i < light) item = load_item(a.index.items + i);
-      }
-      return any;
-    };
-    Item item = {}, next = {};
-    std::uint32_t unit, next_unit = 0;
-    bool more = load_items(dealer.ticket(), unit, item);
-    std::uint32_t ticket = dealer.ticket();
-    while (more) {
-      more = load_items(ticket, next_unit, next);
-      if (more) ticket = dealer.ticket();
-      if (unit < units) {
-        enter(unit);
-        team.light_rows(item);
-      }
-      __syncwarp();
-      item = next;
-      unit = next_unit;
-    }
-  }
-  if (a.clear.rows > 0) clear_rest(a.clear, &counters->next_clear, first_clear);
+  if (a.clear.rows > 0)
+    clear_rest(a.clear, &counters->next_clear, a.clear_rest ? counters->rows : 0);
 }
 
 }  // namespace planck::embedding_device

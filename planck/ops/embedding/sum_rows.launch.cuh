@@ -9,18 +9,22 @@ template <class T, int kBytes, int kVectors, SourceKind kSource>
 Result<void> launch_width(const Stream& stream, SumRows<T>& a, std::int64_t count) {
   const std::int64_t lanes = std::int64_t{1} << a.log2_lanes;
   constexpr std::int64_t kElements = kBytes / static_cast<std::int64_t>(sizeof(T));
+  constexpr int kHot = kHotVectors<T, kBytes, kVectors>;
   const std::int64_t tiles = ceil_div(a.columns, lanes * kVectors * kElements);
-  if (tiles * (count + 4) >= kDivisorLimit)
+  const std::int64_t hot_tiles = ceil_div(a.columns, lanes * kHot * kElements);
+  if (hot_tiles * (count + 4) >= kDivisorLimit)
     return fail(ErrorCode::unsupported, "embedding sums: " + std::to_string(count) +
                                             " entries of " + std::to_string(a.columns) +
                                             " columns are too many");
   a.tiles = static_cast<std::uint32_t>(tiles);
+  a.hot_tiles = static_cast<std::uint32_t>(hot_tiles);
   a.by_tiles = Divisor(a.tiles);
+  a.by_hot_tiles = Divisor(a.hot_tiles);
   const auto processors = multiprocessors(stream);
   if (!processors) return tl::unexpected(processors.error());
   const std::int64_t sms = *processors;
   // No more warps than items; those that find none end at once.
-  const std::int64_t units = count * tiles + a.clear.pieces();
+  const std::int64_t units = count * hot_tiles + a.clear.pieces();
   const std::int64_t blocks = std::min(ceil_div(units * lanes, kSumThreads), 8 * sms);
   return launch_next(stream, "embedding sums", sum_rows<T, kBytes, kVectors, kSource>, blocks,
                      kSumThreads, a);
@@ -40,8 +44,11 @@ Result<void> launch_sum(const Stream& stream, SumRows<T> a, std::int64_t count) 
     common |= a.source.rows.stride[0] * kSize;
     if (common % 16 == 0 && a.source.rows.rank == 1 && a.column_stride == 1 &&
         a.source.column_stride == 1) {
-      fit(a.columns / kElements);
-      return launch_width<T, 16, 1, kSource>(stream, a, count);
+      const std::int64_t n = a.columns / kElements;
+      fit(n);
+      if (n <= 32) return launch_width<T, 16, 1, kSource>(stream, a, count);
+      if (n % 96 == 0) return launch_width<T, 16, 3, kSource>(stream, a, count);
+      return launch_width<T, 16, 2, kSource>(stream, a, count);
     }
   }
   fit(a.columns);

@@ -1,0 +1,268 @@
+// The CUDA kernels of the embedding family against the CPU's, bit for bit: shapes that take every
+// loop they have, hot rows, views, graphs, and more than 2^31 elements.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "planck/core/cuda_runtime.h"
+#include "planck/math/philox.h"
+#include "planck/ops/embedding/problem.h"
+#include "planck/verify/fill.h"
+#include "planck/verify/guarded_tensor.h"
+
+namespace planck {
+namespace {
+
+using verify::Fill;
+using verify::GuardedTensor;
+using verify::HostTensor;
+using verify::Layout;
+using Tensors = std::vector<HostTensor>;
+
+#define PLANCK_NEEDS_GPU() \
+  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
+
+const Kernel<EmbeddingProblem>& kernel(const EmbeddingProblem& p, DeviceKind device) {
+  for (const Kernel<EmbeddingProblem>& k : p.kernels())
+    if (k.device == device) return k;  // the first: the default
+  std::abort();
+}
+
+bool is_output(const EmbeddingProblem& p, std::size_t i) {
+  return p.info().operands[i].role == Role::output;
+}
+
+// Operands of a problem, outputs as they are before the run.
+struct Inputs {
+  Fill indices = Fill::integers;       // zeros: all the same one
+  bool stray = false, narrow = false;  // some outside the table; i32
+  std::uint64_t seed = 1;
+};
+
+Tensors make_tensors(const EmbeddingProblem& p, const Inputs& in) {
+  Tensors all;
+  const auto specs = p.specs();
+  for (std::size_t i = 0; i < p.info().operands.size(); ++i) {
+    const std::string_view name = p.info().operands[i].name;
+    HostTensor t(specs[i].dtype, specs[i].used ? specs[i].shape : Shape{0});
+    const bool integers = name == "indices" || name == "offsets";
+    if (integers && in.narrow) t = HostTensor(Dtype::i32, t.shape);
+    if (name == "indices")
+      fill(t,
+           in.stray                    ? Fill::stray_integers
+           : in.indices == Fill::zeros ? Fill::integers
+                                       : in.indices,
+           in.seed, i,
+           {in.indices == Fill::zeros ? p.num_embeddings / 3 : 0,
+            in.indices == Fill::zeros ? p.num_embeddings / 3 : p.num_embeddings - 1});
+    else if (name == "offsets")
+      fill(t, in.stray ? Fill::stray_integers : Fill::ascending, in.seed, i, {0, p.count()});
+    else if (name == "argmax")
+      fill(t, Fill::integers, in.seed, i, {-1, p.count() - 1});
+    else if (t.dtype != Dtype::i64)
+      fill(t, Fill::normal, in.seed, i);
+    all.push_back(std::move(t));
+  }
+  return all;
+}
+
+Tensors on_cpu(const EmbeddingProblem& p, Tensors tensors) {
+  const Kernel<EmbeddingProblem>& k = kernel(p, DeviceKind::cpu);
+  std::vector<std::byte> memory(k.workspace(p) + kWorkspaceAlignment);
+  auto at = reinterpret_cast<std::uintptr_t>(memory.data());
+  at = (at + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+  Operands operands;
+  const auto specs = p.specs();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (specs[i].used) operands[i] = tensors[i].view();
+  const auto ran =
+      k.launch(Stream::cpu(), {reinterpret_cast<void*>(at), k.workspace(p)}, p, operands);
+  EXPECT_TRUE(ran.has_value());
+  return tensors;
+}
+
+// Runs the default CUDA kernel, alone and as a graph, and compares every output with the CPU's.
+void check(const EmbeddingProblem& p, const Inputs& in, Layout layout = Layout::contiguous) {
+  SCOPED_TRACE(std::string(p.info().name) + " V=" + std::to_string(p.num_embeddings) +
+               " D=" + std::to_string(p.dim) + " N=" + std::to_string(p.count()) + " mode=" +
+               std::to_string(static_cast<int>(p.mode)) + " " + std::string(verify::name(layout)) +
+               " " + std::string(name(p.element_dtype)) + " seed=" + std::to_string(in.seed));
+  ASSERT_TRUE(p.check().has_value()) << p.check().error().message;
+  const Tensors before = make_tensors(p, in);
+  const Tensors expected = on_cpu(p, before);
+  const Stream stream = Stream::cuda().value();
+  const Kernel<EmbeddingProblem>& k = kernel(p, DeviceKind::cuda);
+  const auto specs = p.specs();
+  const std::vector<std::byte> scratch(k.workspace(p) + 2 * verify::kRedZoneBytes, std::byte{0xa5});
+  const auto workspace = verify::GuardedBytes::make(stream, scratch);
+  ASSERT_TRUE(workspace.has_value());
+  for (bool graph : {false, true}) {
+    Operands operands;
+    std::vector<GuardedTensor> placed(before.size());
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (!specs[i].used) continue;
+      const Role role = p.info().operands[i].role;
+      const auto where = verify::place(layout, before[i].dtype, before[i].shape, role);
+      const auto plain = verify::place(Layout::contiguous, before[i].dtype, before[i].shape, role);
+      auto made = GuardedTensor::make(stream, before[i].dtype, before[i].shape,
+                                      where ? *where : *plain, 0x5a, &before[i]);
+      ASSERT_TRUE(made.has_value()) << made.error().message;
+      placed[i] = std::move(*made);
+      operands[i] = placed[i].view();
+    }
+    const auto launch = [&] {
+      return k.launch(stream, {workspace->data(), k.workspace(p)}, p, operands);
+    };
+    if (graph) {
+      ASSERT_TRUE(cuda::begin_capture(0, stream.native()).has_value());
+      const auto ran = launch();
+      const auto recorded = cuda::end_capture(0, stream.native());
+      ASSERT_TRUE(ran.has_value()) << ran.error().message;
+      ASSERT_TRUE(recorded.has_value()) << recorded.error().message;
+      ASSERT_TRUE(cuda::replay(0, stream.native(), *recorded).has_value());
+      ASSERT_TRUE(stream.synchronize().has_value());
+      cuda::destroy_graph(*recorded);
+    } else {
+      const auto ran = launch();
+      ASSERT_TRUE(ran.has_value()) << ran.error().message;
+      const auto done = stream.synchronize();
+      ASSERT_TRUE(done.has_value()) << done.error().message;
+    }
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      if (!specs[i].used) continue;
+      ASSERT_TRUE(placed[i].download(stream).has_value());
+      EXPECT_EQ(is_output(p, i) ? placed[i].stray_writes() : placed[i].changes(), "")
+          << p.info().operands[i].name;
+      if (is_output(p, i))
+        EXPECT_EQ(verify::bit_difference(expected[i], placed[i].values()), "")
+            << p.info().operands[i].name << (graph ? ", in a graph" : "");
+    }
+  }
+  const auto left = workspace->download(stream);
+  ASSERT_TRUE(left.has_value());
+  for (std::size_t b = 0; b < verify::kRedZoneBytes; ++b) {
+    ASSERT_EQ((*left)[b], std::byte{0xa5}) << "a write before the workspace";
+    ASSERT_EQ((*left)[left->size() - 1 - b], std::byte{0xa5}) << "a write past the workspace";
+  }
+}
+
+struct Where {
+  const char* what;
+  std::int64_t rows, dim, count;
+};
+const Where kWhere[] = {
+    {"nothing", 5, 4, 0},
+    {"no columns", 5, 0, 7},
+    {"one of each", 1, 1, 1},
+    {"one row, a chunk and one more", 1, 8, 65},
+    {"few entries, odd rows", 7, 3, 100},
+    {"as many as one block sorts", 100, 65, 4096},
+    {"more than one block sorts", 100, 64, 4097},
+    {"two digits, vectors", 50257, 96, 20000},
+    {"one digit, long odd rows", 300, 257, 9000},
+    {"hot rows of two levels", 3, 260, 30000},
+    {"tiles of several items a thread", 70000, 8, 140000},
+    {"long rows, in thirds of a warp's reach", 2000, 768, 6000},
+    {"long rows with a rest", 500, 520, 6000},
+};
+
+EmbeddingProblem problem(const Where& w, EmbeddingKind kind, Dtype element) {
+  EmbeddingProblem p;
+  p.kind = kind;
+  p.element_dtype = element;
+  p.num_embeddings = w.rows;
+  p.dim = w.dim;
+  p.indices = {w.count};
+  if (p.is_bag()) p.bags = w.count / 40 + 1;
+  return p;
+}
+
+class EmbeddingCuda : public testing::TestWithParam<Dtype> {};
+
+TEST_P(EmbeddingCuda, HasTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  std::uint64_t seed = 1;
+  for (const Where& w : kWhere)
+    for (int kind = 0; kind < 5; ++kind)
+      for (Fill indices : {Fill::integers, Fill::zipf, Fill::zeros}) {
+        ++seed;
+        EmbeddingProblem p = problem(w, static_cast<EmbeddingKind>(kind), GetParam());
+        const bool backward = kind == 1 || kind == 4;
+        p.accumulate = backward && seed % 2 == 0;
+        if (seed % 3 == 0) p.padding_idx = w.rows / 2;
+        if (p.is_bag()) {
+          p.mode = static_cast<BagMode>(seed % 3);
+          p.weighted = p.mode == BagMode::sum && seed % 2 == 0;
+          p.weights_gradient = kind == 4 && p.weighted;
+          p.include_last_offset = seed % 4 == 0;
+          if (seed % 7 == 0) p.bags = 2;  // long ones
+        }
+        const Inputs in = {indices, seed % 4 == 1, seed % 2 == 1, seed};
+        check(p, in);
+        if (w.count < 20000)
+          check(p, in, verify::kAllLayouts[1 + seed % 6]);  // not those that broadcast
+      }
+}
+INSTANTIATE_TEST_SUITE_P(All, EmbeddingCuda,
+                         testing::Values(Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16));
+
+TEST(EmbeddingCudaHot, RowOfAMillion) {
+  PLANCK_NEEDS_GPU();
+  const Where w = {"", 1000, 8, 1 << 20};
+  check(problem(w, EmbeddingKind::embedding_backward, Dtype::f32), {Fill::zeros});
+  check(problem(w, EmbeddingKind::embedding_sparse_backward, Dtype::bf16), {Fill::zipf});
+  EmbeddingProblem bags = problem(w, EmbeddingKind::embedding_bag, Dtype::f32);
+  bags.bags = 3;
+  check(bags, {});
+}
+
+TEST(EmbeddingCudaWide, RowsOfMoreThan32Bits) {
+  PLANCK_NEEDS_GPU();
+  for (std::int64_t count : {70, 5000, 40000})
+    for (Fill indices : {Fill::integers, Fill::zipf, Fill::zeros})
+      check(problem({"", std::int64_t{1} << 52, 5, count}, EmbeddingKind::embedding_sparse_backward,
+                    Dtype::f32),
+            {indices});
+}
+
+TEST(EmbeddingCudaLong, TableOfMoreThan31Bits) {
+  PLANCK_NEEDS_GPU();
+  if (std::getenv("PLANCK_LONG_TESTS") == nullptr) GTEST_SKIP() << "PLANCK_LONG_TESTS is not set";
+  const Where w = {"", (std::int64_t{1} << 31) / 512 + 100, 512, 5000};
+  check(problem(w, EmbeddingKind::embedding_backward, Dtype::f16), {});
+  check(problem(w, EmbeddingKind::embedding, Dtype::f16), {});
+}
+
+// The kernel that promises no order: whole numbers, whose sums are exact in any.
+TEST(EmbeddingCudaAtomic, AddsEveryEntryOnce) {
+  PLANCK_NEEDS_GPU();
+  EmbeddingProblem p = problem({"", 40, 33, 5000}, EmbeddingKind::embedding_backward, Dtype::f32);
+  for (bool accumulate : {false, true}) {
+    p.accumulate = accumulate;
+    Tensors tensors = make_tensors(p, {.stray = true, .seed = 3});
+    for (std::size_t i : {0u, 2u})
+      for (std::int64_t e = 0; e < tensors[i].count(); ++e)
+        tensors[i].set_number(e, static_cast<double>(e * 7 % 101 - 50));
+    const Tensors expected = on_cpu(p, tensors);
+    const Stream stream = Stream::cuda().value();
+    Operands operands;
+    std::vector<GuardedTensor> placed;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const auto where = verify::place(Layout::contiguous, tensors[i].dtype, tensors[i].shape,
+                                       p.info().operands[i].role);
+      placed.push_back(std::move(*GuardedTensor::make(stream, tensors[i].dtype, tensors[i].shape,
+                                                      *where, 0x5a, &tensors[i])));
+      operands[i] = placed[i].view();
+    }
+    for (const Kernel<EmbeddingProblem>& k : p.kernels())
+      if (k.name == "cuda:atomic") ASSERT_TRUE(k.launch(stream, {}, p, operands).has_value());
+    ASSERT_TRUE(stream.synchronize().has_value());
+    for (std::size_t i : {2u, 3u}) {
+      ASSERT_TRUE(placed[i].download(stream).has_value());
+      EXPECT_EQ(verify::bit_difference(expected[i], placed[i].values()), "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace planck
