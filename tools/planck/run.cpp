@@ -169,8 +169,7 @@ void add_run(CLI::App& app, int& exit_code) {
                       "Safetensors file with the inputs; s4 and u4 are U8, two to a byte");
   command->add_option("--out", options->out, "Safetensors file for the outputs");
   command
-      ->add_option("--set", options->settings, "KEY=VALUE: an attribute of the op; may be repeated")
-      ->expected(1)
+      ->add_option("--set", options->settings, "KEY=VALUE…: attributes of the op; may be repeated")
       ->take_all();
   command
       ->add_option("--prefer", options->preferences,
