@@ -11,8 +11,10 @@ Result<void> check_one(const OpInfo& op, const OperandInfo& info, const OperandS
   const auto invalid = [&](std::string text) {
     return fail(ErrorCode::invalid_problem, fmt::format("{}: {} {}", op.name, info.name, text));
   };
-  if (v.dtype != spec.dtype)
-    return invalid(fmt::format("is {}, must be {}", name(v.dtype), name(spec.dtype)));
+  if (!spec.accepts(v.dtype))
+    return invalid(fmt::format("is {}, must be {}{}{}", name(v.dtype), name(spec.dtype),
+                               spec.other_dtype ? " or " : "",
+                               spec.other_dtype ? name(*spec.other_dtype) : ""));
   if (v.strides.rank() != v.shape.rank())
     return invalid(fmt::format("has {} strides for {} extents", v.strides.rank(), v.shape.rank()));
   if (spec.count_only) {
@@ -69,13 +71,13 @@ Result<void> check_operands(const OpInfo& op, std::span<const OperandSpec> specs
     const OperandInfo& info = op.operands[i];
     if (!specs[i].used) continue;
     if (!operands[i].present) {
-      if (info.optional) continue;
+      if (info.optional && !specs[i].required) continue;
       return fail(ErrorCode::invalid_problem, fmt::format("{}: {} is missing", op.name, info.name));
     }
     if (auto ok = check_one(op, info, specs[i], operands[i]); !ok) return ok;
   }
-  // An output may be the very same view as an input (in place), and nothing else may share its
-  // memory.
+  // An output may be the very same view as an input, where the op works in place, and nothing else
+  // may share its memory.
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     if (op.operands[i].role != Role::output || !specs[i].used || !operands[i].present) continue;
     const ByteRange out = byte_range(operands[i]);
@@ -86,6 +88,10 @@ Result<void> check_operands(const OpInfo& op, std::span<const OperandSpec> specs
                          out.end <= other.begin || other.end <= out.begin;
       if (apart) continue;
       if (op.operands[j].role == Role::input && same_elements(operands[i], operands[j])) {
+        if (!op.in_place)
+          return fail(ErrorCode::invalid_problem,
+                      fmt::format("{}: output {} cannot replace {}: the op does not work in place",
+                                  op.name, op.operands[i].name, op.operands[j].name));
         if (specs[i].count_only == specs[j].count_only) continue;
         return fail(ErrorCode::invalid_problem,
                     fmt::format("{}: output {} is one value a group, it cannot replace {}", op.name,

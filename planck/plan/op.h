@@ -19,6 +19,7 @@ struct OperandInfo {
   std::string_view name;  // as the field of Args
   Role role;
   bool optional = false;
+  bool updates = false;  // an output that may be given as an input too: its values before the run
 };
 
 struct AttributeInfo {
@@ -31,6 +32,7 @@ struct OpInfo {
   std::string_view formula;  // one line
   std::span<const OperandInfo> operands;
   std::span<const AttributeInfo> attributes;
+  bool in_place = true;  // an output may be the very same view as an input
 
   int operand(std::string_view operand_name) const {  // −1: no such operand
     for (std::size_t i = 0; i < operands.size(); ++i)
@@ -46,9 +48,13 @@ struct OperandSpec {
   bool count_only = false;  // any shape with as many elements will do (scales, zero points)
   std::string count_rule;   // what the count must equal, for the message: "shape[axis=1] is 8"
   bool used = true;         // false: this problem neither reads nor writes it
+  bool required = false;    // this problem needs it, although the op calls it optional
+  std::optional<Dtype> other_dtype = {};  // as good as `dtype`: i32 indices beside i64 ones
+
+  bool accepts(Dtype t) const { return t == dtype || t == other_dtype; }
 };
 
-inline constexpr int kMaxOperands = 8;
+inline constexpr int kMaxOperands = 10;
 using Operands = std::array<View, kMaxOperands>;  // in the order of OpInfo::operands
 
 // Checks operands against specs: presence, dtype, shape, alignment, packing, aliasing. `specs` has

@@ -146,4 +146,41 @@ class Plan {
   Selection<typename Op::Problem> selection_;
 };
 
+// The typed face of an op whose index dtype is seen at run: Op::Args is a template over it, and so
+// are can_implement and run.
+template <class T>
+concept IndexInt = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>;
+
+template <class Op>
+class IndexedPlan {
+ public:
+  using Descriptor = typename Op::Descriptor;
+  template <IndexInt Index>
+  using Args = typename Op::template Args<Index>;
+
+  [[nodiscard]] static Result<IndexedPlan> select(const Stream& stream,
+                                                  const Descriptor& descriptor,
+                                                  PlanPreference preference = {}) {
+    return Selection<typename Op::Problem>::select(stream, Op::problem(descriptor), preference)
+        .map([](auto&& selection) { return IndexedPlan(std::move(selection)); });
+  }
+  template <IndexInt Index = std::int64_t>
+  [[nodiscard]] Result<void> can_implement(const Args<Index>& args) const {
+    return selection_.can_implement(args.operands());
+  }
+  std::size_t workspace_size() const { return selection_.workspace_size(); }
+  KernelSku sku() const { return selection_.sku(); }
+  PrecisionGuarantee precision_guarantee() const { return selection_.precision_guarantee(); }
+  template <IndexInt Index = std::int64_t>
+  [[nodiscard]] Result<void> run(const Stream& stream, Workspace workspace,
+                                 const Args<Index>& args) const {
+    return selection_.run(stream, workspace, args.operands());
+  }
+
+ private:
+  explicit IndexedPlan(Selection<typename Op::Problem> selection)
+      : selection_(std::move(selection)) {}
+  Selection<typename Op::Problem> selection_;
+};
+
 }  // namespace planck

@@ -32,12 +32,13 @@ Result<std::unique_ptr<AnyProblem>> parse_problem(std::span<const OpEntry> entri
                               all.empty() ? "none" : all));
   }
   std::string wanted;
+  const auto can_be_given = [](const OperandInfo& o) { return o.role == Role::input || o.updates; };
   for (const OperandInfo& operand : info.operands)
-    if (operand.role == Role::input)
+    if (can_be_given(operand))
       wanted += fmt::format("{}{}", wanted.empty() ? "" : ", ", operand.name);
   for (const auto& [key, spec] : inputs)
     if (const int i = info.operand(key);
-        i < 0 || info.operands[static_cast<std::size_t>(i)].role != Role::input)
+        i < 0 || !can_be_given(info.operands[static_cast<std::size_t>(i)]))
       return fail(ErrorCode::invalid_problem,
                   fmt::format("{}: no input is called {}; it has: {}", op, key, wanted));
   for (const OperandInfo& operand : info.operands)
