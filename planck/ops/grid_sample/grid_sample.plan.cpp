@@ -81,7 +81,10 @@ constexpr DeviceKind kCpu = DeviceKind::cpu, kCuda = DeviceKind::cuda;
 constexpr Kernel<GridSampleProblem> kForward[] = {
     {"cuda:direct", kCuda, accept, grid_sample_cuda_workspace, guarantee,
      PLANCK_CUDA_LAUNCH(grid_sample_cuda)},
-    {"cpu:direct", kCpu, accept, grid_sample_cpu_workspace, guarantee, grid_sample_cpu},
+    {"cpu:channels_last", kCpu, accept, grid_sample_channels_last_cpu_workspace, guarantee,
+     grid_sample_channels_last_cpu},
+    {"cpu:direct", kCpu, accept, grid_sample_direct_cpu_workspace, guarantee,
+     grid_sample_direct_cpu},
 };
 constexpr Kernel<GridSampleProblem> kBackward[] = {
     {"cuda:sorted_cells", kCuda, accept, grid_sample_backward_cuda_workspace, guarantee,

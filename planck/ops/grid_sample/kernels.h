@@ -6,9 +6,13 @@
 
 namespace planck {
 
-// grid_sample, cpu:direct
-Result<void> grid_sample_cpu(const Stream&, Workspace, const GridSampleProblem&, const Operands&);
-std::size_t grid_sample_cpu_workspace(const GridSampleProblem&);
+// grid_sample, cpu:channels_last and cpu:direct
+Result<void> grid_sample_channels_last_cpu(const Stream&, Workspace, const GridSampleProblem&,
+                                           const Operands&);
+std::size_t grid_sample_channels_last_cpu_workspace(const GridSampleProblem&);
+Result<void> grid_sample_direct_cpu(const Stream&, Workspace, const GridSampleProblem&,
+                                    const Operands&);
+std::size_t grid_sample_direct_cpu_workspace(const GridSampleProblem&);
 
 // grid_sample_backward, cpu:sorted_cells
 Result<void> grid_sample_backward_cpu(const Stream&, Workspace, const GridSampleProblem&,

@@ -1,0 +1,65 @@
+// The inner loops of grid_sample's CPU kernels, one table for each instruction set.
+//
+// All tensors are channels-last here: a row holds the channels of one element. Forward, a point's
+// output is the weighted sum of its taps' rows; backward, an element's gradient is the weighted sum
+// of the rows of dout that reach it. A tap outside of the input is a row of zeros.
+#pragma once
+
+#include <cstdint>
+
+#include "planck/ops/grid_sample/grid_sample.math.h"
+
+namespace planck {
+
+inline constexpr int kTilePoints = 64;     // points, or elements of dinput, worked on at once
+inline constexpr int kChannelBlock = 256;  // channels worked on at once; a power of two
+inline constexpr int kMaxTaps = 16;
+
+template <class C>
+using SampleAxis = grid_sample_math::Axis<C, std::int64_t>;
+
+// Where points lie along one axis. nearest: `index` is the element, −1 outside. bilinear: the lower
+// tap. bicubic: the cell.
+template <class C>
+struct LocatedAxis {
+  std::int64_t index[kTilePoints];
+  C t[kTilePoints];      // the weight of the upper tap; the fraction
+  C slope[kTilePoints];  // of the position by the grid coordinate
+};
+
+// What dgrid of one point needs along one axis. bilinear: weights 1 − t and t. bicubic: four, and
+// their slopes.
+template <class C>
+struct AxisWeights {
+  C weight[4], slope[4];
+};
+
+template <class C>
+struct SampleLoops {
+  void (*locate)(SampleMode, const SampleAxis<C>&, const C* g, int n, LocatedAxis<C>& out);
+
+  // For i in [0, n): out[i][c] = Σ weight * row[c] from left to right, over counts[i] rows (0: +0).
+  // rows and weights of all i follow each other. Where counts is null, each has `count`.
+  void (*weighted_sums)(const C* const* rows, const C* weights, const int* counts, int count, int n,
+                        std::int64_t channels, C* out, std::int64_t out_stride);
+  // 16 rows each: Σ wy * (Σ wx * row). weights: wx[4], wy[4] of each i.
+  void (*cubic_sums)(const C* const* rows, const C* weights, int n, std::int64_t channels, C* out,
+                     std::int64_t out_stride);
+  // to[c] = from[c] + to[c]
+  void (*add)(const C* from, C* to, std::int64_t channels);
+
+  // Σ over channels of one point's terms, in the pairwise order; sums[0] along z, then y, x.
+  void (*bilinear_slopes)(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
+                          std::int64_t channels, C* sums);
+  void (*trilinear_slopes)(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
+                           std::int64_t channels, C* sums);
+  void (*bicubic_slopes)(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
+                         std::int64_t channels, C* sums);
+  // The pairwise sum of n <= kBlock values, which are overwritten.
+  C (*tree_sum)(C* values, int n);
+};
+
+template <class C>
+const SampleLoops<C>& sample_loops();  // of the best instruction set this CPU has
+
+}  // namespace planck
