@@ -20,6 +20,7 @@ struct OperandInfo {
   Role role;
   bool optional = false;
   bool updates = false;  // an output that may be given as an input too: its values before the run
+  std::string_view refusal = {};  // an output that counts faults: what one is, for the command line
 };
 
 struct AttributeInfo {

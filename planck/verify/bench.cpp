@@ -138,7 +138,7 @@ Result<void> measure_call(std::span<const OpEntry> ops, const BenchCase& bench, 
     if (!problem) return tl::unexpected(problem.error());
     const auto none = (*problem)->select(stream);
     if (!none) return tl::unexpected(none.error());
-    const auto sets = make_buffer_sets(empty, **problem, stream, 0);
+    const auto sets = make_buffer_sets({empty}, **problem, stream, 0);
     if (!sets) return tl::unexpected(sets.error());
     least = time_call(
         stream, [&] { return (*none)->run(stream, workspace, sets->front().operands); },
@@ -163,6 +163,7 @@ BenchRow describe(const BenchCase& bench, const AnyPlan& plan) {
     if (key != "dtype") details.push_back(key + "=" + value);
   if (c.inputs.front().layout != Layout::contiguous)
     details.emplace_back(name(c.inputs.front().layout));
+  if (!bench.note.empty()) details.push_back(bench.note);
   row.detail = fmt::format("{}", fmt::join(details, " "));
   row.kernel = sku.kernel;
   row.aim_ms = bench.aim_ms;
@@ -179,6 +180,7 @@ std::string name(const BenchCase& bench) {
   for (const auto& [key, value] : c.attributes) text += fmt::format(" {}={}", key, value);
   if (c.inputs.front().layout != Layout::contiguous)
     text += fmt::format(" {}", name(c.inputs.front().layout));
+  if (!bench.note.empty()) text += " " + bench.note;
   return text;
 }
 
@@ -193,7 +195,7 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
   if (!workspace_buffer) return tl::unexpected(workspace_buffer.error());
   const Workspace workspace{workspace_buffer->data(), workspace_buffer->bytes()};
   const auto sets =
-      make_buffer_sets(c, **problem, stream, bench.call ? 0 : cache_footprint(stream));
+      make_buffer_sets(bench, **problem, stream, bench.call ? 0 : cache_footprint(stream));
   if (!sets) return tl::unexpected(sets.error());
 
   BenchRow row = describe(bench, **plan);
@@ -230,6 +232,11 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
   return row;
 }
 
-std::vector<BenchCase> all_benches(DeviceKind device) { return quantize_benches(device); }
+std::vector<BenchCase> all_benches(DeviceKind device) {
+  std::vector<BenchCase> all;
+  for (auto& family : {quantize_benches(device), grid_sample_benches(device)})
+    all.insert(all.end(), family.begin(), family.end());
+  return all;
+}
 
 }  // namespace planck::verify

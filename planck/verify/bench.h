@@ -14,9 +14,12 @@
 namespace planck::verify {
 
 struct BenchCase {
-  Case test_case;     // layouts count; values are random
-  bool call = false;  // a tensor so small that the call itself is what is timed
-  double aim_ms = 0;  // on one H200, where one is known
+  Case test_case;         // layouts count; values are random
+  bool call = false;      // a tensor so small that the call itself is what is timed
+  double aim_ms = 0;      // on one H200, where one is known
+  std::string note = {};  // what shape and attributes do not say
+  // Elements of an operand that are really moved, where it is not all of them.
+  std::map<std::string, std::int64_t, std::less<>> moved = {};
 };
 
 struct BenchRow {
@@ -44,5 +47,6 @@ std::vector<BenchCase> all_benches(DeviceKind device);
 
 // Families.
 std::vector<BenchCase> quantize_benches(DeviceKind device);
+std::vector<BenchCase> grid_sample_benches(DeviceKind device);
 
 }  // namespace planck::verify

@@ -11,13 +11,23 @@ namespace planck::verify {
 
 namespace {
 
-// Random bytes of the fill, a block of them over and over: large tensors would take longer to make
-// than to time.
-Result<void> upload_tiled(const Stream& stream, const CaseInput& in, std::uint64_t seed,
-                          Buffer& to) {
+// What the case makes of the input as a whole; else random bytes of the fill, a block of them over
+// and over: large tensors would take longer to make than to time.
+HostTensor some_values(const Case& c, const CaseInput& in, std::uint64_t seed) {
   constexpr std::int64_t kBlock = 1 << 20;
-  HostTensor block(in.dtype, {kBlock});
+  if (c.prepare.apply != nullptr && c.prepare.rewrites == in.name) {
+    NamedTensors made;
+    made.emplace(in.name, HostTensor(in.dtype, in.shape));
+    c.prepare.apply(c, made);
+    return std::move(made.begin()->second);
+  }
+  HostTensor block(in.dtype, {std::min(kBlock, std::max<std::int64_t>(1, numel(in.shape)))});
   fill(block, in.fill, seed, 0, in.range);
+  return block;
+}
+
+Result<void> upload_tiled(const Stream& stream, const HostTensor& block, Buffer& to) {
+  if (block.bytes.empty()) return {};
   for (std::size_t at = 0; at < to.bytes(); at += block.bytes.size()) {
     const std::size_t count = std::min(block.bytes.size(), to.bytes() - at);
     auto* destination = static_cast<std::byte*>(to.data()) + at;
@@ -38,7 +48,9 @@ const CaseInput* find_input(const Case& c, std::string_view operand) {
   return nullptr;
 }
 
-Result<BufferSet> make_set(const Case& c, const AnyProblem& problem, const Stream& stream) {
+Result<BufferSet> make_set(const BenchCase& bench, const AnyProblem& problem,
+                           const Stream& stream) {
+  const Case& c = bench.test_case;
   BufferSet set;
   const std::vector<OperandSpec> specs = problem.specs();
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -54,16 +66,18 @@ Result<BufferSet> make_set(const Case& c, const AnyProblem& problem, const Strea
     auto buffer = allocate(stream, bytes_for(specs[i].dtype, placement.span));
     if (!buffer) return tl::unexpected(buffer.error());
     if (in != nullptr) {
-      if (auto ok = upload_tiled(stream, *in, c.seed + i, *buffer); !ok)
+      if (auto ok = upload_tiled(stream, some_values(c, *in, c.seed + i), *buffer); !ok)
         return tl::unexpected(ok.error());
     } else if (stream.device().kind == DeviceKind::cpu) {
       std::memset(buffer->data(), 0, buffer->bytes());  // touched once, before anything is timed
     }
+    const auto part = bench.moved.find(info.name);
+    const std::int64_t moved = part == bench.moved.end() ? numel(shape) : part->second;
     auto* base = static_cast<std::byte*>(buffer->data());
     set.operands[i] = {base + bytes_for(specs[i].dtype, placement.offset), specs[i].dtype, shape,
                        placement.strides, true};
     (info.role == Role::input ? set.traffic.reads : set.traffic.writes)
-        .push_back({buffer->data(), bytes_for(specs[i].dtype, numel(shape))});
+        .push_back({buffer->data(), bytes_for(specs[i].dtype, moved)});
     set.buffers.push_back(std::move(*buffer));
   }
   return set;
@@ -79,13 +93,13 @@ std::size_t cache_footprint(const Stream& stream) {
                                    std::size_t{32} << 20);
 }
 
-Result<std::vector<BufferSet>> make_buffer_sets(const Case& c, const AnyProblem& problem,
+Result<std::vector<BufferSet>> make_buffer_sets(const BenchCase& bench, const AnyProblem& problem,
                                                 const Stream& stream, std::size_t footprint) {
   constexpr std::size_t kMostSets = 64;
   std::vector<BufferSet> sets;
   std::size_t bytes = 0;
   do {
-    auto set = make_set(c, problem, stream);
+    auto set = make_set(bench, problem, stream);
     if (!set) return tl::unexpected(set.error());
     for (const Buffer& b : set->buffers) bytes += b.bytes();
     sets.push_back(std::move(*set));

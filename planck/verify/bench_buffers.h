@@ -2,7 +2,7 @@
 #pragma once
 
 #include "planck/core/allocator.h"
-#include "planck/verify/case.h"
+#include "planck/verify/bench.h"
 #include "planck/verify/ceiling.h"
 
 namespace planck::verify {
@@ -14,7 +14,7 @@ struct BufferSet {
 };
 
 // As many sets as it takes to fill `footprint` bytes, at least one, with the case's random values.
-[[nodiscard]] Result<std::vector<BufferSet>> make_buffer_sets(const Case& c,
+[[nodiscard]] Result<std::vector<BufferSet>> make_buffer_sets(const BenchCase& bench,
                                                               const AnyProblem& problem,
                                                               const Stream& stream,
                                                               std::size_t footprint);

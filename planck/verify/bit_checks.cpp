@@ -87,6 +87,7 @@ void check_layouts(const KernelCheck& check, const Outcome& golden) {
 
 void check_in_place(const KernelCheck& check, const Outcome& golden) {
   const Subject& s = check.subject;
+  if (!s.info().in_place) return;  // refused: see check_errors
   for (std::size_t out = 0; out < s.operands(); ++out)
     for (std::size_t in = 0; in < s.operands(); ++in) {
       if (s.role(out) != Role::output || s.role(in) != Role::input) continue;
@@ -107,7 +108,8 @@ void check_in_place(const KernelCheck& check, const Outcome& golden) {
 void check_left_out(const KernelCheck& check, const Outcome& golden) {
   for (std::size_t i = 0; i < check.subject.operands(); ++i) {
     const OperandInfo& info = check.subject.info().operands[i];
-    if (!info.optional || info.role != Role::output || !check.subject.takes(i, check.inputs))
+    if (!info.optional || check.subject.specs[i].required || info.role != Role::output ||
+        !check.subject.takes(i, check.inputs))
       continue;
     Arrangement how{
         .what = fmt::format("without {}", info.name), .layouts = {}, .sentinel = kOtherSentinel};

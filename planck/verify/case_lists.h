@@ -30,5 +30,9 @@ std::vector<Case> quantize_cases(ListSize size);
 std::optional<Case> quantize_example(std::string_view op, DtypePair dtypes, const Shape& shape);
 std::optional<Case> quantize_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                      std::uint64_t seed);
+std::vector<Case> grid_sample_cases(ListSize size);
+std::optional<Case> grid_sample_example(std::string_view op, DtypePair dtypes, const Shape& shape);
+std::optional<Case> grid_sample_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
+                                        std::uint64_t seed);
 
 }  // namespace planck::verify

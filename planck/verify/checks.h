@@ -21,6 +21,7 @@ struct KernelCheck {
   // Counts one check; records `fault` with what was checked where it is not empty.
   bool expect_none(std::string_view check, const std::string& fault) const;
   bool promises_bits() const { return subject.plan->precision_guarantee().deterministic(); }
+  bool repeats() const;    // whether a second run on the same memory gives what the first gave
   bool any_empty() const;  // whether an operand of the run has no elements
 };
 

@@ -56,16 +56,18 @@ void probe_operand(const ErrorProbe& probe, const KernelCheck& check, const Oper
   };
   const View& v = good[i];
   const std::string who(info.name);
-  if (!info.optional)
+  const OperandSpec& spec = check.subject.specs[i];
+  if (!info.optional || spec.required)
     probe.expect(who + " missing", ErrorCode::invalid_problem, who,
                  with([](View& b) { b = View{}; }));
-  probe.expect(who + " of wrong dtype", ErrorCode::invalid_problem, who,
-               with([](View& b) { b.dtype = b.dtype == Dtype::i64 ? Dtype::f64 : Dtype::i64; }));
+  probe.expect(who + " of wrong dtype", ErrorCode::invalid_problem, who, with([&](View& b) {
+                 b.dtype = spec.accepts(Dtype::i64) ? Dtype::f64 : Dtype::i64;
+               }));
   const Operands reshaped = with([](View& b) {
     b.shape.rank() == 0 ? b.shape.push_back(2) : void(b.shape[0] += 1);
     b.strides = row_major(b.shape);
   });
-  if (!check.subject.specs[i].count_only || numel(reshaped[i].shape) != numel(v.shape))
+  if (!spec.count_only || numel(reshaped[i].shape) != numel(v.shape))
     probe.expect(who + " of wrong shape", ErrorCode::invalid_problem, who, reshaped);
   probe.expect(who + " with too few strides", ErrorCode::invalid_problem, who, with([](View& b) {
                  b.strides = Extents::filled(b.shape.rank() == 0 ? 1 : b.shape.rank() - 1, 1);
@@ -101,7 +103,8 @@ void probe_aliases(const ErrorProbe& probe, const KernelCheck& check, const Oper
       const std::size_t step = storage_bytes(good[out].dtype);
       const ByteRange range = byte_range(good[other]);
       if (static_cast<std::size_t>(range.end - range.begin) > step) expect_refusal(step);
-      if (s.role(other) == Role::output || s.specs[out].count_only != s.specs[other].count_only)
+      if (s.role(other) == Role::output || !s.info().in_place ||
+          s.specs[out].count_only != s.specs[other].count_only)
         expect_refusal(0);
     }
   }
@@ -149,11 +152,16 @@ void check_errors(const KernelCheck& check) {
 
   // Refused runs leave every output as it was.
   Outcome outcome = placed->finish();
-  for (std::size_t i = 0; i < outcome.outputs.size() && outcome.fault.empty(); ++i)
-    for (std::byte b : outcome.outputs[i].bytes)
-      if (b != std::byte{Arrangement{}.sentinel})
-        outcome.fault =
-            fmt::format("a refused run wrote to {}", check.subject.info().operands[i].name);
+  for (std::size_t i = 0; i < outcome.outputs.size() && outcome.fault.empty(); ++i) {
+    const std::string_view operand = check.subject.info().operands[i].name;
+    const auto given = check.inputs.find(operand);
+    bool wrote = false;
+    if (given != check.inputs.end() && !outcome.outputs[i].bytes.empty())
+      wrote = outcome.outputs[i].bytes != given->second.bytes;
+    else
+      for (std::byte b : outcome.outputs[i].bytes) wrote |= b != std::byte{Arrangement{}.sentinel};
+    if (wrote) outcome.fault = fmt::format("a refused run wrote to {}", operand);
+  }
   check.expect_none("refused runs", outcome.fault);
 }
 

@@ -1,5 +1,7 @@
 #include "planck/verify/fill.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -101,6 +103,36 @@ void set_integer(HostTensor& t, std::int64_t i, const Philox4& r, FillRange rang
                        range.low + static_cast<std::int64_t>(width ? bits % width : bits)));
 }
 
+// An octave of k + 1 evenly, then an integer in it.
+void set_zipf(HostTensor& t, std::int64_t i, const Philox4& r, FillRange range) {
+  const auto width = static_cast<std::uint64_t>(range.high - range.low) + 1;
+  const auto octaves = static_cast<std::uint32_t>(std::bit_width(width));
+  const std::uint64_t first = (std::uint64_t{1} << (r.v[0] % octaves)) - 1;
+  const std::uint64_t size = std::min(first + 1, width - first);
+  t.set_pattern(i, static_cast<std::uint64_t>(range.low) + first + pair(r.v[1], r.v[2]) % size);
+}
+
+void set_stray_integer(HostTensor& t, std::int64_t i, const Philox4& r, FillRange range) {
+  constexpr std::int64_t kLowest = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kHighest = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t strays[] = {range.low - 1,
+                                 range.high + 1,
+                                 kLowest,
+                                 kHighest,
+                                 range.low - 1000,
+                                 range.high + (1 << 20),
+                                 static_cast<std::int64_t>(pair(r.v[0], r.v[1]))};
+  if (r.v[3] % 3 != 0) return set_integer(t, i, r, range);
+  t.set_pattern(i, static_cast<std::uint64_t>(strays[r.v[2] % std::size(strays)]));
+}
+
+void set_ascending(HostTensor& t, std::int64_t i, const Philox4& r, FillRange range) {
+  const auto width = static_cast<std::uint64_t>(range.high - range.low) + 1;
+  const auto at = static_cast<std::uint64_t>(i) * width + r.v[0] % width;
+  t.set_pattern(i, static_cast<std::uint64_t>(range.low) +
+                       (i == 0 ? 0 : at / static_cast<std::uint64_t>(t.count())));
+}
+
 void set_extreme_zero_point(HostTensor& t, std::int64_t i, const Philox4& r) {
   constexpr std::int32_t kLowest = std::numeric_limits<std::int32_t>::min();
   constexpr std::int32_t kHighest = std::numeric_limits<std::int32_t>::max();
@@ -132,6 +164,12 @@ void set_element(HostTensor& t, std::int64_t i, Fill how, const Philox4& r, Fill
       return set_extreme_scale(t, i, r);
     case Fill::integers:
       return set_integer(t, i, r, range);
+    case Fill::zipf:
+      return set_zipf(t, i, r, range);
+    case Fill::stray_integers:
+      return set_stray_integer(t, i, r, range);
+    case Fill::ascending:
+      return set_ascending(t, i, r, range);
     case Fill::extreme_zero_point:
       return set_extreme_zero_point(t, i, r);
   }
@@ -140,9 +178,9 @@ void set_element(HostTensor& t, std::int64_t i, Fill how, const Philox4& r, Fill
 }  // namespace
 
 std::string_view name(Fill fill) {
-  constexpr std::string_view kNames[] = {"zeros",         "ones",        "normal",
-                                         "uniform",       "adversarial", "scale",
-                                         "extreme_scale", "integers",    "extreme_zero_point"};
+  constexpr std::string_view kNames[] = {
+      "zeros",         "ones",     "normal", "uniform",        "adversarial", "scale",
+      "extreme_scale", "integers", "zipf",   "stray_integers", "ascending",   "extreme_zero_point"};
   return kNames[static_cast<int>(fill)];
 }
 

@@ -19,6 +19,9 @@ enum class Fill : std::uint8_t {
   scale,               // positive, log-uniform in [2^−10, 2^2)
   extreme_scale,       // as scale, with subnormal, huge, zero, negative, NaN and Inf among them
   integers,            // uniform in [low, high], the dtype's whole range where low > high
+  zipf,                // integers in [low, high], low + k about as often as 1 / (k + 1)
+  stray_integers,      // as integers, some of them outside of [low, high]: next to it, far away
+  ascending,           // integers in [low, high], none below the one before
   extreme_zero_point,  // ends of int32, ±1, near ±2^20 and ±2^24, any pattern
 };
 

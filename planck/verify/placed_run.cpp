@@ -42,9 +42,8 @@ Result<PlacedRun> PlacedRun::make(const Subject& subject, const Stream& stream,
         index == arrangement.in_place_output)
       continue;
     const OperandSpec& spec = subject.specs[i];
-    const bool input = subject.role(i) == Role::input;
-    const HostTensor* values =
-        input ? &inputs.find(subject.info().operands[i].name)->second : nullptr;
+    const auto given = inputs.find(subject.info().operands[i].name);
+    const HostTensor* values = given == inputs.end() ? nullptr : &given->second;
     const Shape& shape = subject.shape(i, inputs);
     const auto placement = place(arrangement.layout(i), spec.dtype, shape, subject.role(i));
     auto tensor =

@@ -30,6 +30,12 @@ bool KernelCheck::expect_none(std::string_view check, const std::string& fault) 
   return false;
 }
 
+bool KernelCheck::repeats() const {
+  for (const OperandInfo& operand : subject.info().operands)
+    if (operand.updates && inputs.contains(operand.name)) return false;
+  return true;
+}
+
 bool KernelCheck::any_empty() const {
   for (std::size_t i = 0; i < subject.operands(); ++i)
     if (subject.takes(i, inputs) && numel(subject.shape(i, inputs)) == 0) return true;

@@ -11,7 +11,7 @@ namespace planck::verify {
 
 void check_concurrent_use(const KernelCheck& check, const Outcome& golden) {
   constexpr std::size_t kUsers = 4;
-  constexpr int kRuns = 3;
+  const int runs = check.repeats() ? 3 : 1;
   std::vector<Outcome> outcomes(kUsers);
   std::barrier all_ready(kUsers);
   {
@@ -24,7 +24,7 @@ void check_concurrent_use(const KernelCheck& check, const Outcome& golden) {
         all_ready.arrive_and_wait();
         if (!placed) return void(outcomes[u].fault = placed.error().message);
         Result<void> ran;
-        for (int k = 0; k < kRuns && ran; ++k) ran = placed->run();
+        for (int k = 0; k < runs && ran; ++k) ran = placed->run();
         outcomes[u] = placed->finish();
         if (!ran) outcomes[u].fault = ran.error().message;
       });
@@ -74,7 +74,9 @@ void check_graph_replay(const KernelCheck& check, const Outcome& golden) {
   auto graph = cuda::end_capture(ordinal, stream.native());
   if (!graph)
     return void(check.expect_none("graph", fault.empty() ? graph.error().message : fault));
-  for (int repeat = 0; repeat < 2; ++repeat) record(cuda::replay(ordinal, stream.native(), *graph));
+  const int repeats = check.repeats() ? 2 : 1;
+  for (int repeat = 0; repeat < repeats; ++repeat)
+    record(cuda::replay(ordinal, stream.native(), *graph));
   Outcome outcome = placed->finish();
   cuda::destroy_graph(*graph);
   if (fault.empty()) fault = outcome.fault;

@@ -118,7 +118,9 @@ std::string op_markdown(const std::vector<OpRow>& ops) {
                         op.info->formula);
     for (const OperandInfo& o : op.info->operands)
       text += fmt::format("| {} | {}{} |\n", o.name, o.optional ? "optional " : "",
-                          o.role == Role::input ? "input" : "output");
+                          o.role == Role::input ? "input"
+                          : o.updates           ? "output, and input where it is added to"
+                                                : "output");
     if (!op.info->attributes.empty()) text += "\n| attribute | default | |\n|---|---|---|\n";
     for (const AttributeInfo& a : op.info->attributes)
       text += fmt::format("| {} | {} | {} |\n", a.name, a.default_value, a.help);
@@ -143,7 +145,8 @@ std::string op_json(const std::vector<OpRow>& ops) {
     for (const OperandInfo& operand : op.info->operands)
       o["operands"].push_back({{"name", operand.name},
                                {"role", operand.role == Role::input ? "input" : "output"},
-                               {"optional", operand.optional}});
+                               {"optional", operand.optional},
+                               {"updates", operand.updates}});
     for (const AttributeInfo& a : op.info->attributes)
       o["attributes"].push_back({{"name", a.name}, {"default", a.default_value}, {"help", a.help}});
     for (const KernelRow& k : op.kernels)
@@ -181,7 +184,9 @@ std::string op_usage(const OpInfo& info) {
   for (Role role : {Role::input, Role::output}) {
     text += role == Role::input ? "inputs (tensors of --in)\n" : "outputs (tensors of --out)\n";
     for (const OperandInfo& o : info.operands)
-      if (o.role == role) text += fmt::format("  {}{}\n", o.name, o.optional ? " (optional)" : "");
+      if (o.role == role || (role == Role::input && o.updates))
+        text += fmt::format("  {}{}\n", o.name,
+                            o.optional || (role == Role::input && o.updates) ? " (optional)" : "");
   }
   text += info.attributes.empty() ? "" : "attributes (--set KEY=VALUE)\n";
   for (const AttributeInfo& a : info.attributes)

@@ -65,6 +65,19 @@ Result<void> write_outputs(const std::string& path, const OpInfo& info,
   return writer->commit();
 }
 
+// Some faults of the inputs are counted rather than refused; here they are refused.
+Result<void> check_count(const OpInfo& info, std::size_t i, const Tensor& tensor,
+                         const Stream& stream) {
+  const OperandInfo& operand = info.operands[i];
+  if (operand.refusal.empty() || tensor.data() == nullptr) return {};
+  const auto copy = tensor.to(stream, Stream::cpu(1));
+  if (!copy) return tl::unexpected(copy.error());
+  const std::int64_t count = *copy->as<std::int64_t>();
+  if (count == 0) return {};
+  return fail(ErrorCode::invalid_problem, fmt::format("{}: {} is {}, must be 0: {}", info.name,
+                                                      operand.name, count, operand.refusal));
+}
+
 std::string describe(const KernelSku& sku, std::size_t workspace, bool json) {
   const PrecisionGuarantee& g = sku.guarantee;
   if (json) {
@@ -114,13 +127,14 @@ Result<std::string> run(const RunOptions& options) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const bool input = info.operands[i].role == Role::input;
     const auto given = inputs->find(info.operands[i].name);
+    const bool updated = info.operands[i].updates && given != inputs->end();
     if (input ? given == inputs->end() : !specs[i].used) continue;
-    auto tensor = input ? file->load(*stream, **file->find(info.operands[i].name))
-                        : Tensor::empty(*stream, specs[i].dtype, specs[i].shape);
+    auto tensor = input || updated ? file->load(*stream, **file->find(info.operands[i].name))
+                                   : Tensor::empty(*stream, specs[i].dtype, specs[i].shape);
     if (!tensor) return tl::unexpected(tensor.error());
     tensors[i] = std::move(*tensor);
     operands[i] = tensors[i].view();
-    if (!input) continue;
+    if (!input && !updated) continue;
     operands[i].dtype = given->second.dtype;
     operands[i].shape = given->second.shape;
     operands[i].strides = row_major(given->second.shape);
@@ -130,6 +144,8 @@ Result<std::string> run(const RunOptions& options) {
   if (auto ok = (*plan)->run(*stream, {workspace->data(), workspace->bytes()}, operands); !ok)
     return tl::unexpected(ok.error());
   if (auto ok = stream->synchronize(); !ok) return tl::unexpected(ok.error());
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    if (auto ok = check_count(info, i, tensors[i], *stream); !ok) return tl::unexpected(ok.error());
   if (auto ok = write_outputs(options.out, info, tensors, *stream); !ok)
     return tl::unexpected(ok.error());
   return describe((*plan)->sku(), (*plan)->workspace_size(), options.json);

@@ -20,6 +20,10 @@ using reference::Formula;
 template <class T>
 using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
+// Wider than the compute type.
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, long double, double>;
+
 template <class PlanType>
 void run(const typename PlanType::Descriptor& d, const typename PlanType::Args& args,
          PlanPreference preference = {}) {
@@ -149,7 +153,7 @@ std::string differences(const char* what, const std::vector<T>& got,
 
 template <class T>
 std::string too_far(const char* what, const std::vector<T>& got,
-                    const std::vector<double>& expected, const std::vector<double>& magnitude,
+                    const std::vector<Wide<T>>& expected, const std::vector<Wide<T>>& magnitude,
                     double max_ulp) {
   const double ulp = std::is_same_v<T, double>  ? 0x1p-52
                      : std::is_same_v<T, float> ? 0x1p-23
@@ -157,10 +161,11 @@ std::string too_far(const char* what, const std::vector<T>& got,
                                                 : 0x1p-7;
   const double tiny = std::is_same_v<T, f16> ? 0x1p-24 : 0x1p-126;  // below: subnormal results
   for (std::size_t i = 0; i < got.size(); ++i) {
-    const double apart = std::abs(static_cast<double>(got[i]) - expected[i]);
+    const auto apart =
+        std::abs(static_cast<Wide<T>>(static_cast<Compute<T>>(got[i])) - expected[i]);
     if (!(apart <= max_ulp * ulp * magnitude[i] + tiny))
       return std::string(what) + "[" + std::to_string(i) + "] is " +
-             std::to_string(static_cast<double>(got[i])) + ", in f64 " +
+             std::to_string(static_cast<double>(got[i])) + ", exactly " +
              std::to_string(expected[i]);
   }
   return "";
@@ -192,7 +197,7 @@ void check(const Formula& set, Grid kind, std::uint64_t seed) {
                                      {dinput.data(), d.input},
                                      {dgrid.data(), d.grid}});
   const auto exact = reference::sample<C, C>(set, input, grid, dout);
-  const auto wide = reference::sample<C, double>(set, input, grid, dout);
+  const auto wide = reference::sample<C, Wide<T>>(set, input, grid, dout);
   const double forward_ulp =
       GridSamplePlan<T>::select(Stream::cpu(), d)->precision_guarantee().max_ulp;
   const double backward_ulp =

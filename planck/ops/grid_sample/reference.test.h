@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace planck::reference {
@@ -31,8 +31,9 @@ struct Formula {
 // One tap along one axis.
 template <class A>
 struct Tap {
-  std::int64_t index;  // −1: outside
-  A weight, slope;     // slope: of the weight by the position
+  std::int64_t index;           // −1: outside
+  A weight, slope;              // slope: of the weight by the position
+  A weight_terms, slope_terms;  // the sums of the magnitudes of their terms
   std::int64_t cell;
 };
 template <class A>
@@ -89,6 +90,9 @@ AxisTaps<A> axis_taps(P g, std::int64_t size, const Formula& set) {
     const auto far_slope = [&](A x) { return (3 * a * x - 10 * a) * x + 8 * a; };
     const A weight[4] = {far(t + 1), close(t), close(1 - t), far(2 - t)};
     const A slope[4] = {far_slope(t + 1), close_slope(t), -close_slope(1 - t), -far_slope(2 - t)};
+    const auto far_terms = [](A x) { return A(0.75) * (((x + 5) * x + 8) * x + 4); };
+    const auto far_slope_terms = [](A x) { return A(0.75) * ((3 * x + 10) * x + 8); };
+    const A distance[4] = {t + 1, t, 1 - t, 2 - t};
     for (std::int64_t j = 0; j < 4; ++j) {
       std::int64_t i = base - 1 + j, cell = base;
       if (set.padding == Padding::zeros) {
@@ -101,7 +105,8 @@ AxisTaps<A> axis_taps(P g, std::int64_t size, const Formula& set) {
         i = positive_mod(i, period);
         if (i >= size) i = (set.align ? period : period - 1) - i;
       }
-      out.taps.push_back({i, weight[j], slope[j], cell});
+      out.taps.push_back(
+          {i, weight[j], slope[j], far_terms(distance[j]), far_slope_terms(distance[j]), cell});
     }
     out.slope = static_cast<A>(sign * stretch);
     return out;
@@ -119,7 +124,8 @@ AxisTaps<A> axis_taps(P g, std::int64_t size, const Formula& set) {
   out.slope = static_cast<A>(sign * stretch);
   const bool near = s > -1 && s < P(size);
   const auto push = [&](std::int64_t i, A weight, A slope, std::int64_t cell) {
-    out.taps.push_back({near && i >= 0 && i < size ? i : -1, weight, slope, cell});
+    out.taps.push_back({near && i >= 0 && i < size ? i : -1, weight, slope, std::abs(weight),
+                        std::abs(slope), cell});
   };
   if (set.mode == Mode::nearest) {
     const std::int64_t i = near ? static_cast<std::int64_t>(std::nearbyint(s)) : -1;
@@ -174,11 +180,12 @@ Results<A> sample(const Formula& set, const std::vector<double>& input,
   r.dgrid_magnitude = r.dgrid;
   // Contributions to each element, by (cell z, tap z, cell y, tap y, cell x, tap x, position).
   using Key = std::tuple<std::int64_t, int, std::int64_t, int, std::int64_t, int, std::int64_t>;
-  std::vector<std::map<Key, A>> contributions(input.size());
+  std::vector<std::vector<std::pair<Key, A>>> contributions(input.size());
+  r.dinput_magnitude.assign(input.size(), A(0));
   for (std::int64_t n = 0; n < set.n; ++n)
     for (std::int64_t p = 0; p < set.points(); ++p) {
       AxisTaps<A> axes[3];  // z, y, x
-      axes[0].taps = {{0, A(1), A(0), 0}};
+      axes[0].taps = {{0, A(1), A(0), A(1), A(0), 0}};
       for (int d = 3 - set.dims; d < 3; ++d)
         axes[d] = axis_taps<P, A>(
             static_cast<P>(
@@ -206,7 +213,9 @@ Results<A> sample(const Formula& set, const std::vector<double>& input,
               A weight = axes[2].taps[x].weight * axes[1].taps[y].weight;
               if (set.dims == 3) weight = weight * axes[0].taps[z].weight;
               const A v = value(z, y, x);
-              magnitude += std::abs(weight * v);
+              A terms_of_weight = axes[2].taps[x].weight_terms * axes[1].taps[y].weight_terms;
+              if (set.dims == 3) terms_of_weight *= axes[0].taps[z].weight_terms;
+              magnitude += terms_of_weight * std::abs(v);
               if (set.mode == Mode::nearest)
                 sum = v;
               else if (set.mode == Mode::linear)
@@ -214,10 +223,12 @@ Results<A> sample(const Formula& set, const std::vector<double>& input,
               else
                 line = x == 0 ? axes[2].taps[0].weight * v : line + axes[2].taps[x].weight * v;
               if (const std::int64_t i = element(z, y, x); i >= 0)
-                contributions[static_cast<std::size_t>(i)]
-                             [{axes[0].taps[z].cell, static_cast<int>(z), axes[1].taps[y].cell,
-                               static_cast<int>(y), axes[2].taps[x].cell, static_cast<int>(x), p}] =
-                                 set.mode == Mode::nearest ? g : weight * g;
+                r.dinput_magnitude[static_cast<std::size_t>(i)] += terms_of_weight * std::abs(g);
+              if (const std::int64_t i = element(z, y, x); i >= 0)
+                contributions[static_cast<std::size_t>(i)].push_back(
+                    {{axes[0].taps[z].cell, static_cast<int>(z), axes[1].taps[y].cell,
+                      static_cast<int>(y), axes[2].taps[x].cell, static_cast<int>(x), p},
+                     set.mode == Mode::nearest ? g : weight * g});
             }
             const A wy = axes[1].taps[y].weight;
             if (set.mode == Mode::cubic) sum = y == 0 ? wy * line : sum + wy * line;
@@ -271,7 +282,8 @@ Results<A> sample(const Formula& set, const std::vector<double>& input,
                 const std::size_t k[3] = {z, y, x};
                 A product = value(z, y, x);
                 for (int e = 3 - set.dims; e < 3; ++e)
-                  product *= e == d ? axes[e].taps[k[e]].slope : axes[e].taps[k[e]].weight;
+                  product *=
+                      e == d ? axes[e].taps[k[e]].slope_terms : axes[e].taps[k[e]].weight_terms;
                 size += std::abs(product);
               }
           terms[d].push_back(g * slope[d]);
@@ -286,15 +298,12 @@ Results<A> sample(const Formula& set, const std::vector<double>& input,
             pairwise(terms_magnitude[d], 0, terms[d].size()) * std::abs(axes[d].slope);
       }
     }
-  for (const auto& element : contributions) {
+  for (auto& element : contributions) {
+    std::sort(element.begin(), element.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<A> v;
-    A magnitude = 0;
-    for (const auto& [key, value] : element) {
-      v.push_back(value);
-      magnitude += std::abs(value);
-    }
+    for (const auto& [key, value] : element) v.push_back(value);
     r.dinput.push_back(chunked(v));
-    r.dinput_magnitude.push_back(magnitude);
   }
   return r;
 }
