@@ -9,6 +9,7 @@ target_link_libraries(ops_test PRIVATE planck_verify planck::planck planck_build
 gtest_discover_tests(ops_test TEST_PREFIX ops.)
 if(PLANCK_WITH_CUDA)
   add_executable(ops_cuda_test
+    ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.cuda.test.cu)
   target_link_libraries(ops_cuda_test PRIVATE planck_verify planck::planck planck_build_flags
     GTest::gtest_main)
