@@ -8,19 +8,49 @@ namespace planck {
 
 namespace {
 
-void load_tile(const Planes& p, std::int64_t offset, int rows, int columns, float* out, int step) {
-  block_ops().load_tile_f32(p.dtype, p.base, offset, p.channel_stride, rows, columns, out, step);
-}
-void load_tile(const Planes& p, std::int64_t offset, int rows, int columns, double* out, int step) {
-  block_ops().load_tile_f64(p.dtype, p.base, offset, p.channel_stride, rows, columns, out, step);
+constexpr int kRun = 256;  // positions of a line
+
+// Positions from `offset` on, dense in memory, to rows: sixteen channels (or four) at a time.
+template <class C>
+void rows_from_lines(const Planes& p, std::int64_t offset, int n, C* rows, std::int64_t step) {
+  static constexpr C kZeros[kRun] = {};
+  alignas(64) C widened[kLines][kRun];
+  const int width = step == kFewLines ? kFewLines : kLines;
+  for (std::int64_t c0 = 0; c0 < p.channels; c0 += width) {
+    const C* lines[kLines];
+    for (int k = 0; k < width; ++k) {
+      const std::int64_t at = offset + (c0 + k) * p.channel_stride;
+      if (c0 + k >= p.channels) {
+        lines[k] = kZeros;
+      } else if (p.dtype == dtype_of<C>) {
+        lines[k] = static_cast<const C*>(p.base) + at;
+      } else {
+        load_block(block_ops(), p.dtype, p.base, at, 1, n, widened[k]);
+        lines[k] = widened[k];
+      }
+    }
+    sample_loops<C>().interleave(lines, width, n, rows + c0, step);
+  }
 }
 
-// tile[position][channel] to out[channel][position].
-void transpose(const float* tile, int step, int channels, int positions, float* out) {
-  block_ops().load_tile_f32(Dtype::f32, tile, 0, step, channels, positions, out, kTilePoints);
-}
-void transpose(const double* tile, int step, int channels, int positions, double* out) {
-  block_ops().load_tile_f64(Dtype::f64, tile, 0, step, channels, positions, out, kTilePoints);
+// A tile's rows to positions from `offset` on, dense in memory.
+template <class C>
+void lines_from_rows(const C* tile, int step, int n, int channels, const Planes& p,
+                     std::int64_t offset) {
+  alignas(64) C narrow[kLines][kTilePoints];
+  const int width = step == kFewLines ? kFewLines : kLines;
+  for (int c0 = 0; c0 < channels; c0 += width) {
+    C* lines[kLines];
+    for (int k = 0; k < width; ++k)
+      lines[k] = c0 + k < channels && p.dtype == dtype_of<C>
+                     ? static_cast<C*>(p.base) + offset + (c0 + k) * p.channel_stride
+                     : narrow[k];
+    sample_loops<C>().deinterleave(tile + c0, step, width, n, lines);
+    if (p.dtype == dtype_of<C>) continue;
+    for (int k = 0; k < width && c0 + k < channels; ++k)
+      store_block(block_ops(), p.dtype, p.base, offset + (c0 + k) * p.channel_stride, 1, n,
+                  narrow[k]);
+  }
 }
 
 // One position's channels, any number of them.
@@ -55,9 +85,8 @@ Planes planes_of(const View& v, const std::int64_t (&spatial)[3]) {
 }
 
 std::int64_t row_length(std::int64_t channels) {
-  if (channels <= 2) return channels;
-  const std::int64_t unit = channels <= 12 ? 4 : 16;
-  return (channels + unit - 1) / unit * unit;
+  if (channels <= 1) return channels;
+  return channels <= kFewLines ? kFewLines : (channels + kLines - 1) / kLines * kLines;
 }
 
 template <class C>
@@ -67,44 +96,38 @@ void load_rows(const Planes& from, std::int64_t n, std::int64_t begin, std::int6
   C* to = rows;
   from.walk.runs(begin, count, [&](std::int64_t at, std::int64_t stride, std::int64_t length) {
     const std::int64_t first = at + n * from.batch_stride;
-    if (stride == 1 && from.channel_stride != 1 && from.channels > 1) {
-      constexpr std::int64_t kRows = 256;
-      for (std::int64_t i = 0; i < length; i += kRows)
-        load_tile(from, first + i, static_cast<int>(std::min(kRows, length - i)),
-                  static_cast<int>(from.channels), to + i * step, static_cast<int>(step));
-    } else if (from.channels == 1) {
+    if (from.channels == 1) {
       for (std::int64_t i = 0; i < length; i += kBlock)
         load_block(block_ops(), from.dtype, from.base, first + i * stride, stride,
                    static_cast<int>(std::min<std::int64_t>(kBlock, length - i)), to + i);
+    } else if (stride == 1) {
+      for (std::int64_t i = 0; i < length; i += kRun)
+        rows_from_lines(from, first + i, static_cast<int>(std::min<std::int64_t>(kRun, length - i)),
+                        to + i * step, step);
     } else {
-      for (std::int64_t i = 0; i < length; ++i) load_row(from, first + i * stride, to + i * step);
+      for (std::int64_t i = 0; i < length; ++i) {
+        load_row(from, first + i * stride, to + i * step);
+        std::fill(to + i * step + from.channels, to + (i + 1) * step, C(0));
+      }
     }
     to += length * step;
   });
-  if (step == from.channels) return;
-  for (std::int64_t i = 0; i < count; ++i)
-    for (std::int64_t c = from.channels; c < step; ++c) rows[i * step + c] = C(0);
 }
 
 template <class C>
 void store_rows(const Planes& to, std::int64_t n, std::int64_t begin, int count, std::int64_t c0,
                 int channels, const C* tile) {
-  const auto store = [&](std::int64_t offset, std::int64_t stride, int length, const C* values) {
-    store_block(block_ops(), to.dtype, to.base, offset, stride, length, values);
-  };
-  alignas(64) C lines[kChannelBlock * kTilePoints];
   const int step = tile_stride(channels);
   const C* row = tile;
   to.walk.runs(begin, count, [&](std::int64_t at, std::int64_t stride, std::int64_t length) {
     const int positions = static_cast<int>(length);
     const std::int64_t first = at + n * to.batch_stride + c0 * to.channel_stride;
-    if (to.channel_stride == 1 || positions == 1) {
-      for (int i = 0; i < positions; ++i)
-        store(first + i * stride, to.channel_stride, channels, row + i * step);
+    if (stride == 1 && to.channel_stride != 1) {
+      lines_from_rows(row, step, positions, channels, to, first);
     } else {
-      transpose(row, step, channels, positions, lines);
-      for (int c = 0; c < channels; ++c)
-        store(first + c * to.channel_stride, stride, positions, lines + c * kTilePoints);
+      for (int i = 0; i < positions; ++i)
+        store_block(block_ops(), to.dtype, to.base, first + i * stride, to.channel_stride, channels,
+                    row + i * step);
     }
     row += length * step;
   });

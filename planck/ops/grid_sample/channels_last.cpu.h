@@ -35,7 +35,7 @@ void load_rows(const Planes& from, std::int64_t n, std::int64_t begin, std::int6
 // A tile of rows in the first-level cache: rows are so far apart that they do not compete for the
 // same few cache lines.
 constexpr int tile_stride(int channels) {
-  return channels <= 4 ? 4 : (channels + 15) / 16 * 16 + 16;
+  return channels <= kFewLines ? kFewLines : (channels + kLines - 1) / kLines * kLines + kLines;
 }
 inline constexpr int kTileElements = kTilePoints * tile_stride(kChannelBlock);
 

@@ -47,6 +47,8 @@ void grid_gradient(const Stream& stream, const GridSampleProblem& p, const Point
   const auto slopes = p.mode == SampleMode::bicubic ? loops.bicubic_slopes
                       : g.dims == 3                 ? loops.trilinear_slopes
                                                     : loops.bilinear_slopes;
+  const int taps = p.taps();
+  const std::int64_t readable = std::min(input.length, dout.length);
   const auto tile_gradient = [&](std::int64_t image, std::int64_t begin, PointTile<C>& tile,
                                  C(*out)[kTilePoints]) {
     const C* rows[kTilePoints * kMaxTaps];
@@ -59,7 +61,7 @@ void grid_gradient(const Stream& stream, const GridSampleProblem& p, const Point
       for (int d = 3 - g.dims; d < 3; ++d)
         axes[d - 3 + g.dims] = axis_weights(p.mode, tile.axis[d].t[i]);
       C sums[3];
-      slopes(rows + i * p.taps(), dout_rows(at[0], at[1], at[2]), axes, g.channels, sums);
+      slopes(rows + i * taps, dout_rows(at[0], at[1], at[2]), axes, g.channels, readable, sums);
       for (int d = 3 - g.dims; d < 3; ++d) {
         const C slope = tile.axis[d].slope[i];
         out[d][i] =

@@ -63,6 +63,7 @@ void sample_rows(const Stream& stream, const GridSampleProblem& p, const Operand
   const Planes out = planes_of(operands[Role::output], g.out);
   const PointLocator<C> where(p, operands[Role::grid]);
   const bool staged = !is_rows<C>(in);
+  const int taps = p.taps();
   const std::int64_t length = row_length(g.channels);
   const std::int64_t group = staged ? group_images(g.batch, image_bytes(p)) : g.batch;
   C* const zero = workspace;
@@ -91,8 +92,7 @@ void sample_rows(const Stream& stream, const GridSampleProblem& p, const Operand
                         const int channels =
                             static_cast<int>(std::min<std::int64_t>(kChannelBlock, g.channels - c));
                         if (c > 0)
-                          for (int k = 0; k < b.tile.count * p.taps(); ++k)
-                            b.rows[k] += kChannelBlock;
+                          for (int k = 0; k < b.tile.count * taps; ++k) b.rows[k] += kChannelBlock;
                         // Of a staged row the padding may be read too: whole vectors.
                         const std::int64_t read =
                             staged ? std::min<std::int64_t>(kChannelBlock, length - c) : channels;

@@ -121,6 +121,43 @@ class Contributions {
   std::int64_t total_ = 0;
 };
 
+// The cells that touch a row of elements, for bilinear and trilinear sampling: two lines of cells a
+// dimension beyond x, each with the taps that fall on the row.
+template <class C, class P>
+struct CellLines {
+  const P* end[4];
+  int tap_z[4], tap_y[4], count = 0;
+
+  CellLines(const CellLists<C, P>& lists, int dims, std::int64_t image, std::int64_t z,
+            std::int64_t y) {
+    for (int tz = 1; tz >= (dims == 3 ? 0 : 1); --tz)
+      for (int ty = 1; ty >= 0; --ty) {
+        const std::int64_t cell_z = dims == 3 ? z + 1 - tz : 0, cell_y = y + 1 - ty;
+        end[count] = lists.ends(image) + (cell_z * lists.cells(1) + cell_y) * lists.cells(2);
+        tap_z[count] = tz;
+        tap_y[count++] = ty;
+      }
+  }
+  std::int64_t total(std::int64_t x) const {
+    std::int64_t m = 0;
+    for (int i = 0; i < count; ++i) m += end[i][x + 2] - end[i][x];
+    return m;
+  }
+  // Calls f(point, weight) in order.
+  template <int kDims, class F>
+  void each(const CellPoint<C, P>* entries, std::int64_t x, F&& f) const {
+    for (int i = 0; i < count; ++i) {
+      const P middle = end[i][x + 1];
+      for (P k = end[i][x]; k < end[i][x + 2]; ++k) {
+        const CellPoint<C, P>& e = entries[k];
+        C w = (k < middle ? e.t[2] : C(1) - e.t[2]) * (tap_y[i] == 1 ? e.t[1] : C(1) - e.t[1]);
+        if constexpr (kDims == 3) w = w * (tap_z[i] == 1 ? e.t[0] : C(1) - e.t[0]);
+        f(e.point, w);
+      }
+    }
+  }
+};
+
 // Rows of dout by point.
 template <class C>
 struct DoutRows {
@@ -206,25 +243,40 @@ void input_gradient(const Stream& stream, const GridSampleProblem& p, const Poin
                                  element / width % height);
     };
     int total = 0;
-    std::int64_t x = begin % width;
-    Contributions<C, P> all = contributions(begin);
-    for (int i = 0; i < count; ++i, ++x) {
-      if (x == width) {
-        x = 0;
-        all = contributions(begin + i);
-      }
-      all.move_to(x);
-      const std::int64_t m = all.total();
+    // Counts the contributions of element i; true where they are to be listed now.
+    const auto begin_element = [&](int i, std::int64_t m) {
       const bool is_hot = m > HotElements<C>::kHot;
       if (is_hot) hot.list[hot_count.fetch_add(1)] = image * g.pixels() + begin + i;
       marked[i] = m > 0 && !is_hot;
       many[i] = m > kSumChunk && !is_hot;
       counts[i] = m <= kSumChunk ? static_cast<int>(m) : 0;
-      if (counts[i] == 0) continue;
-      all.each(0, m, [&](P point, C weight) {
-        rows[total] = from(point);
-        weights[total++] = weight;
-      });
+      return counts[i] > 0;
+    };
+    const auto list = [&](P point, C weight) {
+      rows[total] = from(point);
+      weights[total++] = weight;
+    };
+    for (int i = 0; i < count;) {  // row by row
+      const std::int64_t first = begin + i, x = first % width;
+      const int end = static_cast<int>(std::min<std::int64_t>(count, i + width - x));
+      if (p.mode == SampleMode::bilinear) {
+        const CellLines<C, P> lines(lists, g.dims, image, first / width / height,
+                                    first / width % height);
+        const CellPoint<C, P>* entries = lists.entries(image);
+        for (std::int64_t at = x; i < end; ++i, ++at) {
+          if (!begin_element(i, lines.total(at))) continue;
+          if (g.dims == 3)
+            lines.template each<3>(entries, at, list);
+          else
+            lines.template each<2>(entries, at, list);
+        }
+      } else {
+        Contributions<C, P> all = contributions(first);
+        for (std::int64_t at = x; i < end; ++i, ++at) {
+          all.move_to(at);
+          if (begin_element(i, all.total())) all.each(0, all.total(), list);
+        }
+      }
     }
     alignas(64) C tile[kTileElements];
     for (std::int64_t c0 = 0; c0 < g.channels; c0 += kChannelBlock) {

@@ -81,10 +81,19 @@ void tap_rows(const GridSampleProblem& p, const PointLocator<C>& where, const Po
   using grid_sample_math::inside;
   const std::int64_t depth = where.axis(0).size, height = where.axis(1).size,
                      width = where.axis(2).size;
-  const int first_z = p.geometry().dims == 3 ? 0 : 1;
+  const bool flat = where.dims() == 2, cubic = p.mode == SampleMode::bicubic;
+  const int first_z = flat ? 1 : 0;
   for (int i = 0; i < tile.count; ++i) {
     const std::int64_t y0 = tile.axis[1].index[i], x0 = tile.axis[2].index[i];
-    if (p.mode == SampleMode::bicubic) {
+    if (flat && !cubic && inside(y0, height - 1) && inside(x0, width - 1)) {  // the usual case
+      rows[0] = row(0, y0, x0);
+      rows[1] = row(0, y0, x0 + 1);
+      rows[2] = row(0, y0 + 1, x0);
+      rows[3] = row(0, y0 + 1, x0 + 1);
+      rows += 4;
+      continue;
+    }
+    if (cubic) {
       for (int j = 0; j < 4; ++j)
         for (int k = 0; k < 4; ++k) {
           const std::int64_t y = y0 < 0 ? -1 : cubic_index(y0, j, where.axis(1));
@@ -93,7 +102,7 @@ void tap_rows(const GridSampleProblem& p, const PointLocator<C>& where, const Po
         }
       continue;
     }
-    const std::int64_t z0 = first_z == 0 ? tile.axis[0].index[i] : -1;
+    const std::int64_t z0 = flat ? -1 : tile.axis[0].index[i];
     for (int a = first_z; a < 2; ++a)
       for (int b = 0; b < 2; ++b) {
         const bool in_line = inside(z0 + a, depth) && inside(y0 + b, height);

@@ -1,5 +1,6 @@
 #include "planck/ops/grid_sample/sample_loops.h"
 
+#include <limits>
 #include <numeric>
 
 #include "planck/loops/targets.h"
@@ -10,11 +11,16 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "planck/ops/grid_sample/transpose-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
 
 namespace gm = grid_sample_math;
+
+template <int kValue>
+using Size = std::integral_constant<int, kValue>;
 
 // ---- coordinates ----
 
@@ -71,38 +77,57 @@ void locate(SampleMode mode, const SampleAxis<C>& axis, const C* g, int n, Locat
 }
 
 // ---- sums of rows ----
+//
+// Written with vectors: of plain loops over arrays the compiler keeps some in memory and some
+// scalar (one thread, C = 32: 1.5 times as long).
 
-// Channels [0, kLanes) of one sum; the sum stays in registers.
-template <int kLanes, class C>
-HWY_INLINE void weighted_lanes(const C* const* HWY_RESTRICT rows, const C* HWY_RESTRICT weights,
-                               int count, std::int64_t at, C* HWY_RESTRICT out) {
-  C sum[kLanes];
-  if (count == 0) {
-    for (int k = 0; k < kLanes; ++k) out[k] = C(0);
-    return;
+// Calls f(tag, count, at) over the channels in pieces of `count` vectors: 4, 2 or 1 whole ones,
+// then shorter ones down to single lanes.
+template <class C, class F>
+HWY_INLINE void for_vectors(std::int64_t channels, F f) {
+  const hn::ScalableTag<C> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t at = 0;
+  for (; at + 4 * lanes <= channels; at += 4 * lanes) f(d, Size<4>{}, at);
+  if (at + 2 * lanes <= channels) {
+    f(d, Size<2>{}, at);
+    at += 2 * lanes;
   }
-  const C* first = rows[0] + at;
-  const C w0 = weights[0];
-  for (int k = 0; k < kLanes; ++k) sum[k] = w0 * first[k];
-  for (int r = 1; r < count; ++r) {
-    const C* row = rows[r] + at;
-    const C w = weights[r];
-    for (int k = 0; k < kLanes; ++k) sum[k] += w * row[k];
+  if (at + lanes <= channels) {
+    f(d, Size<1>{}, at);
+    at += lanes;
   }
-  for (int k = 0; k < kLanes; ++k) out[k] = gm::canonical(sum[k]);
+  const hn::CappedTag<C, 4> few;
+  const auto few_lanes = static_cast<std::int64_t>(hn::Lanes(few));
+  for (; at + few_lanes <= channels; at += few_lanes) f(few, Size<1>{}, at);
+  for (; at < channels; ++at) f(hn::CappedTag<C, 1>{}, Size<1>{}, at);
 }
 
-// Calls f(lanes, at) over the channels: wide pieces, then narrow ones. f is a generic lambda over
-// std::integral_constant.
-template <class C, class F>
-HWY_INLINE void for_lanes(std::int64_t channels, F f) {
-  constexpr int kWide = 128 / static_cast<int>(sizeof(C)),
-                kMiddle = 64 / static_cast<int>(sizeof(C));
-  std::int64_t at = 0;
-  for (; at + kWide <= channels; at += kWide) f(std::integral_constant<int, kWide>{}, at);
-  for (; at + kMiddle <= channels; at += kMiddle) f(std::integral_constant<int, kMiddle>{}, at);
-  for (; at + 4 <= channels; at += 4) f(std::integral_constant<int, 4>{}, at);
-  for (; at < channels; ++at) f(std::integral_constant<int, 1>{}, at);
+template <class D, class V>
+HWY_INLINE V canonical_vector(D d, V v) {
+  return hn::IfThenElse(
+      hn::IsNaN(v), hn::Set(d, gm::canonical(std::numeric_limits<hn::TFromD<D>>::quiet_NaN())), v);
+}
+
+// Channels from `at` on of one sum; the sum stays in registers.
+template <int kVectors, class D, class C>
+HWY_INLINE void weighted_lanes(D d, const C* const* HWY_RESTRICT rows,
+                               const C* HWY_RESTRICT weights, int count, std::int64_t at,
+                               C* HWY_RESTRICT out) {
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  hn::Vec<D> sum[kVectors];
+  for (int v = 0; v < kVectors; ++v) sum[v] = hn::Zero(d);
+  if (count > 0) {
+    const auto w = hn::Set(d, weights[0]);
+    for (int v = 0; v < kVectors; ++v) sum[v] = hn::Mul(w, hn::LoadU(d, rows[0] + at + v * lanes));
+  }
+  for (int r = 1; r < count; ++r) {
+    const auto w = hn::Set(d, weights[r]);
+    for (int v = 0; v < kVectors; ++v)
+      sum[v] = hn::Add(sum[v], hn::Mul(w, hn::LoadU(d, rows[r] + at + v * lanes)));
+  }
+  for (int v = 0; v < kVectors; ++v)
+    hn::StoreU(canonical_vector(d, sum[v]), d, out + at + v * lanes);
 }
 
 constexpr int kAhead = 12;  // rows
@@ -113,15 +138,18 @@ void weighted_sums_of(const C* const* rows, const C* weights, const int* counts,
   int total = n * count;
   if (kCount == 0 && counts != nullptr) total = std::accumulate(counts, counts + n, 0);
   const C* const* const last = rows + (total > 0 ? total - 1 : 0);
+  constexpr std::int64_t kLine = 64 / sizeof(C);
+  const std::int64_t fetched = channels < 4 * kLine ? channels : 4 * kLine;
   for (int i = 0; i < n; ++i) {
     const int m = kCount > 0 ? kCount : counts != nullptr ? counts[i] : count;
     // The addresses of coming rows follow no pattern that the processor would see.
     for (int r = 0; r < m; ++r) {
       const C* const* const coming = rows + kAhead + r;
-      __builtin_prefetch(*(coming < last ? coming : last));
+      const C* const row = *(coming < last ? coming : last);
+      for (std::int64_t c = 0; c < fetched; c += kLine) __builtin_prefetch(row + c);
     }
-    for_lanes<C>(channels, [&](auto lanes, std::int64_t at) {
-      weighted_lanes<lanes()>(rows, weights, m, at, out + at);
+    for_vectors<C>(channels, [&](auto d, auto vectors, std::int64_t at) HWY_ATTR {
+      weighted_lanes<vectors()>(d, rows, weights, m, at, out);
     });
     rows += m;
     weights += m;
@@ -139,30 +167,28 @@ void weighted_sums(const C* const* rows, const C* weights, const int* counts, in
   weighted_sums_of<0>(rows, weights, counts, count, n, channels, out, out_stride);
 }
 
-template <int kLanes, class C>
-HWY_INLINE void cubic_lanes(const C* const* HWY_RESTRICT rows, const C* HWY_RESTRICT w,
+template <class D, class C>
+HWY_INLINE void cubic_lanes(D d, const C* const* HWY_RESTRICT rows, const C* HWY_RESTRICT w,
                             std::int64_t at, C* HWY_RESTRICT out) {
-  C sum[kLanes];
+  auto sum = hn::Zero(d);
   for (int y = 0; y < 4; ++y) {
-    C line[kLanes];
-    for (int k = 0; k < kLanes; ++k) line[k] = w[0] * rows[4 * y][at + k];
+    auto line = hn::Mul(hn::Set(d, w[0]), hn::LoadU(d, rows[4 * y] + at));
     for (int x = 1; x < 4; ++x)
-      for (int k = 0; k < kLanes; ++k) line[k] += w[x] * rows[4 * y + x][at + k];
-    const C wy = w[4 + y];
-    if (y == 0)
-      for (int k = 0; k < kLanes; ++k) sum[k] = wy * line[k];
-    else
-      for (int k = 0; k < kLanes; ++k) sum[k] += wy * line[k];
+      line = hn::Add(line, hn::Mul(hn::Set(d, w[x]), hn::LoadU(d, rows[4 * y + x] + at)));
+    line = hn::Mul(hn::Set(d, w[4 + y]), line);
+    sum = y == 0 ? line : hn::Add(sum, line);
   }
-  for (int k = 0; k < kLanes; ++k) out[k] = gm::canonical(sum[k]);
+  hn::StoreU(canonical_vector(d, sum), d, out + at);
 }
 
 template <class C>
 void cubic_sums(const C* const* rows, const C* weights, int n, std::int64_t channels, C* out,
                 std::int64_t out_stride) {
   for (int i = 0; i < n; ++i)
-    for_lanes<C>(channels, [&](auto lanes, std::int64_t at) {
-      cubic_lanes<lanes()>(rows + 16 * i, weights + 8 * i, at, out + i * out_stride + at);
+    for_vectors<C>(channels, [&](auto d, auto vectors, std::int64_t at) HWY_ATTR {
+      const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+      for (int v = 0; v < vectors(); ++v)
+        cubic_lanes(d, rows + 16 * i, weights + 8 * i, at + v * lanes, out + i * out_stride);
     });
 }
 
@@ -173,24 +199,55 @@ void add(const C* HWY_RESTRICT from, C* HWY_RESTRICT to, std::int64_t channels) 
 
 // ---- gradients of coordinates ----
 
+template <int kSize, class C>
+HWY_INLINE C whole_tree(C* HWY_RESTRICT v) {
+  if constexpr (kSize == 1) {
+    return v[0];
+  } else {
+    for (int i = 0; i < kSize / 2; ++i) v[i] = v[2 * i] + v[2 * i + 1];
+    return whole_tree<kSize / 2>(v);
+  }
+}
+
+// Filled up with −0, which changes no sum, to a power of two: then every loop has constant length.
+// v has room for kChannelBlock values where n is no more than that.
 template <class C>
 C tree_sum(C* HWY_RESTRICT v, int n) {
   if (n == 0) return C(0);
-  while (n > 1) {
-    const int half = n / 2;
-    for (int i = 0; i < half; ++i) v[i] = v[2 * i] + v[2 * i + 1];
-    if (n % 2) v[half] = v[n - 1];
-    n = half + n % 2;
+  int size = 4;
+  while (size < n) size *= 2;
+  for (int i = n; i < size; ++i) v[i] = C(-0.0);
+  switch (size) {
+    case 4:
+      return whole_tree<4>(v);
+    case 8:
+      return whole_tree<8>(v);
+    case 16:
+      return whole_tree<16>(v);
+    case 32:
+      return whole_tree<32>(v);
+    case 64:
+      return whole_tree<64>(v);
+    case 128:
+      return whole_tree<128>(v);
+    case 256:
+      return whole_tree<256>(v);
+    default:
+      break;
   }
-  return v[0];
+  for (; size > 256; size /= 2)
+    for (int i = 0; i < size / 2; ++i) v[i] = v[2 * i] + v[2 * i + 1];
+  return whole_tree<256>(v);
 }
 
-// Calls terms(at, n, buffers) for blocks of channels and sums each of kAxes buffers of n terms.
+// Calls terms(at, n, buffers) for blocks of channels and sums each of kAxes buffers of terms. n
+// goes past the channels where rows do: whole vectors.
 template <int kAxes, class C, class F>
-HWY_INLINE void sum_blocks(std::int64_t channels, C* sums, F terms) {
+HWY_INLINE void sum_blocks(std::int64_t channels, std::int64_t length, C* sums, F terms) {
   alignas(64) C buffer[kAxes][kChannelBlock];
   if (channels <= kChannelBlock) {
-    terms(std::int64_t{0}, static_cast<int>(channels), buffer);
+    terms(std::int64_t{0}, static_cast<int>(length < kChannelBlock ? length : kChannelBlock),
+          buffer);
     for (int a = 0; a < kAxes; ++a) sums[a] = tree_sum(buffer[a], static_cast<int>(channels));
     return;
   }
@@ -203,70 +260,111 @@ HWY_INLINE void sum_blocks(std::int64_t channels, C* sums, F terms) {
   for (int a = 0; a < kAxes; ++a) sums[a] = total[a].result();
 }
 
+// Calls f(tag, at) over n channels, vector by vector, then lane by lane.
+template <class C, class F>
+HWY_INLINE void for_each_vector(int n, F f) {
+  const hn::ScalableTag<C> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  int at = 0;
+  for (; at + lanes <= n; at += lanes) f(d, at);
+  const hn::CappedTag<C, 4> few;
+  const int few_lanes = static_cast<int>(hn::Lanes(few));
+  for (; at + few_lanes <= n; at += few_lanes) f(few, at);
+  for (; at < n; ++at) f(hn::CappedTag<C, 1>{}, at);
+}
+
+// a * x + b * y, both products rounded
+template <class V>
+HWY_INLINE V blend(V a, V x, V b, V y) {
+  return hn::Add(hn::Mul(a, x), hn::Mul(b, y));
+}
+
 // axes: y, x.
 template <class C>
 void bilinear_slopes(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
-                     std::int64_t channels, C* sums) {
-  const C y0 = axes[0].weight[0], y1 = axes[0].weight[1];
-  const C x0 = axes[1].weight[0], x1 = axes[1].weight[1];
-  sum_blocks<2, C>(channels, sums, [&](std::int64_t at, int n, C(*out)[kChannelBlock]) {
-    const C *HWY_RESTRICT a = rows[0] + at, *HWY_RESTRICT b = rows[1] + at;
-    const C *HWY_RESTRICT c = rows[2] + at, *HWY_RESTRICT d = rows[3] + at;
-    const C* HWY_RESTRICT g = dout + at;
-    C *HWY_RESTRICT along_y = out[0], *HWY_RESTRICT along_x = out[1];
-    for (int k = 0; k < n; ++k) {
-      along_y[k] = gm::bilinear_slope(g[k], a[k], c[k], b[k], d[k], x0, x1);
-      along_x[k] = gm::bilinear_slope(g[k], a[k], b[k], c[k], d[k], y0, y1);
-    }
-  });
+                     std::int64_t channels, std::int64_t length, C* sums) {
+  sum_blocks<2, C>(
+      channels, length, sums, [&](std::int64_t begin, int n, C(*out)[kChannelBlock]) HWY_ATTR {
+        for_each_vector<C>(n, [&](auto d, int k) HWY_ATTR {
+          const auto value = [&](int tap) HWY_ATTR { return hn::LoadU(d, rows[tap] + begin + k); };
+          const auto weight = [&](int axis, int tap)
+                                  HWY_ATTR { return hn::Set(d, axes[axis].weight[tap]); };
+          const auto g = hn::LoadU(d, dout + begin + k);
+          const auto v00 = value(0), v01 = value(1), v10 = value(2), v11 = value(3);
+          hn::StoreU(
+              hn::Mul(g, blend(hn::Sub(v10, v00), weight(1, 0), hn::Sub(v11, v01), weight(1, 1))),
+              d, out[0] + k);
+          hn::StoreU(
+              hn::Mul(g, blend(hn::Sub(v01, v00), weight(0, 0), hn::Sub(v11, v10), weight(0, 1))),
+              d, out[1] + k);
+        });
+      });
 }
 
 // axes: z, y, x.
 template <class C>
 void trilinear_slopes(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
-                      std::int64_t channels, C* sums) {
-  const C z0 = axes[0].weight[0], z1 = axes[0].weight[1];
-  const C y0 = axes[1].weight[0], y1 = axes[1].weight[1];
-  const C x0 = axes[2].weight[0], x1 = axes[2].weight[1];
-  sum_blocks<3, C>(channels, sums, [&](std::int64_t at, int n, C(*out)[kChannelBlock]) {
-    const C* HWY_RESTRICT g = dout + at;
-    for (int k = 0; k < n; ++k) {
-      C v[8];
-      for (int t = 0; t < 8; ++t) v[t] = rows[t][at + k];
-      out[0][k] = gm::trilinear_slope(g[k], v[4] - v[0], v[5] - v[1], v[6] - v[2], v[7] - v[3], y0,
-                                      y1, x0, x1);
-      out[1][k] = gm::trilinear_slope(g[k], v[2] - v[0], v[3] - v[1], v[6] - v[4], v[7] - v[5], z0,
-                                      z1, x0, x1);
-      out[2][k] = gm::trilinear_slope(g[k], v[1] - v[0], v[3] - v[2], v[5] - v[4], v[7] - v[6], z0,
-                                      z1, y0, y1);
-    }
-  });
+                      std::int64_t channels, std::int64_t length, C* sums) {
+  sum_blocks<3, C>(
+      channels, length, sums, [&](std::int64_t begin, int n, C(*out)[kChannelBlock]) HWY_ATTR {
+        for_each_vector<C>(n, [&](auto d, int k) HWY_ATTR {
+          using V = hn::Vec<decltype(d)>;
+          const auto g = hn::LoadU(d, dout + begin + k);
+          V v[8];
+          for (int t = 0; t < 8; ++t) v[t] = hn::LoadU(d, rows[t] + begin + k);
+          // The difference along one axis between corners t and t + step, weighted along the
+          // others.
+          const auto slope = [&](int step, int outer, int outer_step, int inner,
+                                 int inner_step) HWY_ATTR {
+            const V i0 = hn::Set(d, axes[inner].weight[0]), i1 = hn::Set(d, axes[inner].weight[1]);
+            const auto difference = [&](int t) HWY_ATTR { return hn::Sub(v[t + step], v[t]); };
+            const V lower = blend(difference(0), i0, difference(inner_step), i1);
+            const V upper =
+                blend(difference(outer_step), i0, difference(outer_step + inner_step), i1);
+            return hn::Mul(g, blend(lower, hn::Set(d, axes[outer].weight[0]), upper,
+                                    hn::Set(d, axes[outer].weight[1])));
+          };
+          hn::StoreU(slope(4, 1, 2, 2, 1), d, out[0] + k);
+          hn::StoreU(slope(2, 0, 4, 2, 1), d, out[1] + k);
+          hn::StoreU(slope(1, 0, 4, 1, 2), d, out[2] + k);
+        });
+      });
 }
 
 // axes: y, x.
 template <class C>
 void bicubic_slopes(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
-                    std::int64_t channels, C* sums) {
-  const AxisWeights<C> y = axes[0], x = axes[1];
-  sum_blocks<2, C>(channels, sums, [&](std::int64_t at, int n, C(*out)[kChannelBlock]) {
-    for (int k = 0; k < n; ++k) {
-      C line[4], slope[4];
-      for (int r = 0; r < 4; ++r) {
-        const C v0 = rows[4 * r][at + k], v1 = rows[4 * r + 1][at + k];
-        const C v2 = rows[4 * r + 2][at + k], v3 = rows[4 * r + 3][at + k];
-        line[r] = gm::cubic_sum(x.weight, v0, v1, v2, v3);
-        slope[r] = gm::cubic_sum(x.slope, v0, v1, v2, v3);
-      }
-      out[0][k] = dout[at + k] * gm::cubic_sum(y.slope, line[0], line[1], line[2], line[3]);
-      out[1][k] = dout[at + k] * gm::cubic_sum(y.weight, slope[0], slope[1], slope[2], slope[3]);
-    }
-  });
+                    std::int64_t channels, std::int64_t length, C* sums) {
+  sum_blocks<2, C>(channels, length, sums,
+                   [&](std::int64_t begin, int n, C(*out)[kChannelBlock]) HWY_ATTR {
+                     for_each_vector<C>(n, [&](auto d, int k) HWY_ATTR {
+                       using V = hn::Vec<decltype(d)>;
+                       V along_y = hn::Zero(d), along_x = hn::Zero(d);
+                       for (int r = 0; r < 4; ++r) {
+                         V line = hn::Zero(d), slope = hn::Zero(d);
+                         for (int x = 0; x < 4; ++x) {
+                           const V v = hn::LoadU(d, rows[4 * r + x] + begin + k);
+                           const V a = hn::Mul(hn::Set(d, axes[1].weight[x]), v);
+                           const V b = hn::Mul(hn::Set(d, axes[1].slope[x]), v);
+                           line = x == 0 ? a : hn::Add(line, a);
+                           slope = x == 0 ? b : hn::Add(slope, b);
+                         }
+                         const V a = hn::Mul(hn::Set(d, axes[0].slope[r]), line);
+                         const V b = hn::Mul(hn::Set(d, axes[0].weight[r]), slope);
+                         along_y = r == 0 ? a : hn::Add(along_y, a);
+                         along_x = r == 0 ? b : hn::Add(along_x, b);
+                       }
+                       const V g = hn::LoadU(d, dout + begin + k);
+                       hn::StoreU(hn::Mul(g, along_y), d, out[0] + k);
+                       hn::StoreU(hn::Mul(g, along_x), d, out[1] + k);
+                     });
+                   });
 }
 
 template <class C>
 constexpr SampleLoops<C> kLoops = {
-    locate<C>,          weighted_sums<C>,    cubic_sums<C>,     add<C>,
-    bilinear_slopes<C>, trilinear_slopes<C>, bicubic_slopes<C>, tree_sum<C>};
+    locate<C>,           weighted_sums<C>,  cubic_sums<C>, add<C>,        bilinear_slopes<C>,
+    trilinear_slopes<C>, bicubic_slopes<C>, tree_sum<C>,   interleave<C>, deinterleave<C>};
 
 }  // namespace
 

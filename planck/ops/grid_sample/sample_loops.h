@@ -14,6 +14,7 @@ namespace planck {
 inline constexpr int kTilePoints = 64;     // points, or elements of dinput, worked on at once
 inline constexpr int kChannelBlock = 256;  // channels worked on at once; a power of two
 inline constexpr int kMaxTaps = 16;
+inline constexpr int kLines = 16, kFewLines = 4;  // of channels that become rows at once
 
 template <class C>
 using SampleAxis = grid_sample_math::Axis<C, std::int64_t>;
@@ -48,15 +49,23 @@ struct SampleLoops {
   // to[c] = from[c] + to[c]
   void (*add)(const C* from, C* to, std::int64_t channels);
 
-  // Σ over channels of one point's terms, in the pairwise order; sums[0] along z, then y, x.
+  // Σ over channels of one point's terms, in the pairwise order; sums[0] along z, then y, x. Of
+  // each row and of dout `length` elements may be read.
   void (*bilinear_slopes)(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
-                          std::int64_t channels, C* sums);
+                          std::int64_t channels, std::int64_t length, C* sums);
   void (*trilinear_slopes)(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
-                           std::int64_t channels, C* sums);
+                           std::int64_t channels, std::int64_t length, C* sums);
   void (*bicubic_slopes)(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
-                         std::int64_t channels, C* sums);
-  // The pairwise sum of n <= kBlock values, which are overwritten.
+                         std::int64_t channels, std::int64_t length, C* sums);
+  // The pairwise sum of n <= kBlock values, which are overwritten up to the next power of two (4
+  // at least).
   C (*tree_sum)(C* values, int n);
+
+  // rows[i * stride + k] = lines[k][i] for i in [0, n) and k in [0, count); count is kFewLines or
+  // kLines.
+  void (*interleave)(const C* const* lines, int count, int n, C* rows, std::int64_t stride);
+  // lines[k][i] = rows[i * stride + k].
+  void (*deinterleave)(const C* rows, std::int64_t stride, int count, int n, C* const* lines);
 };
 
 template <class C>

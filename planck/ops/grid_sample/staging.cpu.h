@@ -12,7 +12,7 @@
 
 namespace planck {
 
-inline constexpr std::size_t kGroupBytes = std::size_t{8} << 20;
+inline constexpr std::size_t kGroupBytes = std::size_t{2} << 20;
 inline constexpr std::int64_t kSampleTask = 1 << 15;  // that are worth a task of their own
 
 // Positions of a task, a multiple of kTilePoints.
