@@ -8,13 +8,14 @@ namespace planck {
 
 namespace {
 
-constexpr int kRun = 256;  // positions of a line
+constexpr int kRun = 1024;        // positions of a line
+constexpr int kWidenedRun = 256;  // where they are converted first
 
 // Positions from `offset` on, dense in memory, to rows: sixteen channels (or four) at a time.
 template <class C>
 void rows_from_lines(const Planes& p, std::int64_t offset, int n, C* rows, std::int64_t step) {
   static constexpr C kZeros[kRun] = {};
-  alignas(64) C widened[kLines][kRun];
+  alignas(64) C widened[kLines][kWidenedRun];
   const int width = step == kFewLines ? kFewLines : kLines;
   for (std::int64_t c0 = 0; c0 < p.channels; c0 += width) {
     const C* lines[kLines];
@@ -101,9 +102,10 @@ void load_rows(const Planes& from, std::int64_t n, std::int64_t begin, std::int6
         load_block(block_ops(), from.dtype, from.base, first + i * stride, stride,
                    static_cast<int>(std::min<std::int64_t>(kBlock, length - i)), to + i);
     } else if (stride == 1) {
-      for (std::int64_t i = 0; i < length; i += kRun)
-        rows_from_lines(from, first + i, static_cast<int>(std::min<std::int64_t>(kRun, length - i)),
-                        to + i * step, step);
+      const std::int64_t run = from.dtype == dtype_of<C> ? kRun : kWidenedRun;
+      for (std::int64_t i = 0; i < length; i += run)
+        rows_from_lines(from, first + i, static_cast<int>(std::min(run, length - i)), to + i * step,
+                        step);
     } else {
       for (std::int64_t i = 0; i < length; ++i) {
         load_row(from, first + i * stride, to + i * step);

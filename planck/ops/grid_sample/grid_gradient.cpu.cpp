@@ -49,6 +49,9 @@ void grid_gradient(const Stream& stream, const GridSampleProblem& p, const Point
                                                     : loops.bilinear_slopes;
   const int taps = p.taps();
   const std::int64_t readable = std::min(input.length, dout.length);
+  constexpr int kAhead = 3;  // points whose rows are asked for
+  constexpr std::int64_t kLine = 64 / sizeof(C);
+  const std::int64_t fetched = std::min(g.channels, 4 * kLine);
   const auto tile_gradient = [&](std::int64_t image, std::int64_t begin, PointTile<C>& tile,
                                  C(*out)[kTilePoints]) {
     const C* rows[kTilePoints * kMaxTaps];
@@ -57,6 +60,11 @@ void grid_gradient(const Stream& stream, const GridSampleProblem& p, const Point
     std::int64_t at[3] = {begin / (g.out[1] * g.out[2]), begin / g.out[2] % g.out[1],
                           begin % g.out[2]};
     for (int i = 0; i < tile.count; ++i) {
+      if (i + kAhead < tile.count)
+        for (int r = 0; r < taps; ++r) {
+          const C* coming = rows[(i + kAhead) * taps + r];
+          for (std::int64_t c = 0; c < fetched; c += kLine) __builtin_prefetch(coming + c);
+        }
       AxisWeights<C> axes[3];
       for (int d = 3 - g.dims; d < 3; ++d)
         axes[d - 3 + g.dims] = axis_weights(p.mode, tile.axis[d].t[i]);

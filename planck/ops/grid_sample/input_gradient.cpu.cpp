@@ -122,20 +122,18 @@ class Contributions {
 };
 
 // The cells that touch a row of elements, for bilinear and trilinear sampling: two lines of cells a
-// dimension beyond x, each with the taps that fall on the row.
+// dimension beyond x, those first whose upper taps fall on the row.
 template <class C, class P>
 struct CellLines {
   const P* end[4];
-  int tap_z[4], tap_y[4], count = 0;
+  int count = 0;
 
   CellLines(const CellLists<C, P>& lists, int dims, std::int64_t image, std::int64_t z,
             std::int64_t y) {
     for (int tz = 1; tz >= (dims == 3 ? 0 : 1); --tz)
       for (int ty = 1; ty >= 0; --ty) {
         const std::int64_t cell_z = dims == 3 ? z + 1 - tz : 0, cell_y = y + 1 - ty;
-        end[count] = lists.ends(image) + (cell_z * lists.cells(1) + cell_y) * lists.cells(2);
-        tap_z[count] = tz;
-        tap_y[count++] = ty;
+        end[count++] = lists.ends(image) + (cell_z * lists.cells(1) + cell_y) * lists.cells(2);
       }
   }
   std::int64_t total(std::int64_t x) const {
@@ -146,12 +144,17 @@ struct CellLines {
   // Calls f(point, weight) in order.
   template <int kDims, class F>
   void each(const CellPoint<C, P>* entries, std::int64_t x, F&& f) const {
-    for (int i = 0; i < count; ++i) {
-      const P middle = end[i][x + 1];
-      for (P k = end[i][x]; k < end[i][x + 2]; ++k) {
-        const CellPoint<C, P>& e = entries[k];
-        C w = (k < middle ? e.t[2] : C(1) - e.t[2]) * (tap_y[i] == 1 ? e.t[1] : C(1) - e.t[1]);
-        if constexpr (kDims == 3) w = w * (tap_z[i] == 1 ? e.t[0] : C(1) - e.t[0]);
+    // Two lines as one loop: how long each is, nobody can predict.
+    for (int i = 0; i < count; i += 2) {
+      const P *a = end[i] + x, *b = end[i + 1] + x;
+      const P first = a[2] - a[0], total = first + b[2] - b[0];
+      for (P k = 0; k < total; ++k) {
+        const bool upper_y = k < first;  // the line before: this row is its upper tap
+        const P at = (upper_y ? a[0] : b[0] - first) + k;
+        const CellPoint<C, P>& e = entries[at];
+        C w = (at < (upper_y ? a[1] : b[1]) ? e.t[2] : C(1) - e.t[2]) *
+              (upper_y ? e.t[1] : C(1) - e.t[1]);
+        if constexpr (kDims == 3) w = w * (i == 0 ? e.t[0] : C(1) - e.t[0]);
         f(e.point, w);
       }
     }
@@ -232,6 +235,9 @@ void input_gradient(const Stream& stream, const GridSampleProblem& p, const Poin
       store_rows(dinput, n0 + image, begin, count, c0, channels, tile);
   };
 
+  // A row of four channels is summed where it is found: a list would cost more than it.
+  const bool few =
+      p.mode == SampleMode::bilinear && g.dims == 2 && dout.length == kFewLines && g.channels > 1;
   const auto tile_gradient = [&](std::int64_t image, std::int64_t begin, int count) {
     const C* rows[kTilePoints * kSumChunk];
     C weights[kTilePoints * kSumChunk];
@@ -242,6 +248,7 @@ void input_gradient(const Stream& stream, const GridSampleProblem& p, const Poin
       return Contributions<C, P>(p, where, lists, image, element / width / height,
                                  element / width % height);
     };
+    alignas(64) C tile[kTileElements];
     int total = 0;
     // Counts the contributions of element i; true where they are to be listed now.
     const auto begin_element = [&](int i, std::int64_t m) {
@@ -264,7 +271,20 @@ void input_gradient(const Stream& stream, const GridSampleProblem& p, const Poin
                                     first / width % height);
         const CellPoint<C, P>* entries = lists.entries(image);
         for (std::int64_t at = x; i < end; ++i, ++at) {
-          if (!begin_element(i, lines.total(at))) continue;
+          const bool now = begin_element(i, lines.total(at));
+          if (few) {
+            const C start = now ? C(-0.0) : C(0);  // −0 + v is v, whatever v is
+            C sum[kFewLines] = {start, start, start, start};
+            const auto add = [&](P point, C w) {
+              const C* row = from(point);
+              for (int k = 0; k < kFewLines; ++k) sum[k] += w * row[k];
+            };
+            if (now) lines.template each<2>(entries, at, add);
+            for (int k = 0; k < kFewLines; ++k)
+              tile[i * kFewLines + k] = grid_sample_math::canonical(sum[k]);
+            continue;
+          }
+          if (!now) continue;
           if (g.dims == 3)
             lines.template each<3>(entries, at, list);
           else
@@ -278,15 +298,15 @@ void input_gradient(const Stream& stream, const GridSampleProblem& p, const Poin
         }
       }
     }
-    alignas(64) C tile[kTileElements];
     for (std::int64_t c0 = 0; c0 < g.channels; c0 += kChannelBlock) {
       const int channels = static_cast<int>(std::min<std::int64_t>(kChannelBlock, g.channels - c0));
       const int step = tile_stride(channels);
       if (c0 > 0)
         for (int k = 0; k < total; ++k) rows[k] += kChannelBlock;
-      sample_loops<C>().weighted_sums(rows, weights, counts, 0, count,
-                                      std::min<std::int64_t>(kChannelBlock, dout.length - c0), tile,
-                                      step);
+      if (!few)
+        sample_loops<C>().weighted_sums(rows, weights, counts, 0, count,
+                                        std::min<std::int64_t>(kChannelBlock, dout.length - c0),
+                                        tile, step);
       for (int i = 0; i < count; ++i) {
         if (!many[i]) continue;
         Contributions<C, P> these = contributions(begin + i);

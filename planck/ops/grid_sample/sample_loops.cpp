@@ -240,6 +240,46 @@ C tree_sum(C* HWY_RESTRICT v, int n) {
   return whole_tree<256>(v);
 }
 
+// The pairwise sums of a and b, n values each, at once: neighbours become halves of one vector,
+// level by level. Filled up with −0, as in tree_sum; both have room for kChannelBlock values.
+template <class C>
+HWY_INLINE void tree_sums(C* HWY_RESTRICT a, C* HWY_RESTRICT b, int n, C& sum_a, C& sum_b) {
+  if (n <= 4) {
+    for (int i = n; i < 4; ++i) a[i] = b[i] = C(-0.0);
+    sum_a = n == 0 ? C(0) : (a[0] + a[1]) + (a[2] + a[3]);
+    sum_b = n == 0 ? C(0) : (b[0] + b[1]) + (b[2] + b[3]);
+    return;
+  }
+#if HWY_TARGET == HWY_SCALAR
+  sum_a = tree_sum(a, n);
+  sum_b = tree_sum(b, n);
+#else
+  const hn::ScalableTag<C> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  int size = lanes;
+  while (size < n) size *= 2;
+  for (int i = n; i < size; ++i) a[i] = b[i] = C(-0.0);
+  const auto neighbours = [&](auto low, auto high) HWY_ATTR {
+    return hn::Add(hn::ConcatEven(d, high, low), hn::ConcatOdd(d, high, low));
+  };
+  for (; size > lanes; size /= 2)
+    for (C* v : {a, b})
+      for (int i = 0; i < size / 2; i += lanes)
+        hn::StoreU(neighbours(hn::LoadU(d, v + 2 * i), hn::LoadU(d, v + 2 * i + lanes)), d, v + i);
+  auto both = neighbours(hn::LoadU(d, a), hn::LoadU(d, b));
+  for (int left = lanes / 2; left > 1; left /= 2) both = neighbours(both, both);
+  hn::StoreU(both, d, a);
+  sum_a = a[0];
+  sum_b = a[1];
+#endif
+}
+
+template <int kAxes, class C>
+HWY_INLINE void sum_axes(C (*terms)[kChannelBlock], int n, C* sums) {
+  tree_sums(terms[0], terms[1], n, sums[0], sums[1]);
+  if constexpr (kAxes == 3) sums[2] = tree_sum(terms[2], n);
+}
+
 // Calls terms(at, n, buffers) for blocks of channels and sums each of kAxes buffers of terms. n
 // goes past the channels where rows do: whole vectors.
 template <int kAxes, class C, class F>
@@ -248,14 +288,16 @@ HWY_INLINE void sum_blocks(std::int64_t channels, std::int64_t length, C* sums, 
   if (channels <= kChannelBlock) {
     terms(std::int64_t{0}, static_cast<int>(length < kChannelBlock ? length : kChannelBlock),
           buffer);
-    for (int a = 0; a < kAxes; ++a) sums[a] = tree_sum(buffer[a], static_cast<int>(channels));
+    sum_axes<kAxes>(buffer, static_cast<int>(channels), sums);
     return;
   }
   PairwiseSum<C> total[kAxes];
   for (std::int64_t at = 0; at < channels; at += kChannelBlock) {
     const int n = static_cast<int>(channels - at < kChannelBlock ? channels - at : kChannelBlock);
     terms(at, n, buffer);
-    for (int a = 0; a < kAxes; ++a) total[a].add(tree_sum(buffer[a], n));
+    C of_block[kAxes];
+    sum_axes<kAxes>(buffer, n, of_block);
+    for (int a = 0; a < kAxes; ++a) total[a].add(of_block[a]);
   }
   for (int a = 0; a < kAxes; ++a) sums[a] = total[a].result();
 }
