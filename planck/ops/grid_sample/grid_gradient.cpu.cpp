@@ -22,19 +22,6 @@ GridPlanes grid_planes(const View& v) {
   return {walk_of(make_nest(dims, extent, {&stride, 1}), 0), v.strides[0], v.strides[dims + 1]};
 }
 
-template <class C>
-AxisWeights<C> axis_weights(SampleMode mode, C t) {
-  AxisWeights<C> w;
-  if (mode == SampleMode::bicubic) {
-    grid_sample_math::cubic_weights(t, w.weight);
-    grid_sample_math::cubic_weight_slopes(t, w.slope);
-  } else {
-    w.weight[0] = C(1) - t;
-    w.weight[1] = t;
-  }
-  return w;
-}
-
 }  // namespace
 
 template <class C>
@@ -43,46 +30,25 @@ void grid_gradient(const Stream& stream, const GridSampleProblem& p, const Point
                    const View& dgrid, std::int64_t n0, std::int64_t images) {
   const SampleGeometry g = p.geometry();
   const GridPlanes to = grid_planes(dgrid);
-  const SampleLoops<C>& loops = sample_loops<C>();
-  const auto slopes = p.mode == SampleMode::bicubic ? loops.bicubic_slopes
-                      : g.dims == 3                 ? loops.trilinear_slopes
-                                                    : loops.bilinear_slopes;
-  const int taps = p.taps();
-  const std::int64_t readable = std::min(input.length, dout.length);
-  constexpr int kAhead = 3;  // points whose rows are asked for
-  constexpr std::int64_t kLine = 64 / sizeof(C);
-  const std::int64_t fetched = std::min(g.channels, 4 * kLine);
-  const auto tile_gradient = [&](std::int64_t image, std::int64_t begin, PointTile<C>& tile,
+  const auto tile_gradient = [&](std::int64_t image, std::int64_t begin, const PointTile<C>& tile,
                                  C(*out)[kTilePoints]) {
     const C* rows[kTilePoints * kMaxTaps];
+    const C* of_dout[kTilePoints];
     tap_rows(p, where, tile, input.image(image), zero, rows);
     const ImageRows<C> dout_rows = dout.image(image);
-    std::int64_t at[3] = {begin / (g.out[1] * g.out[2]), begin / g.out[2] % g.out[1],
-                          begin % g.out[2]};
+    std::int64_t z = begin / (g.out[1] * g.out[2]), y = begin / g.out[2] % g.out[1],
+                 x = begin % g.out[2];
     for (int i = 0; i < tile.count; ++i) {
-      if (i + kAhead < tile.count)
-        for (int r = 0; r < taps; ++r) {
-          const C* coming = rows[(i + kAhead) * taps + r];
-          for (std::int64_t c = 0; c < fetched; c += kLine) __builtin_prefetch(coming + c);
-        }
-      AxisWeights<C> axes[3];
-      for (int d = 3 - g.dims; d < 3; ++d)
-        axes[d - 3 + g.dims] = axis_weights(p.mode, tile.axis[d].t[i]);
-      C sums[3];
-      slopes(rows + i * taps, dout_rows(at[0], at[1], at[2]), axes, g.channels, readable, sums);
-      for (int d = 3 - g.dims; d < 3; ++d) {
-        const C slope = tile.axis[d].slope[i];
-        out[d][i] =
-            slope == C(0) ? C(0) : grid_sample_math::canonical(sums[d - 3 + g.dims] * slope);
-      }
-      if (++at[2] == g.out[2]) {
-        at[2] = 0;
-        if (++at[1] == g.out[1]) {
-          at[1] = 0;
-          ++at[0];
-        }
-      }
+      of_dout[i] = dout_rows(z, y, x);
+      if (++x < g.out[2]) continue;
+      x = 0;
+      if (++y < g.out[1]) continue;
+      y = 0;
+      ++z;
     }
+    sample_loops<C>().tile_slopes(p.mode, g.dims,
+                                  {rows, of_dout, tile.axis, tile.count, g.channels,
+                                   std::min(input.length, dout.length), out});
   };
   for_positions(
       stream, images, g.points(), task_positions(g.channels),

@@ -17,8 +17,6 @@ HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
 
-namespace gm = grid_sample_math;
-
 template <int kValue>
 using Size = std::integral_constant<int, kValue>;
 
@@ -198,9 +196,9 @@ void add(const C* HWY_RESTRICT from, C* HWY_RESTRICT to, std::int64_t channels) 
 }
 
 template <class C>
-constexpr SampleLoops<C> kLoops = {
-    locate<C>,           weighted_sums<C>,  cubic_sums<C>, add<C>,        bilinear_slopes<C>,
-    trilinear_slopes<C>, bicubic_slopes<C>, tree_sum<C>,   interleave<C>, deinterleave<C>};
+constexpr SampleLoops<C> kLoops = {locate<C>,     weighted_sums<C>, cubic_sums<C>,
+                                   add<C>,        tile_slopes<C>,   tree_sum<C>,
+                                   interleave<C>, deinterleave<C>};
 
 }  // namespace
 

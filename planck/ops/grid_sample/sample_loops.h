@@ -28,11 +28,16 @@ struct LocatedAxis {
   C slope[kTilePoints];  // of the position by the grid coordinate
 };
 
-// What dgrid of one point needs along one axis. bilinear: weights 1 − t and t. bicubic: four, and
-// their slopes.
+// Points whose dgrid is wanted: the rows of their taps, of dout and where they lie. Of each row
+// `length` elements may be read. Axes are depth, height, width; a 2-D tile has no depth.
 template <class C>
-struct AxisWeights {
-  C weight[4], slope[4];
+struct SlopeTile {
+  const C* const* rows;
+  const C* const* dout;
+  const LocatedAxis<C>* axes;
+  int count;
+  std::int64_t channels, length;
+  C (*dgrid)[kTilePoints];
 };
 
 template <class C>
@@ -49,14 +54,8 @@ struct SampleLoops {
   // to[c] = from[c] + to[c]
   void (*add)(const C* from, C* to, std::int64_t channels);
 
-  // Σ over channels of one point's terms, in the pairwise order; sums[0] along z, then y, x. Of
-  // each row and of dout `length` elements may be read.
-  void (*bilinear_slopes)(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
-                          std::int64_t channels, std::int64_t length, C* sums);
-  void (*trilinear_slopes)(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
-                           std::int64_t channels, std::int64_t length, C* sums);
-  void (*bicubic_slopes)(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
-                         std::int64_t channels, std::int64_t length, C* sums);
+  // bilinear and bicubic: dgrid of a tile.
+  void (*tile_slopes)(SampleMode, int dims, const SlopeTile<C>& tile);
   // The pairwise sum of n <= kBlock values, which are overwritten up to the next power of two (4
   // at least).
   C (*tree_sum)(C* values, int n);

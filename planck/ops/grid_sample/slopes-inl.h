@@ -16,6 +16,13 @@ namespace planck::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+namespace gm = grid_sample_math;
+
+// Of one point along one axis. bilinear: weights 1 − t and t. bicubic: four, and their slopes.
+template <class C>
+struct AxisWeights {
+  C weight[4], slope[4];
+};
 
 template <int kSize, class C>
 HWY_INLINE C whole_tree(C* HWY_RESTRICT v) {
@@ -141,8 +148,8 @@ HWY_INLINE V blend(V a, V x, V b, V y) {
 
 // axes: y, x.
 template <class C>
-void bilinear_slopes(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
-                     std::int64_t channels, std::int64_t length, C* sums) {
+HWY_INLINE void bilinear_slopes(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
+                                std::int64_t channels, std::int64_t length, C* sums) {
   sum_blocks<2, C>(
       channels, length, sums, [&](std::int64_t begin, int n, C(*out)[kChannelBlock]) HWY_ATTR {
         for_each_vector<C>(n, [&](auto d, int k) HWY_ATTR {
@@ -163,8 +170,8 @@ void bilinear_slopes(const C* const* rows, const C* dout, const AxisWeights<C>* 
 
 // axes: z, y, x.
 template <class C>
-void trilinear_slopes(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
-                      std::int64_t channels, std::int64_t length, C* sums) {
+HWY_INLINE void trilinear_slopes(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
+                                 std::int64_t channels, std::int64_t length, C* sums) {
   sum_blocks<3, C>(
       channels, length, sums, [&](std::int64_t begin, int n, C(*out)[kChannelBlock]) HWY_ATTR {
         for_each_vector<C>(n, [&](auto d, int k) HWY_ATTR {
@@ -193,8 +200,8 @@ void trilinear_slopes(const C* const* rows, const C* dout, const AxisWeights<C>*
 
 // axes: y, x.
 template <class C>
-void bicubic_slopes(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
-                    std::int64_t channels, std::int64_t length, C* sums) {
+HWY_INLINE void bicubic_slopes(const C* const* rows, const C* dout, const AxisWeights<C>* axes,
+                               std::int64_t channels, std::int64_t length, C* sums) {
   sum_blocks<2, C>(channels, length, sums,
                    [&](std::int64_t begin, int n, C(*out)[kChannelBlock]) HWY_ATTR {
                      for_each_vector<C>(n, [&](auto d, int k) HWY_ATTR {
@@ -219,6 +226,52 @@ void bicubic_slopes(const C* const* rows, const C* dout, const AxisWeights<C>* a
                        hn::StoreU(hn::Mul(g, along_x), d, out[1] + k);
                      });
                    });
+}
+
+// dgrid of a tile's points.
+template <SampleMode kMode, int kDims, class C>
+void tile_slopes_as(const SlopeTile<C>& tile) {
+  constexpr int kTaps = kMode == SampleMode::bicubic ? 16 : kDims == 3 ? 8 : 4;
+  constexpr int kAhead = 3;  // points whose rows are asked for
+  constexpr std::int64_t kLine = 64 / sizeof(C);
+  const std::int64_t fetched = tile.channels < 4 * kLine ? tile.channels : 4 * kLine;
+  for (int i = 0; i < tile.count; ++i) {
+    if (i + kAhead < tile.count)
+      for (int r = 0; r < kTaps; ++r) {
+        const C* coming = tile.rows[(i + kAhead) * kTaps + r];
+        for (std::int64_t c = 0; c < fetched; c += kLine) __builtin_prefetch(coming + c);
+      }
+    AxisWeights<C> axes[kDims];
+    for (int a = 0; a < kDims; ++a) {
+      const C t = tile.axes[3 - kDims + a].t[i];
+      if constexpr (kMode == SampleMode::bicubic) {
+        gm::cubic_weights(t, axes[a].weight);
+        gm::cubic_weight_slopes(t, axes[a].slope);
+      } else {
+        axes[a].weight[0] = C(1) - t;
+        axes[a].weight[1] = t;
+      }
+    }
+    C sums[kDims];
+    const C* const* rows = tile.rows + i * kTaps;
+    if constexpr (kMode == SampleMode::bicubic)
+      bicubic_slopes(rows, tile.dout[i], axes, tile.channels, tile.length, sums);
+    else if constexpr (kDims == 3)
+      trilinear_slopes(rows, tile.dout[i], axes, tile.channels, tile.length, sums);
+    else
+      bilinear_slopes(rows, tile.dout[i], axes, tile.channels, tile.length, sums);
+    for (int a = 0; a < kDims; ++a) {
+      const C slope = tile.axes[3 - kDims + a].slope[i];
+      tile.dgrid[3 - kDims + a][i] = slope == C(0) ? C(0) : gm::canonical(sums[a] * slope);
+    }
+  }
+}
+
+template <class C>
+void tile_slopes(SampleMode mode, int dims, const SlopeTile<C>& tile) {
+  if (mode == SampleMode::bicubic) return tile_slopes_as<SampleMode::bicubic, 2>(tile);
+  if (dims == 3) return tile_slopes_as<SampleMode::bilinear, 3>(tile);
+  tile_slopes_as<SampleMode::bilinear, 2>(tile);
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 
 namespace planck {
 
-inline constexpr std::size_t kGroupBytes = std::size_t{2} << 20;
-inline constexpr std::int64_t kSampleTask = 1 << 15;  // that are worth a task of their own
+inline constexpr std::size_t kGroupBytes = std::size_t{4} << 20;
+inline constexpr std::int64_t kSampleTask = 1 << 14;  // that are worth a task of their own
 
 // Positions of a task, a multiple of kTilePoints.
 inline std::int64_t task_positions(std::int64_t channels) {
