@@ -4,6 +4,7 @@ include(GoogleTest)
 
 add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/affine_grid.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/cell_lists.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.examples.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.test.cpp)
