@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planck/loops/blocks.h"
+#include "planck/loops/positions.h"
 
 namespace planck {
 
@@ -46,7 +46,7 @@ void lines_from_rows(const C* tile, int step, int n, int channels, const Planes&
       lines[k] = c0 + k < channels && p.dtype == dtype_of<C>
                      ? static_cast<C*>(p.base) + offset + (c0 + k) * p.channel_stride
                      : narrow[k];
-    sample_loops<C>().deinterleave(tile + c0, step, width, n, lines);
+    sample_loops<C>().deinterleave(tile + c0, step, width, n, lines, p.large);
     if (p.dtype == dtype_of<C>) continue;
     for (int k = 0; k < width && c0 + k < channels; ++k)
       store_block(block_ops(), p.dtype, p.base, offset + (c0 + k) * p.channel_stride, 1, n,
@@ -70,7 +70,15 @@ void add_to(T* to, C sum) {
 }  // namespace
 
 Planes planes_of(const View& v, const std::int64_t (&spatial)[3]) {
-  Planes p{v.data, v.dtype, {}, v.strides[0], v.strides[1], v.shape[1], {0, 0, 0}, 0};
+  Planes p{v.data,
+           v.dtype,
+           {},
+           v.strides[0],
+           v.strides[1],
+           v.shape[1],
+           {0, 0, 0},
+           0,
+           bytes_for(v.dtype, numel(v.shape)) >= kStreamBytes};
   const int dims = v.shape.rank() - 2;
   NestStrides extent{}, stride{};
   for (int d = 0; d < 3; ++d) {

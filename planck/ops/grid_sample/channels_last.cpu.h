@@ -20,6 +20,7 @@ struct Planes {
   std::int64_t channels;
   std::int64_t stride[3];  // along depth, height, width
   std::int64_t lowest;     // the lowest position of an image, from its first: 0 or negative
+  bool large;              // than the caches: written past them
 };
 // spatial: the extents along depth, height, width; a 2-D tensor has depth 1.
 Planes planes_of(const View& v, const std::int64_t (&spatial)[3]);

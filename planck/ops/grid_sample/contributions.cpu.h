@@ -5,13 +5,16 @@
 
 namespace planck {
 
+// As cubic_weights and linear_taps have it.
 template <class C>
 C tap_weight(SampleMode mode, C t, int tap) {
   if (mode == SampleMode::nearest) return C(1);
   if (mode == SampleMode::bilinear) return tap == 0 ? C(1) - t : t;
-  C w[4];
-  grid_sample_math::cubic_weights(t, w);
-  return w[tap];
+  using grid_sample_math::cubic_far, grid_sample_math::cubic_near;
+  return tap == 0   ? cubic_far(t + C(1))
+         : tap == 1 ? cubic_near(t)
+         : tap == 2 ? cubic_near(C(1) - t)
+                    : cubic_far(C(2) - t);
 }
 
 // The contributions to one element of an image.

@@ -3,6 +3,11 @@
 //   dgrid    every point, from the rows of its taps (grid_gradient.cpu.cpp)
 //   sort     points by cell (cell_lists.cpu.h)
 //   dinput   every element gathers from the points of the cells around it (input_gradient.cpu.cpp)
+//
+// One thread, N8 C32 128 × 128 f32, affine, ms (a copy of the input: 1.2): lists of cells by
+// general code and plain loops: 36; vectors and squares of 16: 23; two lines of cells as one loop:
+// 17; both axes' trees at once, slopes by the tile: 15; streaming stores: 12.8. N8 C3 256 × 256
+// (copy: 0.45): 77 at first, 26 now.
 #include "planck/ops/grid_sample/gradients.cpu.h"
 #include "planck/ops/grid_sample/kernels.h"
 

@@ -1,6 +1,6 @@
 // Shapes of the grid_sample family worth timing: many channels and few, ordered and scattered
 // grids, all points on one element.
-#include "planck/ops/grid_sample/sample_grids.h"
+#include "planck/ops/grid_sample/grids.cases.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/bench.h"
 #include "planck/verify/case_lists.h"

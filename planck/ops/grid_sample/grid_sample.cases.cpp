@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "planck/ops/grid_sample/sample_grids.h"
+#include "planck/ops/grid_sample/grids.cases.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
 

@@ -39,20 +39,40 @@ class PointLocator {
   // Points [begin, begin + count) of image n; count <= kTilePoints.
   void locate(std::int64_t n, std::int64_t begin, int count, PointTile<C>& tile) const {
     tile.count = count;
-    for (int d = 3 - dims_; d < 3; ++d) {
-      C g[kTilePoints];
-      C* to = g;
-      const std::int64_t component = n * batch_stride_ + (2 - d) * component_stride_;  // x is first
-      walk_.runs(begin, count, [&](std::int64_t at, std::int64_t stride, std::int64_t length) {
-        load_block(block_ops(), dtype_, data_, component + at, stride, static_cast<int>(length),
-                   to);
-        to += length;
-      });
-      sample_loops<C>().locate(mode_, axis_[d], g, count, tile.axis[d]);
-    }
+    C g[3][kTilePoints];  // x, y, z
+    C* to = g[0];
+    walk_.runs(begin, count, [&](std::int64_t at, std::int64_t stride, std::int64_t length) {
+      load(n * batch_stride_ + at, stride, static_cast<int>(length), to);
+      to += length;
+    });
+    for (int d = 3 - dims_; d < 3; ++d)
+      sample_loops<C>().locate(mode_, axis_[d], g[2 - d], count, tile.axis[d]);
   }
 
  private:
+  // n points, `stride` apart, to x[i], y = x + kTilePoints, …
+  void load(std::int64_t offset, std::int64_t stride, int n, C* x) const {
+    if (component_stride_ == 1 && stride == dims_) {  // the usual case: one line
+      C line[3 * kTilePoints];
+      load_block(block_ops(), dtype_, data_, offset, 1, n * dims_, line);
+      if (dims_ == 2)
+        for (int i = 0; i < n; ++i) {
+          x[i] = line[2 * i];
+          x[kTilePoints + i] = line[2 * i + 1];
+        }
+      else
+        for (int i = 0; i < n; ++i) {
+          x[i] = line[3 * i];
+          x[kTilePoints + i] = line[3 * i + 1];
+          x[2 * kTilePoints + i] = line[3 * i + 2];
+        }
+      return;
+    }
+    for (int k = 0; k < dims_; ++k)
+      load_block(block_ops(), dtype_, data_, offset + k * component_stride_, stride, n,
+                 x + k * kTilePoints);
+  }
+
   SampleMode mode_;
   int dims_;
   void* data_;

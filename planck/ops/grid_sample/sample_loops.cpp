@@ -155,9 +155,24 @@ void weighted_sums_of(const C* const* rows, const C* weights, const int* counts,
   }
 }
 
+// Four taps of four channels: too short a row for anything but itself.
+template <class C>
+void weighted_fours(const C* const* HWY_RESTRICT rows, const C* HWY_RESTRICT weights, int n,
+                    C* HWY_RESTRICT out, std::int64_t out_stride) {
+  const hn::CappedTag<C, 4> d;
+  const int lanes = static_cast<int>(hn::Lanes(d));
+  for (int i = 0; i < n; ++i, rows += 4, weights += 4, out += out_stride) {
+    if (i + kAhead / 4 < n)
+      for (int r = 0; r < 4; r += 2) __builtin_prefetch(rows[kAhead + r]);  // the others are beside
+    for (int c = 0; c < 4; c += lanes) weighted_lanes<1>(d, rows, weights, 4, c, out);
+  }
+}
+
 template <class C>
 void weighted_sums(const C* const* rows, const C* weights, const int* counts, int count, int n,
                    std::int64_t channels, C* out, std::int64_t out_stride) {
+  if (counts == nullptr && count == 4 && channels == 4)
+    return weighted_fours(rows, weights, n, out, out_stride);
   if (counts == nullptr && count == 4)
     return weighted_sums_of<4>(rows, weights, counts, count, n, channels, out, out_stride);
   if (counts == nullptr && count == 8)

@@ -63,8 +63,9 @@ struct SampleLoops {
   // rows[i * stride + k] = lines[k][i] for i in [0, n) and k in [0, count); count is kFewLines or
   // kLines.
   void (*interleave)(const C* const* lines, int count, int n, C* rows, std::int64_t stride);
-  // lines[k][i] = rows[i * stride + k].
-  void (*deinterleave)(const C* rows, std::int64_t stride, int count, int n, C* const* lines);
+  // lines[k][i] = rows[i * stride + k]. stream: past the caches, where that can be done.
+  void (*deinterleave)(const C* rows, std::int64_t stride, int count, int n, C* const* lines,
+                       bool stream);
 };
 
 template <class C>

@@ -60,13 +60,17 @@ HWY_INLINE int interleave_squares(const float* const* lines, int n, float* rows,
   return i;
 }
 HWY_INLINE int deinterleave_squares(const float* rows, std::int64_t stride, int n,
-                                    float* const* lines) {
+                                    float* const* lines, bool stream) {
+  for (int k = 0; k < 16; ++k) stream &= reinterpret_cast<std::uintptr_t>(lines[k]) % 64 == 0;
   int i = 0;
   for (; i + 16 <= n; i += 16) {
     __m512 v[16];
     for (int k = 0; k < 16; ++k) v[k] = _mm512_loadu_ps(rows + (i + k) * stride);
     transpose_square(v);
-    for (int k = 0; k < 16; ++k) _mm512_storeu_ps(lines[k] + i, v[k]);
+    if (stream)  // whole cache lines, past the caches
+      for (int k = 0; k < 16; ++k) _mm512_stream_ps(lines[k] + i, v[k]);
+    else
+      for (int k = 0; k < 16; ++k) _mm512_storeu_ps(lines[k] + i, v[k]);
   }
   return i;
 }
@@ -95,7 +99,7 @@ HWY_INLINE int interleave_squares(const float* const* lines, int n, float* rows,
   return i;
 }
 HWY_INLINE int deinterleave_squares(const float* rows, std::int64_t stride, int n,
-                                    float* const* lines) {
+                                    float* const* lines, bool) {
   int i = 0;
   for (; i + 4 <= n; i += 4)
     for (int k = 0; k < kLines; k += 4) {
@@ -111,7 +115,7 @@ int interleave_squares(const C* const*, int, C*, std::int64_t) {
   return 0;
 }
 template <class C>
-int deinterleave_squares(const C*, std::int64_t, int, C* const*) {
+int deinterleave_squares(const C*, std::int64_t, int, C* const*, bool) {
   return 0;
 }
 
@@ -135,7 +139,8 @@ void interleave(const C* const* lines, int count, int n, C* rows, std::int64_t s
 }
 
 template <class C>
-void deinterleave(const C* rows, std::int64_t stride, int count, int n, C* const* lines) {
+void deinterleave(const C* rows, std::int64_t stride, int count, int n, C* const* lines,
+                  bool stream) {
   if (count == kFewLines && stride == kFewLines) {
     C *HWY_RESTRICT a = lines[0], *HWY_RESTRICT b = lines[1];
     C *HWY_RESTRICT c = lines[2], *HWY_RESTRICT d = lines[3];
@@ -148,7 +153,7 @@ void deinterleave(const C* rows, std::int64_t stride, int count, int n, C* const
     }
     return;
   }
-  int i = count == kLines ? deinterleave_squares(rows, stride, n, lines) : 0;
+  int i = count == kLines ? deinterleave_squares(rows, stride, n, lines, stream) : 0;
   for (; i < n; ++i)
     for (int k = 0; k < count; ++k) lines[k][i] = rows[i * stride + k];
 }

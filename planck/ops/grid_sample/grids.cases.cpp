@@ -1,4 +1,4 @@
-#include "planck/ops/grid_sample/sample_grids.h"
+#include "planck/ops/grid_sample/grids.cases.h"
 
 #include <cmath>
 #include <limits>
