@@ -6,6 +6,7 @@ add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/affine_grid.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/cell_lists.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.examples.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.large.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.test.cpp)
 target_link_libraries(ops_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest_main)
