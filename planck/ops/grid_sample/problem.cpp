@@ -78,6 +78,8 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
     const auto accumulate = AttributeReader(op, attributes).boolean("accumulate");
     if (!accumulate) return tl::unexpected(accumulate.error());
     p.accumulate = *accumulate;
+    if (p.accumulate && inputs.find("dinput") == inputs.end())
+      return tl::unexpected(invalid(op, "accumulate=true adds to dinput, which is not given"));
   }
   if (auto ok = p.check(); !ok) return tl::unexpected(ok.error());
   return std::unique_ptr<AnyProblem>(new ErasedProblem<GridSampleProblem>(p));
