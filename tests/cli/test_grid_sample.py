@@ -69,7 +69,8 @@ class GridSample(CommandTest):
         self.refuse_op("grid is f64, must be f32", "grid_sample", tensors)
         tensors["grid"] = Tensor("F32", [1, 2, 4], FAR)
         self.refuse_op("grid has shape [1, 2, 4]", "grid_sample", tensors)
-        self.refuse_op("size=1,2, is not N,C,H,W", "affine_grid", {"theta": Tensor("F32", [1, 2, 3], [0] * 6)}, "size=1,2,")
+        theta = {"theta": Tensor("F32", [1, 2, 3], [0] * 6)}
+        self.refuse_op("size=1,2, is not N,C,H,W", "affine_grid", theta, "size=1,2,")
 
 
 if __name__ == "__main__":
