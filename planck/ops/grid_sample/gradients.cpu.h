@@ -30,7 +30,7 @@ void grid_gradient(const Stream& stream, const GridSampleProblem& p, const Point
 // What elements with very many contributions need: their list, and partial sums of one of them.
 template <class C>
 struct HotElements {
-  static constexpr std::int64_t kHot = 1 << 14;   // contributions
+  static constexpr std::int64_t kHot = 1 << 12;   // contributions
   static constexpr std::int64_t kSpan = 64 * 64;  // contributions of a partial sum
   static std::size_t list_bytes(const GridSampleProblem& p, std::int64_t images);
   static std::size_t partial_bytes(const GridSampleProblem& p);
