@@ -30,6 +30,9 @@ AxisPairs pairs_of(SampleMode mode, const SampleAxis<C>& axis, std::int64_t inde
   } else if (mode == SampleMode::bilinear) {  // the cell of floor(s) is floor(s) + 1
     push(index, 1);
     push(index + 1, 0);
+  } else if (axis.padding == SamplePadding::zeros ||
+             (axis.padding == SamplePadding::border && index > 0 && index < axis.size - 1)) {
+    for (int j = 0; j < 4; ++j) push(index + j, 3 - j);
   } else {
     std::int64_t near[8];
     int count = 0;
