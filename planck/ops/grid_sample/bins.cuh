@@ -33,7 +33,7 @@ struct BinCall {
 // ---- which bins ----
 
 // The tiles that a point of 2-D bilinear sampling adds to.
-template <class T>
+template <class T, bool kZeros>
 struct TileBins {
   using C = Compute<T>;
   using Index = std::int32_t;
@@ -41,40 +41,43 @@ struct TileBins {
   Grid<const T> grid;
   Frame<C, std::int32_t> frame;
   std::int32_t across, outside;  // tiles along x; the bin of points that add to no tile
+  bool joined;                   // positions of the grid are one stride apart
 
   struct Span {  // cell, and the tiles of its first and last element inside, or low > high
     std::int32_t base, low, high;
   };
   __device__ __forceinline__ static Span span(C g, const gm::Axis<C, std::int32_t>& axis,
                                               int shift) {
-    const std::int32_t base = gm::linear_taps(g, axis).base;
+    const std::int32_t base = taps_of<kZeros>(g, axis).base;
     const std::int32_t first = base < 0 ? 0 : base;
     const std::int32_t last = base + 1 < axis.size ? base + 1 : axis.size - 1;
     return {base, first >> shift, base == -2 ? -1 : last >> shift};
   }
+  __device__ __forceinline__ void load(std::int64_t n, std::uint32_t p, C (&g)[3]) const {
+    if (joined)
+      coordinates<2>(grid, n, {0, 0, p}, g);
+    else
+      coordinates<2>(grid, n, output_at<2>(frame, p), g);
+  }
   // Returns which of out[] are bins.
-  __device__ __forceinline__ unsigned bins(std::int64_t n, std::int64_t p,
-                                           Index (&out)[kMost]) const {
-    C g[3];
-    coordinates<2>(grid, n, output_at<2>(frame, p), g);
+  __device__ __forceinline__ unsigned bins(const C (&g)[3], Index (&out)[kMost]) const {
     const Span x = span(g[0], frame.axis[0], 5), y = span(g[1], frame.axis[1], 3);
     const bool none = x.high < x.low || y.high < y.low;
     out[0] = none ? outside : y.low * across + x.low;
     out[1] = out[0] + 1;
     out[2] = out[0] + across;
     out[3] = out[2] + 1;
-    if (none) return 1;
     const unsigned right = x.high > x.low, down = y.high > y.low;
-    return 1 | right << 1 | down << 2 | (right & down) << 3;
+    return none ? 1 : 1 | right << 1 | down << 2 | (right & down) << 3;
   }
   // The point's cell among those of a tile.
-  __device__ __forceinline__ int cell(std::int64_t n, std::int64_t p, std::int64_t bin) const {
+  __device__ __forceinline__ int cell(std::int64_t n, std::uint32_t p, std::int64_t bin) const {
     C g[3];
-    coordinates<2>(grid, n, output_at<2>(frame, p), g);
+    load(n, p, g);
     const auto tile = static_cast<std::int32_t>(bin);
     const std::int32_t ty = tile / across, tx = tile - ty * across;
-    const std::int32_t x = gm::linear_taps(g[0], frame.axis[0]).base - tx * BinLayout::kTileWidth;
-    const std::int32_t y = gm::linear_taps(g[1], frame.axis[1]).base - ty * BinLayout::kTileHeight;
+    const std::int32_t x = taps_of<kZeros>(g[0], frame.axis[0]).base - tx * BinLayout::kTileWidth;
+    const std::int32_t y = taps_of<kZeros>(g[1], frame.axis[1]).base - ty * BinLayout::kTileHeight;
     return (y + 1) * (BinLayout::kTileWidth + 1) + x + 1;
   }
 };
@@ -101,9 +104,10 @@ struct CellBins {
   Frame<C, std::int64_t> frame;
   std::int64_t cells[3];
 
-  __device__ __forceinline__ std::int64_t linear(std::int64_t n, std::int64_t p) const {
-    C g[3];
+  __device__ __forceinline__ void load(std::int64_t n, std::uint32_t p, C (&g)[3]) const {
     coordinates<kDims>(grid, n, output_at<kDims>(frame, p), g);
+  }
+  __device__ __forceinline__ std::int64_t linear(const C (&g)[3]) const {
     std::int64_t at = 0;
     bool some = true;
 #pragma unroll
@@ -114,23 +118,27 @@ struct CellBins {
     }
     return some ? at : -1;
   }
-  __device__ __forceinline__ unsigned bins(std::int64_t n, std::int64_t p,
-                                           Index (&out)[kMost]) const {
-    const std::int64_t at = linear(n, p);
+  __device__ __forceinline__ unsigned bins(const C (&g)[3], Index (&out)[kMost]) const {
+    const std::int64_t at = linear(g);
     out[0] = at / BinLayout::kCellsOfRun;
     return at >= 0;
   }
-  __device__ __forceinline__ int cell(std::int64_t n, std::int64_t p, std::int64_t bin) const {
-    return static_cast<int>(linear(n, p) - bin * BinLayout::kCellsOfRun);
+  __device__ __forceinline__ int cell(std::int64_t n, std::uint32_t p, std::int64_t bin) const {
+    C g[3];
+    load(n, p, g);
+    return static_cast<int>(linear(g) - bin * BinLayout::kCellsOfRun);
   }
 };
 
 // ---- sorting ----
 
+inline constexpr int kAhead = 4;  // rounds of 32 points that are loaded at once
+
 template <class Bins>
 __global__ void __launch_bounds__(32)
     count_bins(const __grid_constant__ Bins b, const __grid_constant__ BinCall t) {
   extern __shared__ std::uint32_t histogram[];
+  const bool whole = t.bands == 1;
   const std::int64_t begin = blockIdx.x * t.segment;
   const std::int64_t end = begin + t.segment < t.points ? begin + t.segment : t.points;
   for (std::int64_t n = blockIdx.z; n < t.batch; n += gridDim.z)
@@ -139,14 +147,23 @@ __global__ void __launch_bounds__(32)
       const std::int64_t width = low + t.band < t.bins ? t.band : t.bins - low;
       for (std::int64_t i = threadIdx.x; i < width; i += 32) histogram[i] = 0;
       __syncwarp();
-#pragma unroll 2
-      for (std::int64_t p = begin + threadIdx.x; p < end; p += 32) {
-        typename Bins::Index bins[Bins::kMost];
-        const unsigned which = b.bins(n, p, bins);
+      for (std::int64_t first = begin; first < end; first += kAhead * 32) {
+        typename Bins::C g[kAhead][3];
 #pragma unroll
-        for (int k = 0; k < Bins::kMost; ++k)
-          if ((which >> k & 1) && bins[k] >= low && bins[k] < low + width)
-            atomicAdd(&histogram[bins[k] - low], 1u);
+        for (int u = 0; u < kAhead; ++u) {
+          const std::int64_t p = first + u * 32 + threadIdx.x;
+          b.load(n, static_cast<std::uint32_t>(p < end ? p : end - 1), g[u]);
+        }
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+          typename Bins::Index bins[Bins::kMost];
+          unsigned which = b.bins(g[u], bins);
+          if (first + u * 32 + threadIdx.x >= end) which = 0;
+#pragma unroll
+          for (int k = 0; k < Bins::kMost; ++k)
+            if ((which >> k & 1) && (whole || (bins[k] >= low && bins[k] < low + width)))
+              atomicAdd(&histogram[bins[k] - low], 1u);
+        }
       }
       __syncwarp();
       std::uint32_t* row = t.counts + (n * t.segments + blockIdx.x) * t.bins + low;
@@ -160,8 +177,9 @@ __global__ void __launch_bounds__(32)
 }
 
 // The sum of the values of all threads before this one; `total` of all.
+template <int kWarps>
 __device__ __forceinline__ std::uint32_t block_scan(std::uint32_t v, std::uint32_t& total) {
-  __shared__ std::uint32_t warps[32];
+  __shared__ std::uint32_t warps[kWarps];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   std::uint32_t sum = v;
 #pragma unroll
@@ -172,9 +190,9 @@ __device__ __forceinline__ std::uint32_t block_scan(std::uint32_t v, std::uint32
   __syncthreads();
   if (lane == 31) warps[warp] = sum;
   __syncthreads();
-  const int count = static_cast<int>(blockDim.x) / 32;
   std::uint32_t before = 0, all = 0;
-  for (int w = 0; w < count; ++w) {
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) {
     const std::uint32_t s = warps[w];
     before += w < warp ? s : 0;
     all += s;
@@ -210,7 +228,7 @@ __global__ void __launch_bounds__(256) scan_bins(const __grid_constant__ BinCall
       }
     }
     std::uint32_t total;
-    const std::uint32_t before = block_scan(run, total);
+    const std::uint32_t before = block_scan<8>(run, total);
     if (threadIdx.x == 0) base = atomicAdd(&t.cursors[n], total);
     __syncthreads();
     if (bin < t.bins) {
@@ -243,6 +261,7 @@ __global__ void __launch_bounds__(32)
   __shared__ std::uint32_t queue_bin[kQueue], queue_point[kQueue];
   const int lane = static_cast<int>(threadIdx.x);
   const unsigned below = (1u << lane) - 1;
+  const bool whole = t.bands == 1;
   const std::int64_t begin = blockIdx.x * t.segment;
   const std::int64_t end = begin + t.segment < t.points ? begin + t.segment : t.points;
   for (std::int64_t n = blockIdx.z; n < t.batch; n += gridDim.z)
@@ -265,32 +284,41 @@ __global__ void __launch_bounds__(32)
         __syncwarp();
         head += count;
       };
-      for (std::int64_t first = begin; first < end; first += 32) {
-        const std::int64_t p = first + lane;
-        typename Bins::Index bins[Bins::kMost];
-        unsigned which = 0;
-        if (p < end) {
-          which = b.bins(n, p, bins);
+      for (std::int64_t round = begin; round < end; round += kAhead * 32) {
+        typename Bins::C g[kAhead][3];
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+          const std::int64_t p = round + u * 32 + lane;
+          b.load(n, static_cast<std::uint32_t>(p < end ? p : end - 1), g[u]);
+        }
+#pragma unroll
+        for (int u = 0; u < kAhead; ++u) {
+          const std::int64_t p = round + u * 32 + lane;
+          typename Bins::Index bins[Bins::kMost];
+          unsigned which = b.bins(g[u], bins);
+          if (p >= end) which = 0;
+          if (!whole) {
+#pragma unroll
+            for (int k = 0; k < Bins::kMost; ++k)
+              if (bins[k] < low || bins[k] >= low + width) which &= ~(1u << k);
+          }
+          unsigned mine = tail, more = 0;
+#pragma unroll
+          for (int k = 0; k < Bins::kMost; ++k) {
+            const unsigned have = __ballot_sync(~0u, which >> k & 1);
+            mine += static_cast<unsigned>(__popc(have & below));
+            more += static_cast<unsigned>(__popc(have));
+          }
 #pragma unroll
           for (int k = 0; k < Bins::kMost; ++k)
-            if (bins[k] < low || bins[k] >= low + width) which &= ~(1u << k);
+            if (which >> k & 1) {
+              queue_bin[mine % kQueue] = static_cast<std::uint32_t>(bins[k] - low);
+              queue_point[mine++ % kQueue] = static_cast<std::uint32_t>(p);
+            }
+          tail += more;
+          __syncwarp();
+          while (tail - head >= 32) write(32);
         }
-        unsigned mine = tail, more = 0;
-#pragma unroll
-        for (int k = 0; k < Bins::kMost; ++k) {
-          const unsigned have = __ballot_sync(~0u, which >> k & 1);
-          mine += static_cast<unsigned>(__popc(have & below));
-          more += static_cast<unsigned>(__popc(have));
-        }
-#pragma unroll
-        for (int k = 0; k < Bins::kMost; ++k)
-          if (which >> k & 1) {
-            queue_bin[mine % kQueue] = static_cast<std::uint32_t>(bins[k] - low);
-            queue_point[mine++ % kQueue] = static_cast<std::uint32_t>(p);
-          }
-        tail += more;
-        __syncwarp();
-        while (tail - head >= 32) write(32);
       }
       if (tail != head) write(tail - head);
       __syncwarp();
@@ -329,8 +357,19 @@ __global__ void __launch_bounds__(256)
     const std::int64_t part = (total + kWarps * 32 - 1) / (kWarps * 32) * 32;
     const std::int64_t begin = warp * part;
     const std::int64_t end = begin + part < total ? begin + part : total;
-    for (std::int64_t i = begin + lane; i < end; i += 32)
-      atomicAdd(&place[warp][b.cell(u.n, from[i], u.bin)], 1u);
+    for (std::int64_t first = begin; first < end; first += kAhead * 32) {
+      std::uint32_t p[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        const std::int64_t i = first + k * 32 + lane;
+        p[k] = from[i < end ? i : begin];
+      }
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        const int key = b.cell(u.n, p[k], u.bin);
+        if (first + k * 32 + lane < end) atomicAdd(&place[warp][key], 1u);
+      }
+    }
     __syncthreads();
     std::uint32_t pair[2], all;
 #pragma unroll
@@ -338,7 +377,7 @@ __global__ void __launch_bounds__(256)
       pair[k] = 0;
       for (int w = 0; w < kWarps; ++w) pair[k] += place[w][2 * threadIdx.x + k];
     }
-    std::uint32_t at = block_scan(pair[0] + pair[1], all);
+    std::uint32_t at = block_scan<8>(pair[0] + pair[1], all);
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
       const int c = 2 * static_cast<int>(threadIdx.x) + k;
@@ -351,15 +390,23 @@ __global__ void __launch_bounds__(256)
     }
     if (threadIdx.x == 0) cell_starts[t.bin_cells] = all;
     __syncthreads();
-    for (std::int64_t first = begin; first < end; first += 32) {
-      const std::int64_t i = first + lane;
-      const unsigned active = __ballot_sync(~0u, i < end);
-      if (i < end) {
-        const std::uint32_t p = from[i];
-        const int key = b.cell(u.n, p, u.bin);
-        to[take_place(place[warp], static_cast<std::uint32_t>(key), active)] = p;
+    for (std::int64_t first = begin; first < end; first += kAhead * 32) {
+      std::uint32_t p[kAhead];
+      int key[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        const std::int64_t i = first + k * 32 + lane;
+        p[k] = from[i < end ? i : begin];
       }
-      __syncwarp();
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) key[k] = b.cell(u.n, p[k], u.bin);
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) {
+        const bool some = first + k * 32 + lane < end;
+        const unsigned active = __ballot_sync(~0u, some);
+        if (some) to[take_place(place[warp], static_cast<std::uint32_t>(key[k]), active)] = p[k];
+        __syncwarp();
+      }
     }
     __syncthreads();
   }

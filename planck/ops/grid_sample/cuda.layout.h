@@ -25,6 +25,7 @@ struct BinLayout {
   static constexpr std::int64_t kMostPoints = std::int64_t{1} << 30;  // of an image
 
   bool tiled = false;
+  bool staged = false;  // a copy of dout may be made
   std::int64_t batch = 0, points = 0;
   std::int64_t bins = 0;                   // of an image
   std::int64_t across = 0;                 // tiles along x
@@ -45,6 +46,7 @@ struct BinLayout {
   std::size_t entries = 0;  // u32[N, copies · points]
   std::size_t sorted = 0;   // u32[N, copies · points]
   std::size_t cell_starts = 0;  // u32[N, bins, cells of a bin + 1]
+  std::size_t copy = 0;         // of dout, channels together; where staged
   std::size_t bytes = 0;
 };
 BinLayout bin_layout(const GridSampleProblem& p);

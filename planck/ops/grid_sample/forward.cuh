@@ -16,15 +16,8 @@ struct ForwardCall {
   Frame<Compute<T>, I> frame;
   // A tile of 256 points: 1 << log_width along x, the rest along rows.
   int log_width;
-  Divisor across;                 // tiles along x
-  const std::int32_t* scattered;  // null, or whether neighbours read far apart: then this kernel
-  bool when_scattered;            // runs only if so, or only if not
+  Divisor across;  // tiles along x
 };
-
-template <class Call>
-__device__ __forceinline__ bool is_not_meant(const Call& a) {
-  return a.scattered != nullptr && (*a.scattered != 0) != a.when_scattered;
-}
 
 // Where a thread's point is; threads beyond the output repeat its last column or row.
 struct TilePoint {
@@ -87,7 +80,6 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     forward_direct(const __grid_constant__ ForwardCall<T, I> a) {
   using C = Compute<T>;
   using Point = typename PointOf<kMode, kDims, C, I>::type;
-  if (is_not_meant(a)) return;
   const TilePoint tp = tile_point<kDims>(a);
   const std::int64_t out_at = offset_in(a.output, 0, tp.at);
   for (std::int64_t n = blockIdx.z; n < a.frame.batch; n += gridDim.z) {
@@ -121,79 +113,217 @@ struct RowsCall {
   Image<T, I> output;
   Frame<Compute<T>, I> frame;
   std::int64_t tiles, slabs;
-  const std::int32_t* scattered;
-  bool when_scattered;
 };
 
-// kRows: the output's channels lie together as well.
+// Unit → tile, slab, image; small numbers in all but extreme cases.
+struct RowUnit {
+  std::int64_t n, c0, first;
+};
+__device__ __forceinline__ RowUnit row_unit(std::int64_t unit, std::int64_t units,
+                                            std::int64_t tiles, std::int64_t slabs) {
+  if (units < kDivisorLimit) {
+    const auto u = static_cast<std::uint32_t>(unit), t = static_cast<std::uint32_t>(tiles);
+    const std::uint32_t rest = u / t,
+                        n = slabs == 1 ? rest : rest / static_cast<std::uint32_t>(slabs);
+    return {n, std::int64_t{rest - n * static_cast<std::uint32_t>(slabs)} * kSlab,
+            std::int64_t{u - rest * t} * kRowPoints};
+  }
+  const std::int64_t rest = unit / tiles, n = rest / slabs;
+  return {n, (rest - n * slabs) * kSlab, (unit - rest * tiles) * kRowPoints};
+}
+
+// What each lane needs of a point.
+template <class C, class I>
+struct RowPoint {
+  C weight[4];
+  I offset[4];  // −1: outside
+};
+
 template <class T, class I, bool kRows>
-__global__ void __launch_bounds__(kThreads) forward_rows(const __grid_constant__ RowsCall<T, I> a) {
+struct RowsShared {
+  static constexpr int kPitch = kRowPoints + 4 / static_cast<int>(sizeof(T)) + (sizeof(T) > 4);
+  T tile[kRows ? 1 : kSlab * kPitch];
+  RowPoint<Compute<T>, I> points[kRowPoints];
+  std::int64_t out_at[kRowPoints];
+};
+
+// Units from `unit` on, `stride` apart. kRows: the output's channels lie together as well.
+template <bool kRows, class T, class I>
+__device__ __forceinline__ void sample_rows(const RowsCall<T, I>& a, RowsShared<T, I, kRows>& s,
+                                            std::int64_t unit, std::int64_t stride) {
   using C = Compute<T>;
   constexpr int kVector = 16 / static_cast<int>(sizeof(T)), kLanes = kSlab / kVector;
   constexpr int kGroups = kThreads / kLanes;
+  constexpr int kPitch = RowsShared<T, I, kRows>::kPitch;
   using Row = Vector<T, kVector>;
-  __shared__ T tile[kRows ? 1 : kSlab * (kRowPoints + 4 / sizeof(T) + (sizeof(T) > 4))];
-  constexpr int kPitch = kRowPoints + 4 / static_cast<int>(sizeof(T)) + (sizeof(T) > 4);
-  if (is_not_meant(a)) return;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int group = static_cast<int>(threadIdx.x) / kLanes;
+  const int tid = static_cast<int>(threadIdx.x), lane = tid % kLanes, group = tid / kLanes;
   const std::int64_t units = a.tiles * a.slabs * a.frame.batch;
-  for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
-    const std::int64_t rest = unit / a.tiles, first = (unit - rest * a.tiles) * kRowPoints;
-    const std::int64_t n = rest / a.slabs, c0 = (rest - n * a.slabs) * kSlab;
+  for (; unit < units; unit += stride) {
+    const auto [n, c0, first] = row_unit(unit, units, a.tiles, a.slabs);
+    const int here =
+        a.frame.points - first < kRowPoints ? static_cast<int>(a.frame.points - first) : kRowPoints;
+    if (tid < here) {
+      const OutputAt at = output_at<2>(a.frame, first + tid);
+      C g[3];
+      coordinates<2>(a.grid, n, at, g);
+      LinearPoint<2, C, I> point(g, a.frame);
+      point.prepare(a.input);
+      RowPoint<C, I> r;
+#pragma unroll
+      for (int t = 0; t < 4; ++t) {
+        r.weight[t] = point.weight(t);
+        r.offset[t] = point.inside >> t & 1
+                          ? point.offset + (t & 1 ? a.input.x : I(0)) + (t & 2 ? a.input.y : I(0))
+                          : I(-1);
+      }
+      s.points[tid] = r;
+      s.out_at[tid] = offset_in(a.output, n, at);
+    }
+    __syncthreads();
     const std::int64_t c = c0 + lane * kVector;
     const bool some = c < a.frame.channels;
     const T* in = a.input.data + n * a.input.n + c;
 #pragma unroll 2
     for (int k = 0; k < kRowPoints / kGroups; ++k) {
       const int local = k * kGroups + group;
-      const std::int64_t p = first + local;
-      const bool valid = p < a.frame.points;
-      const OutputAt at = output_at<2>(a.frame, valid ? p : a.frame.points - 1);
-      C g[3];
-      coordinates<2>(a.grid, n, at, g);
-      LinearPoint<2, C, I> point(g, a.frame);
-      point.prepare(a.input);
+      if (local >= here || !some) continue;
+      const RowPoint<C, I> r = s.points[local];
       Row v[4];
 #pragma unroll
       for (int t = 0; t < 4; ++t) {
-        const I to = point.offset + (t & 1 ? a.input.x : I(0)) + (t & 2 ? a.input.y : I(0));
-        if ((point.inside >> t & 1) && some) {
-          const uint4 word = __ldg(reinterpret_cast<const uint4*>(in + to));
-          v[t] = *reinterpret_cast<const Row*>(&word);
-        } else {
-          const uint4 word = {};
-          v[t] = *reinterpret_cast<const Row*>(&word);
-        }
+        uint4 word = {};
+        if (r.offset[t] >= 0) word = __ldg(reinterpret_cast<const uint4*>(in + r.offset[t]));
+        v[t] = *reinterpret_cast<const Row*>(&word);
       }
-      Row r;
-      const C w0 = point.weight(0), w1 = point.weight(1), w2 = point.weight(2),
-              w3 = point.weight(3);
+      Row sum;
 #pragma unroll
       for (int e = 0; e < kVector; ++e)
-        r.v[e] = narrow<T>(gm::bilinear(w0, widen(v[0].v[e]), w1, widen(v[1].v[e]), w2,
-                                        widen(v[2].v[e]), w3, widen(v[3].v[e])));
+        sum.v[e] =
+            narrow<T>(gm::bilinear(r.weight[0], widen(v[0].v[e]), r.weight[1], widen(v[1].v[e]),
+                                   r.weight[2], widen(v[2].v[e]), r.weight[3], widen(v[3].v[e])));
       if constexpr (kRows) {
-        if (valid && some)
-          *reinterpret_cast<Row*>(a.output.data + offset_in(a.output, n, at) + c) = r;
+        *reinterpret_cast<Row*>(a.output.data + s.out_at[local] + c) = sum;
       } else {
 #pragma unroll
-        for (int e = 0; e < kVector; ++e) tile[(lane * kVector + e) * kPitch + local] = r.v[e];
+        for (int e = 0; e < kVector; ++e) s.tile[(lane * kVector + e) * kPitch + local] = sum.v[e];
       }
     }
+    __syncthreads();
     if constexpr (!kRows) {
-      __syncthreads();
-      const int local = static_cast<int>(threadIdx.x) % kRowPoints;
-      const std::int64_t p = first + local;
-      if (p < a.frame.points) {
-        T* out = a.output.data + offset_in(a.output, n, output_at<2>(a.frame, p));
+      const int local = tid % kRowPoints;
+      if (local < here) {
         const std::int64_t left = a.frame.channels - c0;
-#pragma unroll 4
-        for (int k = static_cast<int>(threadIdx.x) / kRowPoints; k < kSlab;
-             k += kThreads / kRowPoints)
-          if (k < left) out[(c0 + k) * a.output.c] = tile[k * kPitch + local];
+        const int k0 = tid / kRowPoints;
+        T* out = a.output.data + s.out_at[local] + (c0 + k0) * a.output.c;
+        const std::int64_t step = kThreads / kRowPoints * a.output.c;
+        if (left >= kSlab) {
+#pragma unroll
+          for (int k = k0; k < kSlab; k += kThreads / kRowPoints) {
+            *out = s.tile[k * kPitch + local];
+            out += step;
+          }
+        } else {
+          for (int k = k0; k < left; k += kThreads / kRowPoints) {
+            *out = s.tile[k * kPitch + local];
+            out += step;
+          }
+        }
       }
       __syncthreads();
+    }
+  }
+}
+
+template <class T, class I, bool kRows>
+__global__ void __launch_bounds__(kThreads) forward_rows(const __grid_constant__ RowsCall<T, I> a) {
+  __shared__ __align__(16) RowsShared<T, I, kRows> s;
+  sample_rows<kRows>(a, s, blockIdx.x, gridDim.x);
+}
+
+// ---- dense planes ----
+
+// Input and output with rows next to each other, a dense grid: what training uses most. Where a
+// copy of the input was made, because the grid looks scattered, the block samples its rows instead.
+template <class T>
+struct PlanesCall {
+  const T* input;
+  const T* grid;
+  T* output;
+  std::int64_t input_n, input_c, grid_n, output_n, output_c;
+  std::int32_t input_y, width, height;  // width and height: of the output
+  Divisor across;
+  std::int64_t batch, channels;
+  gm::Axis<Compute<T>, std::int32_t> x, y;
+  const std::int32_t* scattered;
+  RowsCall<T, std::int32_t> rows;
+};
+
+template <class T, bool kZeros, int kChannels, int kBlocks>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    forward_planes(const __grid_constant__ PlanesCall<T> a) {
+  using C = Compute<T>;
+  __shared__ __align__(16) RowsShared<T, std::int32_t, false> s;
+  const int tid = static_cast<int>(threadIdx.x);
+  const int down = static_cast<int>(a.across.quotient(blockIdx.x));
+  const int along = static_cast<int>(blockIdx.x) - down * static_cast<int>(a.across.value);
+  const int ox = along * 32 + tid % 32, oy = down * 8 + tid / 32;
+  const bool valid = ox < a.width && oy < a.height;
+  const int p = min(oy, a.height - 1) * a.width + min(ox, a.width - 1);
+  for (std::int64_t n = blockIdx.z; n < a.batch; n += gridDim.z) {
+    const auto g = *reinterpret_cast<const Vector<T, 2>*>(a.grid + n * a.grid_n + 2 * p);
+    if (a.scattered != nullptr && *a.scattered != 0) {
+      const std::int64_t blocks = std::int64_t{gridDim.x} * gridDim.y * gridDim.z;
+      const std::int64_t block =
+          (std::int64_t{blockIdx.z} * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+      sample_rows<false>(a.rows, s, block, blocks);
+      return;
+    }
+    const auto tx = taps_of<kZeros>(widen(g.v[0]), a.x), ty = taps_of<kZeros>(widen(g.v[1]), a.y);
+    const C w00 = tx.lower * ty.lower, w01 = tx.upper * ty.lower;
+    const C w10 = tx.lower * ty.upper, w11 = tx.upper * ty.upper;
+    const bool x0 = gm::inside(tx.base, a.x.size), x1 = gm::inside(tx.base + 1, a.x.size);
+    const bool y0 = gm::inside(ty.base, a.y.size), y1 = gm::inside(ty.base + 1, a.y.size);
+    const bool inner = __all_sync(~0u, x0 && x1 && y0 && y1);
+    for (std::int64_t c0 = std::int64_t{blockIdx.y} * kChannels; c0 < a.channels;
+         c0 += std::int64_t{gridDim.y} * kChannels) {
+      const int count = static_cast<int>(min(a.channels - c0, std::int64_t{kChannels}));
+      const T* q0 = a.input + n * a.input_n + c0 * a.input_c + (ty.base * a.input_y + tx.base);
+      const T* q1 = q0 + a.input_y;
+      T* out = a.output + n * a.output_n + c0 * a.output_c + p;
+      constexpr int kAtOnce = 4;
+      int k = 0;
+      if (inner) {
+#pragma unroll 1
+        for (; k + kAtOnce <= count; k += kAtOnce) {
+          C v[kAtOnce][4];
+#pragma unroll
+          for (int u = 0; u < kAtOnce; ++u) {
+            v[u][0] = load(q0);
+            v[u][1] = load(q0 + 1);
+            v[u][2] = load(q1);
+            v[u][3] = load(q1 + 1);
+            q0 += a.input_c;
+            q1 += a.input_c;
+          }
+#pragma unroll
+          for (int u = 0; u < kAtOnce; ++u) {
+            const T r =
+                narrow<T>(gm::bilinear(w00, v[u][0], w01, v[u][1], w10, v[u][2], w11, v[u][3]));
+            if (valid) *out = r;
+            out += a.output_c;
+          }
+        }
+      }
+#pragma unroll 1
+      for (; k < count; ++k) {
+        const C v00 = y0 && x0 ? load(q0) : C(0), v01 = y0 && x1 ? load(q0 + 1) : C(0);
+        const C v10 = y1 && x0 ? load(q1) : C(0), v11 = y1 && x1 ? load(q1 + 1) : C(0);
+        const T r = narrow<T>(gm::bilinear(w00, v00, w01, v01, w10, v10, w11, v11));
+        if (valid) *out = r;
+        q0 += a.input_c;
+        q1 += a.input_c;
+        out += a.output_c;
+      }
     }
   }
 }
@@ -206,6 +336,7 @@ struct StageCall {
   T* to;  // [N, pixels, C]
   std::int64_t batch, channels, pixels, tiles, slabs;
   std::int64_t width;  // of a row of pixels
+  bool joined;         // pixels are one stride apart, from row to row as well
   // Whether it is worth it: looks at some neighbours of the grid. Block 0 leaves the answer.
   Grid<const T> grid;
   Frame<Compute<T>, I> frame;
@@ -255,19 +386,28 @@ __global__ void __launch_bounds__(kThreads) stage_rows(const __grid_constant__ S
   const std::int64_t units = a.tiles * a.slabs * a.batch;
   const int local = static_cast<int>(threadIdx.x) % kRowPoints;
   for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
-    const std::int64_t rest = unit / a.tiles, first = (unit - rest * a.tiles) * kRowPoints;
-    const std::int64_t n = rest / a.slabs, c0 = (rest - n * a.slabs) * kSlab;
+    const auto [n, c0, first] = row_unit(unit, units, a.tiles, a.slabs);
     const std::int64_t p = first + local, left = a.channels - c0;
     if (p < a.pixels) {
-      const std::int64_t y = p / a.width, x = p - y * a.width;
-      const T* in = a.from.data + n * a.from.n + y * static_cast<std::int64_t>(a.from.y) +
-                    x * static_cast<std::int64_t>(a.from.x);
+      const std::int64_t y = a.joined ? 0 : p / a.width, x = p - y * a.width;
       constexpr int kStep = kThreads / kRowPoints, kEach = kSlab / kStep;
-      T v[kEach];
       const int k0 = static_cast<int>(threadIdx.x) / kRowPoints;
+      const T* in = a.from.data + n * a.from.n + y * static_cast<std::int64_t>(a.from.y) +
+                    x * static_cast<std::int64_t>(a.from.x) +
+                    (c0 + k0) * static_cast<std::int64_t>(a.from.c);
+      const std::int64_t step = kStep * static_cast<std::int64_t>(a.from.c);
+      T v[kEach];
+      if (left >= kSlab) {
 #pragma unroll
-      for (int k = 0; k < kEach; ++k)
-        if (k0 + k * kStep < left) v[k] = in[(c0 + k0 + k * kStep) * a.from.c];
+        for (int k = 0; k < kEach; ++k) {
+          v[k] = *in;
+          in += step;
+        }
+      } else {
+#pragma unroll
+        for (int k = 0; k < kEach; ++k)
+          if (k0 + k * kStep < left) v[k] = in[k * step];
+      }
 #pragma unroll
       for (int k = 0; k < kEach; ++k) tile[(k0 + k * kStep) * kPitch + local] = v[k];
     }

@@ -209,50 +209,59 @@ __device__ __forceinline__ void sum_alone(const Element& e, std::int64_t c0, int
   }
 }
 
+inline constexpr int kGatherWarps = 16;
+
 template <class C>
 struct GatherShared {
-  C product[8][kSumChunk][kGatherChannels + 1];
+  C product[kGatherWarps][kSumChunk][kGatherChannels + 1];
   C chunk[kSumChunk][kGatherChannels];
   std::int64_t count[256];
   int busy[256];
   int busy_count;
+  // The runs of the element that the block works on.
+  static constexpr int kRuns = 256;
+  const std::uint32_t* points[kRuns];
+  std::int64_t end[kRuns];  // contributions up to and with this run
+  std::int8_t taps[kRuns][3];
 };
 
 // One chunk of an element's contributions, by a warp: the sum of channel c0 + lane in lane < 16.
 template <class Element, class C>
-__device__ C sum_chunk(const Element& e, std::int64_t chunk, std::int64_t m, std::int64_t c0,
-                       int channels, C (&product)[kSumChunk][kGatherChannels + 1]) {
+__device__ C sum_chunk(const Element& e, const GatherShared<C>& s, std::int64_t chunk,
+                       std::int64_t m, std::int64_t c0, int channels,
+                       C (&product)[kSumChunk][kGatherChannels + 1]) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::int64_t first = chunk * kSumChunk;
   const int count = m - first < kSumChunk ? static_cast<int>(m - first) : kSumChunk;
+  constexpr int kEach = kSumChunk / 32;
+  std::uint32_t point[kEach];
+  int run[kEach];
 #pragma unroll
-  for (int h = 0; h < kSumChunk; h += 32) {
-    const int i = h + lane;
-    if (i >= count) continue;
-    std::int64_t rank = first + i;
-    std::uint32_t point = 0;
-    int taps[3] = {};
-    e.for_runs([&](const std::uint32_t* points, std::uint32_t some, const int(&t)[3]) {
-      if (rank >= some) {
-        rank -= some;
-        return true;
-      }
-      point = points[rank];
-      for (int d = 0; d < 3; ++d) taps[d] = t[d];
-      return false;
-    });
-    const auto at = e.at(point);
+  for (int h = 0; h < kEach; ++h) {
+    const int i = h * 32 + lane;
+    const std::int64_t rank = first + (i < count ? i : count - 1);
+    run[h] = 0;
+    while (s.end[run[h]] <= rank) ++run[h];
+    point[h] = s.points[run[h]][rank - (run[h] > 0 ? s.end[run[h] - 1] : 0)];
+  }
+#pragma unroll
+  for (int h = 0; h < kEach; ++h) {
+    const int i = h * 32 + lane;
+    const auto at = e.at(point[h]);
+    const int taps[3] = {s.taps[run[h]][0], s.taps[run[h]][1], s.taps[run[h]][2]};
     const C w = e.weight(at, taps);
     const auto* p = e.a.dout.data + offset_in(e.a.dout, e.n, at) + c0 * e.a.dout.c;
+    if (i < count) {
 #pragma unroll
-    for (int k = 0; k < kGatherChannels; ++k)
-      if (k < channels) product[i][k] = w * load(p + k * e.a.dout.c);
+      for (int k = 0; k < kGatherChannels; ++k)
+        if (k < channels) product[i][k] = w * load(p + k * e.a.dout.c);
+    }
   }
   __syncwarp();
   C sum = 0;
   if (lane < channels) {
     sum = product[0][lane];
-#pragma unroll 8
+#pragma unroll 16
     for (int i = 1; i < count; ++i) sum = sum + product[i][lane];
   }
   __syncwarp();
@@ -260,7 +269,8 @@ __device__ C sum_chunk(const Element& e, std::int64_t chunk, std::int64_t m, std
 }
 
 template <class T, SampleMode kMode, int kDims>
-__global__ void __launch_bounds__(256) gather_elements(const __grid_constant__ GatherCall<T> a) {
+__global__ void __launch_bounds__(kGatherWarps * 32)
+    gather_elements(const __grid_constant__ GatherCall<T> a) {
   using C = Compute<T>;
   constexpr std::int64_t kAlone = 256;  // contributions
   extern __shared__ __align__(16) unsigned char memory[];
@@ -298,7 +308,7 @@ __global__ void __launch_bounds__(256) gather_elements(const __grid_constant__ G
     };
     if (tid == 0) s.busy_count = 0;
     __syncthreads();
-    {
+    if (tid < 256) {
       const Element<T, kMode, kDims> e = element(tid);
       const bool valid = a.bins.tiled ? e.x < width && e.y < height : first + tid < a.pixels;
       if (valid) {
@@ -323,11 +333,23 @@ __global__ void __launch_bounds__(256) gather_elements(const __grid_constant__ G
       const int i = s.busy[b];
       const std::int64_t m = s.count[i], chunks = sum_chunks(m);
       const Element<T, kMode, kDims> e = element(i);
+      if (tid == 0) {
+        int runs = 0;
+        std::int64_t end = 0;
+        e.for_runs([&](const std::uint32_t* points, std::uint32_t some, const int(&taps)[3]) {
+          s.points[runs] = points;
+          s.end[runs] = end += some;
+          for (int d = 0; d < 3; ++d) s.taps[runs][d] = static_cast<std::int8_t>(taps[d]);
+          ++runs;
+          return true;
+        });
+      }
+      __syncthreads();
       ChunkedSum<C> total;
       for (std::int64_t base = 0; base < chunks; base += kSumChunk) {
         const int now = chunks - base < kSumChunk ? static_cast<int>(chunks - base) : kSumChunk;
-        for (int q = warp; q < now; q += 8) {
-          const C sum = sum_chunk(e, base + q, m, c0, channels, s.product[warp]);
+        for (int q = warp; q < now; q += kGatherWarps) {
+          const C sum = sum_chunk(e, s, base + q, m, c0, channels, s.product[warp]);
           if (lane < channels) s.chunk[q][lane] = sum;
         }
         __syncthreads();

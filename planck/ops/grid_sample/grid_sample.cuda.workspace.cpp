@@ -14,6 +14,13 @@ std::int64_t vector_elements(Dtype dtype) {
   return 16 / static_cast<std::int64_t>(storage_bytes(dtype));
 }
 
+// Whether 2-D bilinear sampling may gain from channels that lie together.
+bool worth_a_copy(const GridSampleProblem& p) {
+  const SampleGeometry g = p.geometry();
+  return p.mode == SampleMode::bilinear && g.dims == 2 && g.channels >= 16 &&
+         g.channels % vector_elements(p.dtype) == 0;
+}
+
 std::int64_t cells_of(const GridSampleProblem& p, std::int64_t size) {
   using namespace grid_sample_math;
   if (p.mode == SampleMode::nearest) return size;
@@ -23,11 +30,7 @@ std::int64_t cells_of(const GridSampleProblem& p, std::int64_t size) {
 
 }  // namespace
 
-bool staged_forward(const GridSampleProblem& p) {
-  const SampleGeometry g = p.geometry();
-  return !p.backward && p.mode == SampleMode::bilinear && g.dims == 2 && g.channels >= 16 &&
-         g.channels % vector_elements(p.dtype) == 0;
-}
+bool staged_forward(const GridSampleProblem& p) { return !p.backward && worth_a_copy(p); }
 
 bool has_vector_rows(const View& v) {
   const std::int64_t vector = vector_elements(v.dtype);
@@ -81,6 +84,10 @@ BinLayout bin_layout(const GridSampleProblem& p) {
   l.entries = take(4 * all);
   l.sorted = take(4 * all);
   l.cell_starts = take(4 * all_bins * (l.bin_cells() + 1));
+  l.staged = l.tiled && worth_a_copy(p);
+  if (l.staged)
+    l.copy =
+        take(l.batch * g.channels * l.points * static_cast<std::int64_t>(storage_bytes(p.dtype)));
   l.bytes = static_cast<std::size_t>(at);
   return l;
 }

@@ -39,7 +39,7 @@ struct LinearPoint {
   __device__ __forceinline__ void prepare(const Image<T, I>& v) {
     step[0] = v.x;
     step[1] = v.y;
-    offset = base[0] * v.x + base[1] * v.y;
+    offset = base[0] * step[0] + base[1] * v.y;
     if constexpr (kDims == 3) {
       step[2] = v.z;
       offset += base[2] * v.z;

@@ -80,15 +80,17 @@ __global__ void __launch_bounds__(kThreads)
     point_slopes<kMode, kDims>(a, n, tp.at, tp.valid, ~0u);
 }
 
-// The points that no tile's block served: those of crowded tiles, and those outside.
-template <class T>
+// The points of crowded tiles, which no tile's block served.
+template <class T, class Tiles>
 __global__ void __launch_bounds__(kThreads)
     slopes_listed(const __grid_constant__ SlopeCall<T, std::int64_t> a,
-                  const __grid_constant__ TileBins<T> tiles, const __grid_constant__ BinCall t) {
+                  const __grid_constant__ Tiles tiles, const __grid_constant__ BinCall t,
+                  const std::int32_t* scattered) {
   using C = Compute<T>;
-  const std::int64_t crowded = *t.crowded_count, units = crowded + t.batch;
+  if (scattered != nullptr && *scattered == 0) return;  // dgrid is complete
+  const std::int64_t units = *t.crowded_count;
   for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
-    const std::int64_t index = unit < crowded ? t.crowded[unit] : (unit - crowded + 1) * t.bins - 1;
+    const std::int64_t index = t.crowded[unit];
     const std::int64_t n = index / t.bins, bin = index - n * t.bins;
     const std::int64_t total = t.totals[index];
     const std::uint32_t* entries = t.entries_of(n) + t.starts[index];
@@ -101,9 +103,9 @@ __global__ void __launch_bounds__(kThreads)
         at = output_at<2>(a.frame, entries[i]);
         C g[3];
         coordinates<2>(a.grid, n, at, g);
-        const auto x = TileBins<T>::span(g[0], tiles.frame.axis[0], 5);
-        const auto y = TileBins<T>::span(g[1], tiles.frame.axis[1], 3);
-        mine = unit >= crowded || std::int64_t{y.low} * tiles.across + x.low == bin;
+        const auto x = Tiles::span(g[0], tiles.frame.axis[0], 5);
+        const auto y = Tiles::span(g[1], tiles.frame.axis[1], 3);
+        mine = std::int64_t{y.low} * tiles.across + x.low == bin;
       }
       const unsigned active = __ballot_sync(~0u, mine);
       if (mine) point_slopes<SampleMode::bilinear, 2>(a, n, at, true, active);

@@ -87,6 +87,19 @@ Frame<C, I> frame_of(const GridSampleProblem& p) {
   return f;
 }
 
+inline std::int64_t numel_of(const Shape& shape, int from, int to) {
+  std::int64_t n = 1;
+  for (int d = from; d <= to; ++d) n *= shape[d];
+  return n;
+}
+
+// Taps, with what is known of the padding put to use: the code of the other paddings is left out.
+template <bool kZeros, class C, class I>
+__device__ __forceinline__ gm::LinearTaps<C, I> taps_of(C g, gm::Axis<C, I> axis) {
+  if constexpr (kZeros) axis.padding = SamplePadding::zeros;
+  return gm::linear_taps(g, axis);
+}
+
 struct OutputAt {
   std::int64_t z, y, x;
 };
@@ -127,6 +140,22 @@ __device__ __forceinline__ std::int64_t offset_in(const Image<T, I>& v, std::int
                                                   const OutputAt& at) {
   return n * v.n + at.z * static_cast<std::int64_t>(v.z) + at.y * static_cast<std::int64_t>(v.y) +
          at.x * static_cast<std::int64_t>(v.x);
+}
+
+// Whether consecutive output positions are one stride apart, from row to row as well.
+inline bool positions_joined(const View& v, bool is_grid) {
+  if (!v.present) return true;
+  const int first = is_grid ? 1 : 2, last = v.shape.rank() - (is_grid ? 2 : 1);
+  for (int d = first; d < last; ++d)
+    if (v.shape[d] > 1 && v.strides[d] != v.strides[last] * numel_of(v.shape, d + 1, last))
+      return false;
+  return true;
+}
+
+// Kernels that are chosen on the device, by a flag that another one has left.
+template <class Call>
+__device__ __forceinline__ bool is_not_meant(const Call& a) {
+  return a.scattered != nullptr && (*a.scattered != 0) != a.when_scattered;
 }
 
 // Queues one kernel with up to three grid dimensions and dynamic shared memory. Kernels stride over
