@@ -5,6 +5,11 @@ include(GoogleTest)
 add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding_bag.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/affine_grid.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/cell_lists.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.examples.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.large.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.exact.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.test.cpp)
 target_link_libraries(ops_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest_main)
@@ -13,6 +18,7 @@ gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "Long.*" TEST_LIST op
 if(PLANCK_WITH_CUDA)
   add_executable(ops_cuda_test
     ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.cuda.test.cu
+    ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.cuda.test.cu)
   target_link_libraries(ops_cuda_test PRIVATE planck_verify planck::planck planck_build_flags
     GTest::gtest_main)

@@ -49,5 +49,6 @@ std::vector<BenchCase> all_benches(DeviceKind device);
 // Families.
 std::vector<BenchCase> quantize_benches(DeviceKind device);
 std::vector<BenchCase> embedding_benches(DeviceKind device);
+std::vector<BenchCase> grid_sample_benches(DeviceKind device);
 
 }  // namespace planck::verify

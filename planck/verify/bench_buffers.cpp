@@ -11,13 +11,23 @@ namespace planck::verify {
 
 namespace {
 
-// Random bytes of the fill, a block of them over and over: large tensors would take longer to make
-// than to time.
-Result<void> upload_tiled(const Stream& stream, const CaseInput& in, std::uint64_t seed,
-                          Buffer& to) {
+// What the case makes of the input as a whole; else random bytes of the fill, a block of them over
+// and over: large tensors would take longer to make than to time.
+HostTensor some_values(const Case& c, const CaseInput& in, std::uint64_t seed) {
   constexpr std::int64_t kBlock = 1 << 20;
+  if (c.prepare.apply != nullptr && c.prepare.rewrites == in.name) {
+    NamedTensors made;
+    made.emplace(in.name, HostTensor(in.dtype, in.shape));
+    c.prepare.apply(c, made);
+    return std::move(made.begin()->second);
+  }
   HostTensor block(in.dtype, {std::min(kBlock, std::max<std::int64_t>(1, numel(in.shape)))});
   fill(block, in.fill, seed, 0, in.range);
+  return block;
+}
+
+Result<void> upload_tiled(const Stream& stream, const HostTensor& block, Buffer& to) {
+  if (block.bytes.empty()) return {};
   for (std::size_t at = 0; at < to.bytes(); at += block.bytes.size()) {
     const std::size_t count = std::min(block.bytes.size(), to.bytes() - at);
     auto* destination = static_cast<std::byte*>(to.data()) + at;
@@ -56,7 +66,7 @@ Result<BufferSet> make_set(const BenchCase& bench, const AnyProblem& problem,
     auto buffer = allocate(stream, bytes_for(specs[i].dtype, placement.span));
     if (!buffer) return tl::unexpected(buffer.error());
     if (in != nullptr) {
-      if (auto ok = upload_tiled(stream, *in, c.seed + i, *buffer); !ok)
+      if (auto ok = upload_tiled(stream, some_values(c, *in, c.seed + i), *buffer); !ok)
         return tl::unexpected(ok.error());
     } else if (stream.device().kind == DeviceKind::cpu) {
       std::memset(buffer->data(), 0, buffer->bytes());  // touched once, before anything is timed

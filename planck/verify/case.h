@@ -36,6 +36,7 @@ struct Case {
   struct Prepare {
     std::string_view name;
     void (*apply)(const Case&, NamedTensors&) = nullptr;
+    std::string_view rewrites = {};  // the one input it makes, from shapes alone: benchmarks too
   } prepare = {};
 
   std::string id() const;

@@ -34,5 +34,9 @@ std::vector<Case> embedding_cases(ListSize size);
 std::optional<Case> embedding_example(std::string_view op, DtypePair dtypes, const Shape& shape);
 std::optional<Case> embedding_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                       std::uint64_t seed);
+std::vector<Case> grid_sample_cases(ListSize size);
+std::optional<Case> grid_sample_example(std::string_view op, DtypePair dtypes, const Shape& shape);
+std::optional<Case> grid_sample_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
+                                        std::uint64_t seed);
 
 }  // namespace planck::verify

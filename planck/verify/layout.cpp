@@ -33,9 +33,9 @@ bool packs_pairs(const Shape& shape, const Strides& strides) {
 }  // namespace
 
 std::string_view name(Layout layout) {
-  constexpr std::string_view kNames[] = {"contiguous", "transposed", "reversed",
-                                         "sliced",     "stepped",    "negative",
-                                         "misaligned", "broadcast",  "broadcast_inner"};
+  constexpr std::string_view kNames[] = {
+      "contiguous", "transposed", "reversed",   "channels_last", "sliced",
+      "stepped",    "negative",   "misaligned", "broadcast",     "broadcast_inner"};
   return kNames[static_cast<int>(layout)];
 }
 
@@ -65,6 +65,12 @@ std::optional<Placement> place(Layout layout, Dtype dtype, const Shape& shape, R
     case Layout::reversed:
       if (rank < 2) return std::nullopt;
       p.strides = strides_in_order(shape, {order.rbegin(), order.rend()}, 0, 1);
+      break;
+    case Layout::channels_last:
+      if (rank < 3) return std::nullopt;
+      order.erase(order.begin() + 1);
+      order.push_back(1);
+      p.strides = strides_in_order(shape, order, 0, 1);
       break;
     case Layout::sliced:
       if (rank == 0) return std::nullopt;

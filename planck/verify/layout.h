@@ -15,20 +15,21 @@ namespace planck::verify {
 
 enum class Layout : std::uint8_t {
   contiguous,
-  transposed,  // the last two axes swapped in memory
-  reversed,    // all axes in the opposite order in memory
-  sliced,      // gaps after every row, plane, …; starts inside its buffer
-  stepped,     // every other element along the last axis
-  negative,    // every axis walks backwards (for packed outputs: every axis but the packed one)
-  misaligned,  // contiguous, one storage unit past the aligned start
-  broadcast,   // stride 0 along the first axis longer than 1; inputs only
+  transposed,     // the last two axes swapped in memory
+  reversed,       // all axes in the opposite order in memory
+  channels_last,  // the second of three or more axes innermost in memory
+  sliced,         // gaps after every row, plane, …; starts inside its buffer
+  stepped,        // every other element along the last axis
+  negative,       // every axis walks backwards (for packed outputs: every axis but the packed one)
+  misaligned,     // contiguous, one storage unit past the aligned start
+  broadcast,      // stride 0 along the first axis longer than 1; inputs only
   broadcast_inner,  // stride 0 along the last axis longer than 1; inputs only
 };
 
-inline constexpr std::array<Layout, 9> kAllLayouts = {
-    Layout::contiguous, Layout::transposed, Layout::reversed,
-    Layout::sliced,     Layout::stepped,    Layout::negative,
-    Layout::misaligned, Layout::broadcast,  Layout::broadcast_inner};
+inline constexpr std::array<Layout, 10> kAllLayouts = {
+    Layout::contiguous, Layout::transposed,     Layout::reversed, Layout::channels_last,
+    Layout::sliced,     Layout::stepped,        Layout::negative, Layout::misaligned,
+    Layout::broadcast,  Layout::broadcast_inner};
 
 std::string_view name(Layout layout);
 constexpr bool is_broadcast(Layout layout) { return layout >= Layout::broadcast; }

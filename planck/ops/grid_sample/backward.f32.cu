@@ -1,0 +1,12 @@
+// grid_sample_backward of f32 tensors.
+#include "planck/ops/grid_sample/backward.cuh"
+#include "planck/ops/grid_sample/launchers.h"
+
+namespace planck::sample_device {
+
+Result<void> backward_f32(const Stream& stream, Workspace workspace, const GridSampleProblem& p,
+                          const Operands& o) {
+  return launch_backward<float>(stream, workspace, p, o);
+}
+
+}  // namespace planck::sample_device

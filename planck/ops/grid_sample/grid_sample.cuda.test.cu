@@ -1,0 +1,362 @@
+// The CUDA kernels of the grid_sample family against the CPU's, bit for bit: every mode, padding,
+// rank and dtype, layouts, grids that crowd some elements, and replay from a graph.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "planck/core/cuda_runtime.h"
+#include "planck/ops/grid_sample/problem.h"
+#include "planck/verify/fill.h"
+#include "planck/verify/layout.h"
+
+namespace planck {
+namespace {
+
+using verify::Fill;
+using verify::HostTensor;
+using verify::Layout;
+
+#define PLANCK_NEEDS_GPU() \
+  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
+
+// ---- grids ----
+
+enum class Points { affine, scattered, one_pixel, outside, edges, adversarial, count };
+constexpr std::string_view kPointNames[] = {"affine",  "scattered", "one pixel",
+                                            "outside", "edges",     "adversarial"};
+
+HostTensor make_grid(Points how, Dtype dtype, const Shape& shape, std::uint64_t seed) {
+  HostTensor grid(dtype, shape);
+  if (how == Points::adversarial) {
+    verify::fill(grid, Fill::adversarial, seed, 7);
+    return grid;
+  }
+  HostTensor noise(Dtype::f64, shape);
+  verify::fill(noise, Fill::uniform, seed, 8);
+  const int dims = static_cast<int>(shape[shape.rank() - 1]);
+  const std::int64_t width = shape[shape.rank() - 2], height = shape[shape.rank() - 3];
+  for (std::int64_t i = 0; i < grid.count(); ++i) {
+    const std::int64_t p = i / dims, k = i % dims;
+    const double x = 2.0 * static_cast<double>(p % width) / static_cast<double>(width) - 1;
+    const double y =
+        2.0 * static_cast<double>(p / width % height) / static_cast<double>(height) - 1;
+    double v = 0;
+    if (how == Points::affine)
+      v = k == 0 ? 1.05 * x - 0.3 * y + 0.02 : k == 1 ? 0.3 * x + 0.9 * y : 0.7 * y - 0.2 * x;
+    if (how == Points::scattered) v = 1.2 * noise.number(i);
+    if (how == Points::one_pixel) v = 0.03;
+    if (how == Points::outside) v = noise.number(i) < 0 ? -2.5 : 3.0;
+    if (how == Points::edges) v = std::rint(8 * noise.number(i)) / 4;
+    grid.set_number(i, v);
+  }
+  return grid;
+}
+
+// ---- one run ----
+
+// The layouts of the harness that do not repeat elements.
+constexpr std::size_t kWritable = static_cast<std::size_t>(Layout::broadcast);
+
+// Where operands lie: a layout of the harness, or channels last.
+struct Where {
+  Layout layout = Layout::contiguous;
+  bool channels_last = false;
+};
+
+verify::Placement placement(const Where& w, Dtype dtype, const Shape& shape, Role role,
+                            bool is_image) {
+  const verify::Placement plain{row_major(shape), 0, numel(shape)};
+  if (w.channels_last && is_image) {
+    verify::Placement p = plain;
+    std::int64_t step = shape[1];
+    p.strides[1] = 1;
+    for (int d = shape.rank() - 1; d >= 0; --d) {
+      if (d == 1) continue;
+      p.strides[d] = step;
+      step *= shape[d];
+    }
+    return p;
+  }
+  if (w.layout == Layout::contiguous) return plain;
+  return verify::place(w.layout, dtype, shape, role).value_or(plain);
+}
+
+template <class Problem>
+struct Tensors {
+  std::vector<HostTensor> values;
+  std::vector<bool> present;
+};
+
+// Operands between guard bytes in the memory of a stream's device; the outputs that come back.
+template <class Problem>
+std::vector<HostTensor> run(const Stream& stream, const Problem& p, const Tensors<Problem>& t,
+                            const Where& where, const PlanPreference& preference = {},
+                            int replays = 0) {
+  const bool gpu = stream.device().kind == DeviceKind::cuda;
+  const auto selected = Selection<Problem>::select(stream, p, preference);
+  EXPECT_TRUE(selected.has_value()) << selected.error().message;
+  if (!selected) return {};
+  const auto infos = p.info().operands;
+  constexpr std::int64_t kGuard = 256;
+  std::vector<std::vector<std::byte>> image(infos.size());
+  std::vector<verify::Placement> placed(infos.size());
+  std::vector<void*> memory(infos.size() + 1, nullptr);
+  Operands operands{};
+  for (std::size_t k = 0; k < infos.size(); ++k) {
+    if (!t.present[k]) continue;
+    const HostTensor& v = t.values[k];
+    const bool is_image = infos[k].name != "grid" && infos[k].name != "dgrid";
+    placed[k] = placement(gpu ? where : Where{}, v.dtype, v.shape, infos[k].role, is_image);
+    image[k].assign(bytes_for(v.dtype, placed[k].span) + 2 * kGuard, std::byte{0xa5});
+    verify::for_each_element(v.shape, placed[k].strides, [&](std::int64_t i, std::int64_t at) {
+      verify::store_pattern(image[k].data() + kGuard, v.dtype, placed[k].offset + at, v.pattern(i));
+    });
+    memory[k] = image[k].data();
+    if (gpu) {
+      memory[k] = cuda::allocate(0, image[k].size()).value();
+      EXPECT_TRUE(
+          cuda::copy_to_device(0, stream.native(), memory[k], image[k].data(), image[k].size()));
+    }
+    const std::int64_t skip = kGuard + placed[k].offset * bits(v.dtype) / 8;
+    operands[k] =
+        View{static_cast<std::byte*>(memory[k]) + skip, v.dtype, v.shape, placed[k].strides, true};
+  }
+  const std::size_t need = selected->workspace_size();
+  std::vector<std::byte> scratch(need + kGuard + 64, std::byte{0xa5});
+  void* workspace = scratch.data();
+  if (gpu) {
+    workspace = memory.back() = cuda::allocate(0, scratch.size()).value();
+    EXPECT_TRUE(
+        cuda::copy_to_device(0, stream.native(), workspace, scratch.data(), scratch.size()));
+  } else {
+    const auto at = reinterpret_cast<std::uintptr_t>(workspace);
+    workspace = reinterpret_cast<void*>((at + 63) / 64 * 64);
+  }
+  if (replays > 0) EXPECT_TRUE(cuda::begin_capture(0, stream.native()).has_value());
+  const auto ran = selected->run(stream, {workspace, need}, operands);
+  EXPECT_TRUE(ran.has_value()) << ran.error().message;
+  if (replays > 0) {
+    const auto graph = cuda::end_capture(0, stream.native());
+    EXPECT_TRUE(graph.has_value()) << graph.error().message;
+    for (int r = 0; graph && r < replays; ++r)
+      EXPECT_TRUE(cuda::replay(0, stream.native(), *graph).has_value());
+    EXPECT_TRUE(stream.synchronize().has_value());
+    if (graph) cuda::destroy_graph(*graph);
+  }
+  const auto done = stream.synchronize();
+  EXPECT_TRUE(done.has_value()) << done.error().message;
+
+  std::vector<HostTensor> out(infos.size());
+  for (std::size_t k = 0; k < infos.size(); ++k) {
+    if (!t.present[k]) continue;
+    std::vector<std::byte> after = image[k];
+    if (gpu) {
+      EXPECT_TRUE(cuda::copy_to_host(0, stream.native(), after.data(), memory[k], after.size())
+                      .has_value());
+      EXPECT_TRUE(stream.synchronize().has_value());
+      cuda::release(0, memory[k]);
+    }
+    if (infos[k].role != Role::output) {
+      if (gpu) EXPECT_TRUE(after == image[k]) << infos[k].name << " was written";
+      continue;
+    }
+    out[k] = HostTensor(t.values[k].dtype, t.values[k].shape);
+    verify::for_each_element(
+        t.values[k].shape, placed[k].strides, [&](std::int64_t i, std::int64_t at) {
+          std::byte* const base = after.data() + kGuard;
+          const std::int64_t where_at = placed[k].offset + at;
+          out[k].set_pattern(i, verify::load_pattern(base, out[k].dtype, where_at));
+          // What is left must be as it was.
+          verify::store_pattern(base, out[k].dtype, where_at, t.values[k].pattern(i));
+        });
+    if (gpu) EXPECT_TRUE(after == image[k]) << infos[k].name << ": written outside";
+  }
+  if (gpu) {
+    std::vector<std::byte> after(scratch.size());
+    EXPECT_TRUE(cuda::copy_to_host(0, stream.native(), after.data(), memory.back(), after.size()));
+    EXPECT_TRUE(stream.synchronize().has_value());
+    for (std::size_t b = need; b < after.size(); ++b)
+      if (after[b] != std::byte{0xa5}) {
+        ADD_FAILURE() << "workspace written at byte " << b << " of " << need;
+        break;
+      }
+    cuda::release(0, memory.back());
+  }
+  return out;
+}
+
+const Stream& gpu() {
+  static const Stream stream = Stream::cuda().value();
+  return stream;
+}
+
+template <class Problem>
+void expect_same(const Problem& p, const Tensors<Problem>& t, const Where& where, int replays = 0) {
+  ASSERT_TRUE(p.check().has_value()) << p.check().error().message;
+  const auto expected = run(Stream::cpu(), p, t, where);
+  const auto actual = run(gpu(), p, t, where, {}, replays);
+  ASSERT_EQ(expected.size(), actual.size());
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    if (!t.present[k] || p.info().operands[k].role != Role::output) continue;
+    EXPECT_EQ(verify::bit_difference(expected[k], actual[k]), "") << p.info().operands[k].name;
+  }
+}
+
+Tensors<GridSampleProblem> sample_tensors(const GridSampleProblem& p, Points how, bool hostile,
+                                          std::uint64_t seed) {
+  Tensors<GridSampleProblem> t;
+  const auto specs = p.specs();
+  const auto infos = p.info().operands;
+  for (std::size_t k = 0; k < infos.size(); ++k) {
+    t.values.emplace_back(specs[k].dtype, specs[k].shape);
+    t.present.push_back(true);
+    if (infos[k].name == "grid") {
+      t.values[k] = make_grid(how, p.dtype, p.grid, seed);
+    } else if (infos[k].role == Role::input || (p.accumulate && infos[k].name == "dinput")) {
+      verify::fill(t.values[k], hostile ? Fill::adversarial : Fill::normal, seed, k);
+    }
+  }
+  return t;
+}
+
+std::string describe(const GridSampleProblem& p, Points how, const Where& w) {
+  constexpr std::string_view kModes[] = {"bilinear", "nearest", "bicubic"};
+  constexpr std::string_view kPaddings[] = {"zeros", "border", "reflection"};
+  return std::string(p.info().name) + " " + std::string(name(p.dtype)) + " " +
+         std::string(kModes[static_cast<int>(p.mode)]) + " " +
+         std::string(kPaddings[static_cast<int>(p.padding)]) + (p.align_corners ? " align" : "") +
+         (p.accumulate ? " accumulate " : " ") + to_string(p.input) + " at " + to_string(p.grid) +
+         " " + std::string(kPointNames[static_cast<int>(how)]) + " " +
+         (w.channels_last ? "channels last" : std::string(verify::name(w.layout)));
+}
+
+// ---- every combination ----
+
+struct Sizes {
+  Shape input, grid;
+};
+const Sizes kSizes[] = {
+    {{2, 3, 5, 7}, {2, 6, 9, 2}},          {{1, 1, 1, 1}, {1, 4, 3, 2}},
+    {{2, 20, 17, 70}, {2, 20, 40, 2}},  // several tiles; channels worth a copy
+    {{1, 64, 9, 33}, {1, 33, 12, 2}},   // a tile of one column
+    {{1, 5, 40, 40}, {1, 60, 60, 2}},   // crowded tiles among others
+    {{1, 2, 6, 6}, {1, 100, 90, 2}},    // thousands of points an element
+    {{1, 19, 2, 300}, {1, 3, 500, 2}},     {{2, 4, 3, 3}, {2, 0, 5, 2}},
+    {{2, 3, 4, 5, 6}, {2, 3, 4, 5, 3}},    {{1, 18, 3, 3, 40}, {1, 5, 10, 20, 3}},
+    {{1, 2, 2, 3, 4}, {1, 10, 20, 30, 3}}, {{1, 1, 1, 1, 1}, {1, 2, 2, 2, 3}},
+};
+
+class GridSampleCuda : public testing::TestWithParam<std::tuple<Dtype, SampleMode>> {};
+
+TEST_P(GridSampleCuda, HasTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  const auto [dtype, mode] = GetParam();
+  std::uint64_t seed = 1;
+  for (const Sizes& size : kSizes)
+    for (int padding = 0; padding < 3; ++padding)
+      for (bool align : {false, true})
+        for (int how = 0; how < static_cast<int>(Points::count); ++how)
+          for (bool backward : {false, true}) {
+            if (mode == SampleMode::bicubic && size.input.rank() == 5) continue;
+            ++seed;
+            const GridSampleProblem p = {backward,   dtype,
+                                         size.input, size.grid,
+                                         mode,       static_cast<SamplePadding>(padding),
+                                         align,      backward && seed % 3 == 0};
+            const Where where = {verify::kAllLayouts[seed % kWritable], seed % 4 == 1};
+            const auto points = static_cast<Points>(how);
+            SCOPED_TRACE(describe(p, points, where));
+            auto t = sample_tensors(p, points, seed % 5 == 0, seed);
+            if (backward && seed % 7 == 0) t.present[sample_operand::Backward::dinput] = false;
+            if (backward && seed % 7 == 1) t.present[sample_operand::Backward::dgrid] = false;
+            expect_same(p, t, where);
+            if (testing::Test::HasFatalFailure() || seed > 5000) return;
+          }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GridSampleCuda,
+                         testing::Combine(testing::Values(Dtype::f32, Dtype::f64, Dtype::f16,
+                                                          Dtype::bf16),
+                                          testing::Values(SampleMode::bilinear, SampleMode::nearest,
+                                                          SampleMode::bicubic)));
+
+// Sizes at which every kernel is used as it is in earnest.
+TEST(GridSampleCudaLarge, HasTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  const Sizes sizes[] = {{{2, 64, 96, 96}, {2, 96, 96, 2}},
+                         {{2, 3, 200, 200}, {2, 200, 200, 2}},
+                         {{1, 16, 100, 100}, {1, 300, 300, 2}},
+                         {{1, 100, 40, 200}, {1, 64, 64, 2}},
+                         {{1, 2, 1500, 1500}, {1, 64, 64, 2}}};  // more tiles than fit at once
+  for (const Sizes& size : sizes)
+    for (Points points : {Points::affine, Points::scattered, Points::one_pixel})
+      for (bool backward : {false, true})
+        for (bool channels_last : {false, true}) {
+          const GridSampleProblem p = {backward, Dtype::f32, size.input, size.grid};
+          const Where where = {Layout::contiguous, channels_last};
+          SCOPED_TRACE(describe(p, points, where));
+          expect_same(p, sample_tensors(p, points, false, 3), where);
+        }
+}
+
+TEST(GridSampleCudaGraph, ReplaysTheSameBits) {
+  PLANCK_NEEDS_GPU();
+  for (bool backward : {false, true})
+    for (SampleMode mode : {SampleMode::bilinear, SampleMode::bicubic}) {
+      const GridSampleProblem p = {backward, Dtype::f32, {2, 20, 40, 40}, {2, 50, 50, 2}, mode};
+      SCOPED_TRACE(describe(p, Points::affine, {}));
+      expect_same(p, sample_tensors(p, Points::affine, false, 5), {}, 3);
+    }
+}
+
+TEST(GridSampleCudaAtomic, IsNearTheCpu) {
+  PLANCK_NEEDS_GPU();
+  PlanPreference atomic;
+  atomic.kernel = "cuda:atomic";
+  atomic.at_least = Reproducibility::none;
+  for (SampleMode mode : {SampleMode::bilinear, SampleMode::nearest, SampleMode::bicubic})
+    for (bool accumulate : {false, true})
+      for (Dtype dtype : {Dtype::f32, Dtype::f64}) {
+        const GridSampleProblem p = {true,           dtype,     {2, 20, 17, 31},
+                                     {2, 25, 22, 2}, mode,      SamplePadding::border,
+                                     false,          accumulate};
+        SCOPED_TRACE(describe(p, Points::scattered, {}));
+        const auto t = sample_tensors(p, Points::scattered, false, 11);
+        const auto expected = run(Stream::cpu(), p, t, {});
+        const auto actual = run(gpu(), p, t, {}, atomic);
+        ASSERT_EQ(expected.size(), actual.size());
+        const double bound = dtype == Dtype::f64 ? 1e-12 : 1e-4;
+        for (std::size_t k : {3, 4})
+          for (std::int64_t i = 0; i < expected[k].count(); ++i)
+            ASSERT_NEAR(expected[k].number(i), actual[k].number(i), bound) << k << " " << i;
+      }
+}
+
+TEST(AffineGridCuda, HasTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  const Shape sizes[] = {{2, 3, 5, 7},    {1, 1, 1, 1},      {3, 1, 70, 70}, {2, 1, 200, 333},
+                         {2, 1, 3, 4, 5}, {1, 2, 9, 17, 40}, {2, 1, 0, 3},   {1, 1, 1, 2000}};
+  std::uint64_t seed = 1;
+  for (const Shape& size : sizes)
+    for (Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16})
+      for (bool backward : {false, true})
+        for (bool align : {false, true}) {
+          ++seed;
+          const AffineGridProblem p = {backward, dtype, size, align};
+          const Where where = {verify::kAllLayouts[seed % kWritable], false};
+          SCOPED_TRACE(std::string(p.info().name) + " " + std::string(name(dtype)) + " " +
+                       to_string(size) + (align ? " align " : " ") +
+                       std::string(verify::name(where.layout)));
+          Tensors<AffineGridProblem> t;
+          const auto specs = p.specs();
+          for (std::size_t k = 0; k < 2; ++k) {
+            t.values.emplace_back(dtype, specs[k].shape);
+            t.present.push_back(true);
+          }
+          verify::fill(t.values[0], seed % 5 ? Fill::normal : Fill::adversarial, seed, 1);
+          expect_same(p, t, where, seed % 11 == 0 ? 2 : 0);
+        }
+}
+
+}  // namespace
+}  // namespace planck

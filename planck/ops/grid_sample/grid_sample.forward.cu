@@ -1,0 +1,170 @@
+#include "planck/ops/grid_sample/cuda.layout.h"
+#include "planck/ops/grid_sample/forward.cuh"
+#include "planck/ops/grid_sample/grid_sample.cuda.h"
+
+namespace planck {
+
+namespace {
+
+namespace sd = sample_device;
+
+// Blocks of a kernel that walks over its work.
+constexpr std::int64_t kWalkers = 132 * 4;
+
+using F = sample_operand::Forward;
+
+// Any mode and any strides: a thread a point and some channels.
+template <class T, class I>
+Result<void> direct(const Stream& stream, const GridSampleProblem& p, const Operands& o) {
+  using C = sd::Compute<T>;
+  sd::ForwardCall<T, I> a = {sd::image_of<const T, I>(o[F::input]),
+                             sd::grid_of<const T>(o[F::grid]),
+                             sd::image_of<T, I>(o[F::output]),
+                             sd::frame_of<C, I>(p),
+                             5,
+                             Divisor()};
+  const std::int64_t width = a.frame.out[2], rows = a.frame.out[0] * a.frame.out[1];
+  while (a.log_width > 0 && (std::int64_t{1} << (a.log_width - 1)) >= width) --a.log_width;
+  const std::int64_t across = ceil_div(width, std::int64_t{1} << a.log_width);
+  const std::int64_t tiles = across * ceil_div(rows, sd::kThreads >> a.log_width);
+  if (tiles >= kDivisorLimit)
+    return fail(ErrorCode::unsupported,
+                "grid_sample: " + std::to_string(tiles) + " tiles of 256 points exceed 2^31");
+  a.across = Divisor(static_cast<std::uint32_t>(across));
+  return sd::visit_mode(p, [&](auto mode, auto dims) {
+    constexpr SampleMode kMode = decltype(mode)::value;
+    constexpr int kDims = decltype(dims)::value;
+    constexpr bool kLight =
+        kMode != SampleMode::bicubic && kDims == 2 && sizeof(C) == 4 && sizeof(I) == 4;
+    constexpr int kChannels = kLight ? 8 : 16, kBlocks = kLight ? 5 : 2;
+    return sd::launch_grid(
+        stream, "grid_sample", sd::forward_direct<T, kMode, kDims, I, kChannels, kBlocks>, tiles,
+        ceil_div(a.frame.channels, kChannels), a.frame.batch, sd::kThreads, 0, a);
+  });
+}
+
+template <class T, class I>
+sd::RowsCall<T, I> rows_call(const GridSampleProblem& p, const Operands& o,
+                             const sd::Image<const T, I>& input) {
+  sd::RowsCall<T, I> a = {input,
+                          sd::grid_of<const T>(o[F::grid]),
+                          sd::image_of<T, I>(o[F::output]),
+                          sd::frame_of<sd::Compute<T>, I>(p),
+                          0,
+                          0};
+  a.tiles = ceil_div(a.frame.points, sd::kRowPoints);
+  a.slabs = ceil_div(a.frame.channels, sd::kSlab);
+  return a;
+}
+
+// 2-D bilinear, channels of an element together.
+template <class T, class I>
+Result<void> rows(const Stream& stream, const GridSampleProblem& p, const Operands& o) {
+  const sd::RowsCall<T, I> a = rows_call(p, o, sd::image_of<const T, I>(o[F::input]));
+  const std::int64_t units = a.tiles * a.slabs * a.frame.batch;
+  return sd::launch_grid(
+      stream, "grid_sample rows",
+      has_vector_rows(o[F::output]) ? sd::forward_rows<T, I, true> : sd::forward_rows<T, I, false>,
+      units < INT32_MAX ? units : INT32_MAX, 1, 1, sd::kThreads, 0, a);
+}
+
+// 2-D bilinear, dense planes; with a copy of the input where that pays.
+template <class T>
+Result<void> planes(const Stream& stream, Workspace workspace, const GridSampleProblem& p,
+                    const Operands& o) {
+  using I = std::int32_t;
+  const SampleGeometry g = p.geometry();
+  const View &input = o[F::input], &grid = o[F::grid], &output = o[F::output];
+  sd::PlanesCall<T> a = {static_cast<const T*>(input.data),
+                         static_cast<const T*>(grid.data),
+                         static_cast<T*>(output.data),
+                         input.strides[0],
+                         input.strides[1],
+                         grid.strides[0],
+                         output.strides[0],
+                         output.strides[1],
+                         static_cast<I>(input.shape[2] > 1 ? input.strides[2] : 0),
+                         static_cast<I>(g.out[2]),
+                         static_cast<I>(g.out[1]),
+                         Divisor(static_cast<std::uint32_t>(ceil_div(g.out[2], 32))),
+                         g.batch,
+                         g.channels,
+                         sd::frame_of<sd::Compute<T>, I>(p).axis[0],
+                         sd::frame_of<sd::Compute<T>, I>(p).axis[1],
+                         nullptr,
+                         {}};
+  if (staged_forward(p)) {
+    auto* scattered = static_cast<std::int32_t*>(workspace.data);
+    T* copy = reinterpret_cast<T*>(static_cast<std::byte*>(workspace.data) + kWorkspaceAlignment);
+    const sd::StageCall<T, I> stage = {sd::image_of<const T, I>(input),
+                                       copy,
+                                       g.batch,
+                                       g.channels,
+                                       g.pixels(),
+                                       ceil_div(g.pixels(), sd::kRowPoints),
+                                       ceil_div(g.channels, sd::kSlab),
+                                       g.in[2],
+                                       sd::positions_joined(input, false),
+                                       sd::grid_of<const T>(grid),
+                                       sd::frame_of<sd::Compute<T>, I>(p),
+                                       scattered};
+    const std::int64_t units = stage.tiles * stage.slabs * g.batch;
+    if (auto ok =
+            sd::launch_grid(stream, "grid_sample stage", sd::stage_rows<T, I>,
+                            units < kWalkers ? units : kWalkers, 1, 1, sd::kThreads, 0, stage);
+        !ok)
+      return ok;
+    a.scattered = scattered;
+    a.rows = rows_call<T, I>(p, o,
+                             {copy, g.pixels() * g.channels, 1, 0,
+                              static_cast<I>(g.in[2] * g.channels), static_cast<I>(g.channels)});
+  }
+  constexpr int kChannels = 16, kBlocks = sizeof(T) == 8 ? 3 : 6;
+  const auto kernel = p.padding == SamplePadding::zeros
+                          ? sd::forward_planes<T, true, kChannels, kBlocks>
+                          : sd::forward_planes<T, false, kChannels, kBlocks>;
+  return sd::launch_grid(stream, "grid_sample planes", kernel,
+                         a.across.value * ceil_div(g.out[1], 8), ceil_div(g.channels, kChannels),
+                         g.batch, sd::kThreads, 0, a);
+}
+
+// Whether an operand of two spatial axes lies in dense rows, one after the other.
+bool is_dense(const View& v, bool is_grid) {
+  const int last = v.shape.rank() - 1;
+  if (!sd::positions_joined(v, is_grid)) return false;
+  if (!is_grid) return v.strides[last] == 1 || v.shape[last] == 1;
+  return v.strides[last] == 1 && v.strides[last - 1] == 2 && v.strides[0] % 2 == 0 &&
+         reinterpret_cast<std::uintptr_t>(v.data) % (2 * storage_bytes(v.dtype)) == 0;
+}
+
+template <class T>
+Result<void> forward(const Stream& stream, Workspace workspace, const GridSampleProblem& p,
+                     const Operands& o, bool narrow) {
+  using I = std::int32_t;
+  const SampleGeometry g = p.geometry();
+  if (!narrow) return direct<T, std::int64_t>(stream, p, o);
+  if (p.mode == SampleMode::bilinear && g.dims == 2 && g.points() < (1 << 30)) {
+    if (has_vector_rows(o[F::input])) return rows<T, I>(stream, p, o);
+    const View& input = o[F::input];
+    if ((input.strides[3] == 1 || input.shape[3] == 1) && g.out[2] >= 16 &&
+        is_dense(o[F::grid], true) && is_dense(o[F::output], false) &&
+        g.pixels() * g.channels < (std::int64_t{1} << 31))
+      return planes<T>(stream, workspace, p, o);
+  }
+  return direct<T, I>(stream, p, o);
+}
+
+}  // namespace
+
+Result<void> grid_sample_cuda(const Stream& stream, Workspace workspace, const GridSampleProblem& p,
+                              const Operands& o) {
+  const DeviceScope scope(stream.device().ordinal);
+  if (auto entered = scope.entered(); !entered) return entered;
+  if (numel(p.output()) == 0) return {};
+  const bool narrow = sd::short_span(o[F::input]) && sd::short_span(o[F::output]);
+  return visit_float(p.dtype, [&]<class T>(std::type_identity<T>) {
+    return forward<T>(stream, workspace, p, o, narrow);
+  });
+}
+
+}  // namespace planck

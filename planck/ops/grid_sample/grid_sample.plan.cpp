@@ -1,0 +1,113 @@
+// The kernel tables of the grid_sample family, best first.
+#include "planck/math/chunked_sum.h"
+#include "planck/ops/grid_sample/grid_sample.cuda.h"
+#include "planck/ops/grid_sample/kernels.h"
+
+namespace planck {
+
+namespace {
+
+std::string accept(const GridSampleProblem&) { return ""; }
+std::string accept_affine(const AffineGridProblem&) { return ""; }
+
+std::string accept_atomic(const GridSampleProblem& p) {
+  if (p.dtype == Dtype::f32 || p.dtype == Dtype::f64) return "";
+  return "adds f32 and f64 alone, dout is " + std::string(name(p.dtype));
+}
+
+// Additions between one of n values and their sum, in chunks and in the pairwise order.
+double chunked_depth(std::int64_t n) {
+  double depth = 0;
+  for (; n > 1; n = sum_chunks(n)) depth += static_cast<double>(n < kSumChunk ? n : kSumChunk) - 1;
+  return depth;
+}
+double pairwise_depth(std::int64_t n) {
+  double depth = 0;
+  for (; n > 1; n = (n + 1) / 2) depth += 1;
+  return depth;
+}
+
+// Roundings of the compute type on the way to a result, in units of its last place.
+PrecisionGuarantee promise(Dtype dtype, double roundings, Reproducibility reproducibility) {
+  const Dtype compute = compute_dtype(dtype);
+  double max_ulp = roundings;
+  if (roundings > 0 && dtype == Dtype::f16) max_ulp = 0.5 + roundings * 0x1p-13;
+  if (roundings > 0 && dtype == Dtype::bf16) max_ulp = 0.5 + roundings * 0x1p-16;
+  return {compute, compute, reproducibility, max_ulp};
+}
+
+// Given the rounded position t; the distance is relative to the sum of the magnitudes of the terms.
+// A weight takes up to dims roundings (bicubic: six an axis), its product with a value one, and a
+// sum over taps one less than there are.
+double roundings(const GridSampleProblem& p, double depth_of_dinput) {
+  const SampleGeometry g = p.geometry();
+  if (p.mode == SampleMode::nearest) return p.backward ? depth_of_dinput + 1 : 0;
+  const double weight = p.mode == SampleMode::bicubic ? 13 : 2 * g.dims - 1;
+  if (!p.backward) return weight + p.taps();
+  const double dinput = weight + 1 + depth_of_dinput + 1;
+  const double dgrid = weight + p.taps() + 2 + pairwise_depth(g.channels);
+  return dinput > dgrid ? dinput : dgrid;
+}
+
+PrecisionGuarantee guarantee(const GridSampleProblem& p) {
+  const std::int64_t contributions = p.geometry().points() * p.taps();
+  return promise(p.dtype, roundings(p, chunked_depth(contributions)),
+                 Reproducibility::cross_device);
+}
+
+// Any order of additions: as many roundings as there may be contributions.
+PrecisionGuarantee guarantee_atomic(const GridSampleProblem& p) {
+  const std::int64_t contributions = p.geometry().points() * p.taps();
+  return promise(p.dtype, roundings(p, static_cast<double>(contributions)), Reproducibility::none);
+}
+
+PrecisionGuarantee guarantee_affine(const AffineGridProblem& p) {
+  const double products = 2 * p.dims() + 1;
+  std::int64_t positions = 1;
+  for (int d = 2; d < p.size.rank(); ++d) positions *= p.size[d];
+  return promise(p.dtype, p.backward ? 2 + pairwise_depth(positions) : products,
+                 Reproducibility::cross_device);
+}
+
+// A build without CUDA keeps the rows and launches none of them.
+#if defined(PLANCK_WITH_CUDA)
+#define PLANCK_CUDA_LAUNCH(function) function
+#else
+#define PLANCK_CUDA_LAUNCH(function) nullptr
+#endif
+
+constexpr DeviceKind kCpu = DeviceKind::cpu, kCuda = DeviceKind::cuda;
+
+constexpr Kernel<GridSampleProblem> kForward[] = {
+    {"cuda:direct", kCuda, accept, grid_sample_cuda_workspace, guarantee,
+     PLANCK_CUDA_LAUNCH(grid_sample_cuda)},
+    {"cpu:channels_last", kCpu, accept, grid_sample_channels_last_cpu_workspace, guarantee,
+     grid_sample_channels_last_cpu},
+    {"cpu:direct", kCpu, accept, grid_sample_direct_cpu_workspace, guarantee,
+     grid_sample_direct_cpu},
+};
+constexpr Kernel<GridSampleProblem> kBackward[] = {
+    {"cuda:sorted_cells", kCuda, accept, grid_sample_backward_cuda_workspace, guarantee,
+     PLANCK_CUDA_LAUNCH(grid_sample_backward_cuda)},
+    {"cuda:atomic", kCuda, accept_atomic, grid_sample_backward_atomic_cuda_workspace,
+     guarantee_atomic, PLANCK_CUDA_LAUNCH(grid_sample_backward_atomic_cuda)},
+    {"cpu:sorted_cells", kCpu, accept, grid_sample_backward_cpu_workspace, guarantee,
+     grid_sample_backward_cpu},
+};
+constexpr Kernel<AffineGridProblem> kAffine[] = {
+    {"cuda:direct", kCuda, accept_affine, affine_grid_cuda_workspace, guarantee_affine,
+     PLANCK_CUDA_LAUNCH(affine_grid_cuda)},
+    {"cpu:direct", kCpu, accept_affine, affine_grid_cpu_workspace, guarantee_affine,
+     affine_grid_cpu},
+};
+
+}  // namespace
+
+std::span<const Kernel<GridSampleProblem>> GridSampleProblem::kernels() const {
+  if (backward) return kBackward;
+  return kForward;
+}
+
+std::span<const Kernel<AffineGridProblem>> AffineGridProblem::kernels() const { return kAffine; }
+
+}  // namespace planck
