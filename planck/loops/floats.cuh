@@ -17,6 +17,13 @@ namespace planck {
 template <class T>
 using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
+__device__ __forceinline__ float widen(float v) { return v; }
+__device__ __forceinline__ double widen(double v) { return v; }
+__device__ __forceinline__ float widen(f16 v) { return __half2float(__ushort_as_half(v.bits)); }
+__device__ __forceinline__ float widen(bf16 v) {
+  return __uint_as_float(static_cast<std::uint32_t>(v.bits) << 16);
+}
+
 // Element e of a pack.
 template <class T, int kBytes>
 __device__ __forceinline__ Compute<T> element_of(const Pack<kBytes>& p, int e) {
@@ -28,7 +35,7 @@ __device__ __forceinline__ Compute<T> element_of(const Pack<kBytes>& p, int e) {
     return __uint_as_float(e % 2 ? p.word[e / 2] & 0xffff0000u : p.word[e / 2] << 16);
   } else {
     const std::uint32_t w = p.word[e / 2];
-    return __half2float(__ushort_as_half(static_cast<unsigned short>(e % 2 ? w >> 16 : w)));
+    return widen(f16::from_bits(static_cast<std::uint16_t>(e % 2 ? w >> 16 : w)));
   }
 }
 
@@ -39,8 +46,8 @@ __device__ __forceinline__ double canonical_nan(double v) {
   return v == v ? v : __longlong_as_double(0x7ff8000000000000ll);
 }
 
-// Two values rounded to a 16-bit float, the first in the low half.
-template <class T>
+// Two values rounded to a 16-bit float, the first in the low half. kNan: one may be NaN.
+template <class T, bool kNan = true>
 __device__ __forceinline__ std::uint32_t rounded_pair(float low, float high) {
   std::conditional_t<std::is_same_v<T, f16>, __half2, __nv_bfloat162> h;
   if constexpr (std::is_same_v<T, f16>)
@@ -48,6 +55,7 @@ __device__ __forceinline__ std::uint32_t rounded_pair(float low, float high) {
   else
     h = __floats2bfloat162_rn(low, high);
   const std::uint32_t word = *reinterpret_cast<const std::uint32_t*>(&h);
+  if constexpr (!kNan) return word;
   const std::uint32_t canonical = std::is_same_v<T, f16> ? 0x7e007e00u : 0x7fc07fc0u;
   const std::uint32_t nan = __hneu2_mask(h, h);
   return (word & ~nan) | (canonical & nan);

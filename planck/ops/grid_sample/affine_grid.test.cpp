@@ -8,20 +8,10 @@
 #include "planck/ops/grid_sample/grid_sample.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/gradient.h"
+#include "planck/verify/run_plan.test.h"
 
 namespace planck {
 namespace {
-
-template <class PlanType>
-void run(const AffineGridDescriptor& d, const typename PlanType::Args& args) {
-  const Stream stream = Stream::cpu();
-  auto plan = PlanType::select(stream, d);
-  ASSERT_TRUE(plan) << plan.error().message;
-  auto workspace = allocate(stream, plan->workspace_size());
-  ASSERT_TRUE(workspace) << workspace.error().message;
-  const auto done = plan->run(stream, {workspace->data(), workspace->bytes()}, args);
-  ASSERT_TRUE(done) << done.error().message;
-}
 
 // The normalized coordinate of element i, exact but for one division.
 template <class C>

@@ -2,28 +2,14 @@
 // planck::f16 and bf16 do; a NaN result is stored as the canonical one.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include <cstdint>
-#include <type_traits>
-
-#include "planck/core/half.h"
+#include "planck/loops/floats.cuh"
 #include "planck/ops/grid_sample/grid_sample.math.h"
 
 namespace planck::sample_device {
 
 namespace gm = grid_sample_math;
-
-template <class T>
-using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-__device__ __forceinline__ float widen(float v) { return v; }
-__device__ __forceinline__ double widen(double v) { return v; }
-__device__ __forceinline__ float widen(f16 v) { return __half2float(__ushort_as_half(v.bits)); }
-__device__ __forceinline__ float widen(bf16 v) {
-  return __uint_as_float(static_cast<std::uint32_t>(v.bits) << 16);
-}
+using planck::Compute;
+using planck::widen;
 
 template <class T>
 __device__ __forceinline__ T narrow(Compute<T> v) {

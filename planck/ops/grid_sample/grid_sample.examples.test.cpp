@@ -8,21 +8,10 @@
 #include <cstring>
 #include <limits>
 
-#include "planck/core/allocator.h"
+#include "planck/verify/run_plan.test.h"
 
 namespace planck {
 namespace {
-
-template <class PlanType>
-void run(const typename PlanType::Descriptor& d, const typename PlanType::Args& args) {
-  const Stream stream = Stream::cpu();
-  auto plan = PlanType::select(stream, d);
-  ASSERT_TRUE(plan) << plan.error().message;
-  auto workspace = allocate(stream, plan->workspace_size());
-  ASSERT_TRUE(workspace) << workspace.error().message;
-  const auto done = plan->run(stream, {workspace->data(), workspace->bytes()}, args);
-  ASSERT_TRUE(done) << done.error().message;
-}
 
 TEST(GridSample, AccumulateAddsAndLeavesTheRestAlone) {
   const Shape input = {1, 2, 3, 3}, grid = {1, 1, 1, 2}, out = {1, 2, 1, 1};

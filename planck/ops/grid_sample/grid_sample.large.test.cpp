@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "planck/core/allocator.h"
+#include "planck/verify/run_plan.test.h"
 
 namespace planck {
 namespace {
@@ -30,17 +30,6 @@ class SparseMemory {
   std::size_t bytes_;
   void* data_;
 };
-
-template <class PlanType>
-void run(const GridSampleDescriptor& d, const typename PlanType::Args& args) {
-  const Stream stream = Stream::cpu(2);
-  auto plan = PlanType::select(stream, d);
-  ASSERT_TRUE(plan) << plan.error().message;
-  auto workspace = allocate(stream, plan->workspace_size());
-  ASSERT_TRUE(workspace) << workspace.error().message;
-  const auto done = plan->run(stream, {workspace->data(), workspace->bytes()}, args);
-  ASSERT_TRUE(done) << done.error().message;
-}
 
 TEST(GridSampleLarge, ExtentsPastTwoToThe31) {
   const std::int64_t width = (std::int64_t{1} << 31) + 101;

@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kColumnThreads)
         if (row + k >= map.rows) continue;
 #pragma unroll
         for (int e = 0; e < R; ++e) {
-          const C v = float_at<T>(x[k], e);
+          const C v = element_of<T>(x[k], e);
           const C finite = qm::is_finite(v) ? v : C(0);
           range[e] = Widen<C>()(range[e], {finite, finite});
         }

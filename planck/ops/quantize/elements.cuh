@@ -1,25 +1,17 @@
 // Between stored and computed values on the device: packs of elements in registers.
 //
-//   16-bit floats   converted by the hardware, which rounds as planck::f16 and bf16 do. NaN comes
-//                   out as another pattern and is replaced by the canonical one.
+//   16-bit floats   see loops/floats.cuh
 //   integers        q − q_lowest is not negative, so a word of packed values is a sum of shifted
 //                   terms, and an unpacked one is the mantissa of a float: no byte shuffles.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include <type_traits>
-
-#include "planck/loops/pack.cuh"
+#include "planck/loops/floats.cuh"
 #include "planck/ops/quantize/quantize.math.h"
 
 namespace planck::quantize_device {
 
 namespace qm = quantize_math;
-
-template <class T>
-using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+using planck::Compute;
 
 // Quantized integers by their width; signedness is the attribute `bias`.
 struct Bytes {};
@@ -52,50 +44,12 @@ struct GridAttributes {
 
 // ---- floats ----------------------------------------------------------------------------
 
-__device__ __forceinline__ float widen(float v) { return v; }
-__device__ __forceinline__ double widen(double v) { return v; }
-__device__ __forceinline__ float widen(f16 v) { return __half2float(__ushort_as_half(v.bits)); }
-__device__ __forceinline__ float widen(bf16 v) {
-  return __uint_as_float(static_cast<std::uint32_t>(v.bits) << 16);
-}
-
 template <class T>
 __device__ __forceinline__ T load_scale(const T* p) {
   if constexpr (sizeof(T) == 2)
     return T::from_bits(load_early(reinterpret_cast<const std::uint16_t*>(p)));
   else
     return load_early(p);
-}
-
-// Element e of a pack.
-template <class T, int kBytes>
-__device__ __forceinline__ Compute<T> float_at(const Pack<kBytes>& p, int e) {
-  if constexpr (std::is_same_v<T, float>) {
-    return __uint_as_float(p.word[e]);
-  } else if constexpr (std::is_same_v<T, double>) {
-    return __hiloint2double(static_cast<int>(p.word[2 * e + 1]), static_cast<int>(p.word[2 * e]));
-  } else if constexpr (std::is_same_v<T, bf16>) {
-    return __uint_as_float(e % 2 ? p.word[e / 2] & 0xffff0000u : p.word[e / 2] << 16);
-  } else {
-    const std::uint32_t w = p.word[e / 2];
-    return widen(f16::from_bits(static_cast<std::uint16_t>(e % 2 ? w >> 16 : w)));
-  }
-}
-
-// Two values rounded to T, the first in the low half. kNan: one may be NaN, stored as the
-// canonical one.
-template <class T, bool kNan>
-__device__ __forceinline__ std::uint32_t narrow_pair(float low, float high) {
-  std::conditional_t<std::is_same_v<T, f16>, __half2, __nv_bfloat162> h;
-  if constexpr (std::is_same_v<T, f16>)
-    h = __floats2half2_rn(low, high);
-  else
-    h = __floats2bfloat162_rn(low, high);
-  const std::uint32_t word = *reinterpret_cast<const std::uint32_t*>(&h);
-  if constexpr (!kNan) return word;
-  const std::uint32_t canonical = std::is_same_v<T, f16> ? 0x7e007e00u : 0x7fc07fc0u;
-  const std::uint32_t nan = __hneu2_mask(h, h);
-  return (word & ~nan) | (canonical & nan);
 }
 
 // Elements e and e + 1 of a pack. NaN must be canonical already where T is f32 or f64.
@@ -110,14 +64,14 @@ __device__ __forceinline__ void put_floats(Pack<kBytes>& p, int e, Compute<T> v0
     p.word[2 * e + 2] = static_cast<std::uint32_t>(__double2loint(v1));
     p.word[2 * e + 3] = static_cast<std::uint32_t>(__double2hiint(v1));
   } else {
-    p.word[e / 2] = narrow_pair<T, kNan>(v0, v1);
+    p.word[e / 2] = rounded_pair<T, kNan>(v0, v1);
   }
 }
 
 template <class T>
 __device__ __forceinline__ T narrow(Compute<T> v) {
   if constexpr (sizeof(T) == 2)
-    return T::from_bits(static_cast<std::uint16_t>(narrow_pair<T, true>(v, v)));
+    return T::from_bits(static_cast<std::uint16_t>(rounded_pair<T, true>(v, v)));
   else
     return v;
 }
@@ -158,7 +112,7 @@ __device__ __forceinline__ C value_at(const Pack<kBytes>& p, int e, const GridAt
   else if constexpr (std::is_same_v<S, None>)
     return C(0);
   else
-    return float_at<S>(p, e);
+    return element_of<S>(p, e);
 }
 
 }  // namespace planck::quantize_device

@@ -122,8 +122,8 @@ __device__ __forceinline__ void learn_quick(const RunPack<T, R>& x, const RunPac
     Compute<T> dx[2];
 #pragma unroll
     for (int i = e; i < R && i < e + 2; ++i)
-      run.terms[i] = learn_element<T, kWay>(float_at<T>(x, i), float_at<T>(dy, i), cell_of(i), grid,
-                                            dx[i - e]);
+      run.terms[i] = learn_element<T, kWay>(element_of<T>(x, i), element_of<T>(dy, i), cell_of(i),
+                                            grid, dx[i - e]);
     put_dx<T, R, false>(run.dx, e, dx);
   }
 }
@@ -138,8 +138,8 @@ __device__ __forceinline__ void learn_careful(const RunPack<T, R>& x, const RunP
   Two<C> terms[R];
 #pragma unroll
   for (int e = 0; e < R; ++e) {
-    xs[e] = float_at<T>(x, e);
-    dys[e] = float_at<T>(dy, e);
+    xs[e] = element_of<T>(x, e);
+    dys[e] = element_of<T>(dy, e);
   }
 #pragma unroll 1
   for (int e = 0; e < R; ++e)
@@ -155,7 +155,7 @@ template <class T, int R>
 __device__ __forceinline__ bool any_delicate(const RunPack<T, R>& x, const RunPack<T, R>& dy) {
   bool any = false;
 #pragma unroll
-  for (int e = 0; e < R; ++e) any |= is_delicate_pair<T>(float_at<T>(x, e), float_at<T>(dy, e));
+  for (int e = 0; e < R; ++e) any |= is_delicate_pair<T>(element_of<T>(x, e), element_of<T>(dy, e));
   return any;
 }
 
@@ -194,7 +194,7 @@ __device__ __forceinline__ void learn_columns(const KeptColumns<T, R>& kept,
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const Two<C> term = learn_element<T, kWay>(
-            float_at<T>(x[k], e + i), float_at<T>(dy[k], e + i), cell[i], grid, both[i]);
+            element_of<T>(x[k], e + i), element_of<T>(dy[k], e + i), cell[i], grid, both[i]);
         if (k == 0) sums[e + i] = term;
         if (k == 1) sums[e + i] = add(sums[e + i], term);
         if (k == 2) later[i] = term;

@@ -8,10 +8,10 @@
 #include <limits>
 #include <vector>
 
-#include "planck/core/allocator.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
 #include "planck/verify/gradient.h"
+#include "planck/verify/run_plan.test.h"
 #include "planck/verify/values.h"
 
 namespace planck {
@@ -132,19 +132,6 @@ TEST(Quantize, EveryKernelAgreesWithTheReference) {
     if (HasFailure()) break;
   }
   EXPECT_GT(cases, 100u);
-}
-
-// ---- running one op on host vectors ----------------------------------------------------------
-
-template <class PlanType>
-void run(const typename PlanType::Descriptor& d, const typename PlanType::Args& args) {
-  const Stream stream = Stream::cpu();
-  auto plan = PlanType::select(stream, d);
-  ASSERT_TRUE(plan) << plan.error().message;
-  auto workspace = allocate(stream, plan->workspace_size());
-  ASSERT_TRUE(workspace) << workspace.error().message;
-  const auto done = plan->run(stream, {workspace->data(), workspace->bytes()}, args);
-  ASSERT_TRUE(done) << done.error().message;
 }
 
 constexpr float kInf = std::numeric_limits<float>::infinity();

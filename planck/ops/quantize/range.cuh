@@ -45,13 +45,13 @@ __device__ __forceinline__ Two<Compute<T>> range_of(const RunPack<T, R>& p) {
     }
     Pack<4> ends;
     ends.word[0] = *reinterpret_cast<const std::uint32_t*>(&lo);
-    range.first = fminf(float_at<T>(ends, 0), float_at<T>(ends, 1));
+    range.first = fminf(element_of<T>(ends, 0), element_of<T>(ends, 1));
     ends.word[0] = *reinterpret_cast<const std::uint32_t*>(&hi);
-    range.second = fmaxf(float_at<T>(ends, 0), float_at<T>(ends, 1));
+    range.second = fmaxf(element_of<T>(ends, 0), element_of<T>(ends, 1));
   } else {
 #pragma unroll
     for (int e = 0; e < R; ++e) {
-      const C x = float_at<T>(p, e);
+      const C x = element_of<T>(p, e);
       const C v = qm::is_finite(x) ? x : C(0);
       range = Widen<C>()(range, {v, v});
     }
