@@ -5,7 +5,7 @@
 #pragma once
 
 #include "planck/math/chunked_sum.h"
-#include "planck/ops/grid_sample/bins.cuh"
+#include "planck/ops/grid_sample/sort.cuh"
 
 namespace planck::sample_device {
 

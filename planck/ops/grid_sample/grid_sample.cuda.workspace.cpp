@@ -60,7 +60,7 @@ BinLayout bin_layout(const GridSampleProblem& p) {
     l.bins = up(all, BinLayout::kCellsOfRun);
   }
   // Some thousands of warps, a whole number of rounds of 32 points each.
-  constexpr std::int64_t kWarps = 4096, kBand = 4096;
+  constexpr std::int64_t kWarps = 2048, kBand = 4096;
   const std::int64_t each = up(l.points, up(kWarps, l.batch > 0 ? l.batch : 1));
   l.segment = up(each < 256 ? 256 : each, 32) * 32;
   l.segments =

@@ -119,7 +119,7 @@ Result<void> planes(const Stream& stream, Workspace workspace, const GridSampleP
                              {copy, g.pixels() * g.channels, 1, 0,
                               static_cast<I>(g.in[2] * g.channels), static_cast<I>(g.channels)});
   }
-  constexpr int kChannels = 16, kBlocks = sizeof(T) == 8 ? 3 : 6;
+  constexpr int kChannels = 8, kBlocks = sizeof(T) == 8 ? 3 : 8;
   const auto kernel = p.padding == SamplePadding::zeros
                           ? sd::forward_planes<T, true, kChannels, kBlocks>
                           : sd::forward_planes<T, false, kChannels, kBlocks>;

@@ -1,9 +1,9 @@
 // dgrid, a thread a point and all of its channels.
 #pragma once
 
-#include "planck/ops/grid_sample/bins.cuh"
 #include "planck/ops/grid_sample/forward.cuh"
 #include "planck/ops/grid_sample/pairwise.cuh"
+#include "planck/ops/grid_sample/sort.cuh"
 
 namespace planck::sample_device {
 

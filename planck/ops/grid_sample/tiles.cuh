@@ -1,15 +1,15 @@
 // Backward of 2-D bilinear sampling, a block a tile of 32 × 8 elements of dinput: what its kernels
 // have in common.
 //
-// The block has the points that add to its tile (bins.cuh) and sorts them by cell in shared memory.
+// The block has the points that add to its tile (sort.cuh) and sorts them by cell in shared memory.
 // Then each thread adds up one element of dinput from two runs of sorted points, and computes dgrid
 // of the points whose first element is in the tile. dout, input and grid are read about once from
 // memory, dinput is written once, and there is nothing to clear.
 #pragma once
 
 #include "planck/math/chunked_sum.h"
-#include "planck/ops/grid_sample/bins.cuh"
 #include "planck/ops/grid_sample/pairwise.cuh"
+#include "planck/ops/grid_sample/sort.cuh"
 
 namespace planck::sample_device {
 
@@ -109,11 +109,10 @@ __device__ __forceinline__ OutputAt place_of(const Frame<C, std::int32_t>& f, st
 template <class C>
 struct alignas(16) OwnPoint {
   std::uint32_t point;
-  std::uint32_t packed;  // cell; whether the tile has its dgrid; signs of its slopes; slot
+  std::uint32_t packed;  // cell; whether it is owned; signs of its slopes; slot
   C tx, ty;
 
   __device__ __forceinline__ int cell() const { return static_cast<int>(packed & 511); }
-  __device__ __forceinline__ bool owned() const { return packed >> 9 & 1; }
   __device__ __forceinline__ int slot() const { return static_cast<int>(packed >> 14); }
   // dgrid along x or y from the sum over channels. A slope is that of the axis, its opposite, or 0.
   template <class A>
@@ -128,11 +127,13 @@ struct alignas(16) OwnPoint {
 template <class C>
 struct TilePoints {
   static constexpr int kRound = BinLayout::kRound, kCells = BinLayout::kTileCells;
-  OwnPoint<C> own[kRound];  // in the order of their bin
+  OwnPoint<C> own[kRound];  // those whose dgrid is the tile's, in any order
   // Sorted by cell, then position:
-  C weight[kRound * 4];  // of the taps from the last to the first: lower right, …, upper left
+  alignas(16)
+      C weight[kRound * 4];  // of the taps from the last to the first: lower right, …, upper left
   std::uint32_t sorted[kRound], point[kRound];
   std::uint32_t start[kCells + 3], count[kCells + 3];
+  int owned;
 };
 
 // The points of an element of dinput: [a0, a1) reach it with their upper taps along x and y,
@@ -142,8 +143,8 @@ struct Reach {
   __device__ __forceinline__ int count() const { return a2 - a0 + b2 - b0; }
 };
 
-// By the whole block; ends behind a barrier.
-template <Reached kReached, bool kZeros, class T, class C>
+// By the whole block; ends behind a barrier. kOwn: also the points whose dgrid is the tile's.
+template <Reached kReached, bool kZeros, bool kOwn, class T, class C>
 __device__ __forceinline__ Reach sort_tile(const TileCall<T>& a, TilePoints<C>& s, std::int64_t n,
                                            std::int64_t bin, int total, int x0, int y0) {
   constexpr int kSlots = 2, kCells = TilePoints<C>::kCells;
@@ -151,12 +152,14 @@ __device__ __forceinline__ Reach sort_tile(const TileCall<T>& a, TilePoints<C>& 
   const int tid = static_cast<int>(threadIdx.x);
   const std::uint32_t* entries = a.bins.entries_of(n) + a.bins.starts[bin];
   for (int i = tid; i < kCells + 3; i += 256) s.count[i] = 0;
+  if (tid == 0) s.owned = 0;
   __syncthreads();
   std::uint32_t point[kSlots], order[kSlots], packed[kSlots];
   C tx[kSlots], ty[kSlots];
 #pragma unroll
   for (int k = 0; k < kSlots; ++k) {
     const int i = tid + k * 256;
+    packed[k] = 0;
     if (i >= total) continue;
     point[k] = entries[i];
     C g[3];
@@ -188,11 +191,12 @@ __device__ __forceinline__ Reach sort_tile(const TileCall<T>& a, TilePoints<C>& 
     if (tid + k * 256 < total) s.point[s.start[packed[k] & 511] + order[k]] = point[k];
   __syncthreads();
 #pragma unroll
-  for (int k = 0; k < kSlots; ++k)
+  for (int k = 0; k < kSlots; ++k) {
+    int slot = 0;
     if (tid + k * 256 < total) {  // ascending positions within a cell
       const int cell = static_cast<int>(packed[k] & 511);
       const int from = static_cast<int>(s.start[cell]), to = static_cast<int>(s.start[cell + 1]);
-      int slot = from;
+      slot = from;
       if (to - from > 1) {
 #pragma unroll 1
         for (int i = from; i < to; ++i) slot += s.point[i] < point[k];
@@ -201,9 +205,18 @@ __device__ __forceinline__ Reach sort_tile(const TileCall<T>& a, TilePoints<C>& 
       const C w[4] = {tx[k] * ty[k], lx * ty[k], tx[k] * ly, lx * ly};
       store_row<4>(s.weight + slot * 4, w);
       s.sorted[slot] = point[k];
-      s.own[tid + k * 256] = {point[k], packed[k] | static_cast<unsigned>(slot) << 14, tx[k],
-                              ty[k]};
     }
+    if constexpr (kOwn) {
+      const bool mine = packed[k] & 512;
+      const unsigned which = __ballot_sync(~0u, mine);
+      int base = 0;
+      if (tid % 32 == 0 && which != 0) base = atomicAdd(&s.owned, __popc(which));
+      base = __shfl_sync(~0u, base, 0);
+      if (mine)
+        s.own[base + __popc(which & ((1u << (tid % 32)) - 1))] = {
+            point[k], packed[k] | static_cast<unsigned>(slot) << 14, tx[k], ty[k]};
+    }
+  }
   __syncthreads();
   const std::uint32_t* c =
       s.start + tid / BinLayout::kTileWidth * kCellWidth + tid % BinLayout::kTileWidth;

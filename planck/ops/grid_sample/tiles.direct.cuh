@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(256, kBlocks)
     const std::uint32_t in_tile = a.bins.totals[bin];
     if (in_tile > static_cast<unsigned>(BinLayout::kRound)) continue;  // for the careful kernels
     const Reach reach =
-        sort_tile<kReached, kZeros>(a, s, n, bin, static_cast<int>(in_tile), x0, y0);
+        sort_tile<kReached, kZeros, false>(a, s, n, bin, static_cast<int>(in_tile), x0, y0);
     if (x0 + px < width && y0 + py < height && !(a.accumulate && reach.count() == 0)) {
       T* dinput = a.dinput.data + n * a.dinput.n + (y0 + py) * a.dinput.y + (x0 + px) * a.dinput.x;
       const T* dout = a.dout.data + n * a.dout.n;

@@ -107,17 +107,17 @@ __global__ void __launch_bounds__(256, kBlocks)
   Shared& s = *reinterpret_cast<Shared*>(memory);
   const int tid = static_cast<int>(threadIdx.x);
   const int channels = static_cast<int>(a.frame.channels);
-  const int tile = static_cast<int>(blockIdx.x);
-  if (is_not_meant(a)) return;
-  if (kSlopes && tile >= a.tiles) {
-    outside_points<kReached>(a, tile - a.tiles, static_cast<int>(gridDim.x) - a.tiles);
-    return;
-  }
-  const int tile_y = tile / a.across, tile_x = tile - tile_y * a.across;
-  const int x0 = tile_x * kTileWidth, y0 = tile_y * BinLayout::kTileHeight;
   const int width = a.frame.axis[0].size, height = a.frame.axis[1].size;
-
-  for (std::int64_t n = blockIdx.z; n < a.frame.batch; n += gridDim.z) {
+  if (is_not_meant(a)) return;
+  if (kSlopes)
+    outside_points<kReached>(a, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x));
+  const std::int64_t units = a.tiles * a.frame.batch;
+  for (std::int64_t unit = std::int64_t{blockIdx.z} * gridDim.x + blockIdx.x; unit < units;
+       unit += std::int64_t{gridDim.x} * gridDim.z) {
+    const std::int64_t n = unit / a.tiles;
+    const int tile = static_cast<int>(unit - n * a.tiles);
+    const int tile_y = tile / a.across, tile_x = tile - tile_y * a.across;
+    const int x0 = tile_x * kTileWidth, y0 = tile_y * BinLayout::kTileHeight;
     const std::int64_t bin = n * a.bins.bins + tile;
     const std::uint32_t in_tile = a.bins.totals[bin];
     if (in_tile > static_cast<unsigned>(Shared::kRound)) continue;  // for the careful kernels
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(256, kBlocks)
     if (kSlopes && (x0 == 0 || y0 == 0))
       for (int i = tid; i < Shared::kInWidth * Shared::kInHeight * Shared::kPitch; i += 256)
         s.input[i] = C(0);
-    const Reach reach = sort_tile<kReached, kZeros>(a, s.points, n, bin, total, x0, y0);
+    const Reach reach = sort_tile<kReached, kZeros, kSlopes>(a, s.points, n, bin, total, x0, y0);
     const int px = tid % kTileWidth, py = tid / kTileWidth;
     const bool written = a.dinput.data != nullptr && x0 + px < width && y0 + py < height &&
                          !(a.accumulate && reach.count() == 0);
@@ -190,9 +190,8 @@ __global__ void __launch_bounds__(256, kBlocks)
       if constexpr (kSlopes) {
 #pragma unroll
         for (int k = 0; k < kSlots; ++k) {
-          if (tid + k * 256 >= total) continue;
+          if (tid + k * 256 >= s.points.owned) continue;
           const OwnPoint<C> own = s.points.own[tid + k * 256];
-          if (!own.owned()) continue;
           const int cy = own.cell() / kCellWidth, cx = own.cell() - cy * kCellWidth;
           const C* v = s.input + (cy * Shared::kInWidth + cx) * Shared::kPitch;
           const C* d = s.dout + own.slot() * Shared::kPitch;
@@ -222,7 +221,7 @@ __global__ void __launch_bounds__(256, kBlocks)
     if constexpr (kSlopes) {
 #pragma unroll
       for (int k = 0; k < kSlots; ++k)
-        if (tid + k * 256 < total && s.points.own[tid + k * 256].owned()) {
+        if (tid + k * 256 < s.points.owned) {
           const OwnPoint<C> own = s.points.own[tid + k * 256];
           const OutputAt at = place_of<kReached>(a.frame, own.point);
           T* to = a.dgrid.data + n * a.dgrid.n + at.y * a.dgrid.y + at.x * a.dgrid.x;
