@@ -55,7 +55,6 @@ __global__ void __launch_bounds__(kThreads) add_rows(const __grid_constant__ Add
 Result<void> embedding_backward_atomic_cuda(const Stream& stream, Workspace,
                                             const EmbeddingProblem& p, const Operands& operands) {
   using O = embedding_operand::Backward;
-  if (auto ok = check_size(p); !ok) return ok;
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   const auto processors = multiprocessors(stream);

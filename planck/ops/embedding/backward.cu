@@ -40,7 +40,6 @@ IndexCall call_of(const EmbeddingProblem& p, Workspace workspace, const View& in
 Result<void> embedding_backward_cuda(const Stream& stream, Workspace workspace,
                                      const EmbeddingProblem& p, const Operands& operands) {
   using O = embedding_operand::Backward;
-  if (auto ok = check_size(p); !ok) return ok;
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   const View &dout = operands[O::dout], &dweight = operands[O::dweight];
@@ -62,7 +61,6 @@ Result<void> embedding_backward_cuda(const Stream& stream, Workspace workspace,
 Result<void> embedding_sparse_backward_cuda(const Stream& stream, Workspace workspace,
                                             const EmbeddingProblem& p, const Operands& operands) {
   using O = embedding_operand::SparseBackward;
-  if (auto ok = check_size(p); !ok) return ok;
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   const View &dout = operands[O::dout], &values = operands[O::values];

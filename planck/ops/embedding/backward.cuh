@@ -9,19 +9,6 @@ inline unsigned long long* counter_of(const View& v) {
   return v.present ? static_cast<unsigned long long*>(v.data) : nullptr;
 }
 
-inline Result<void> check_size(const EmbeddingProblem& p) {
-  const auto at_most = [&p](const char* what, std::int64_t n, std::int64_t most) -> Result<void> {
-    if (n <= most) return {};
-    return fail(ErrorCode::unsupported, std::string(p.info().name) + ": " + what + " is " +
-                                            std::to_string(n) + ", at most " +
-                                            std::to_string(most) + " on cuda");
-  };
-  if (auto ok = at_most("the number of indices", p.count(), kMaxEntries); !ok) return ok;
-  if (auto ok = at_most("the number of bags", p.bags, kMaxEntries); !ok) return ok;
-  if (p.kind == EmbeddingKind::embedding_sparse_backward) return {};
-  return at_most("num_embeddings", p.num_embeddings, kMaxKeys);
-}
-
 // Calls f with an element of the problem's dtype.
 template <class F>
 Result<void> with_element(Dtype element, const F& f) {

@@ -165,7 +165,6 @@ void clear_table(IndexCall& c, const View& table, Workspace workspace, Dtype ele
 Result<void> embedding_bag_cuda(const Stream& stream, Workspace workspace,
                                 const EmbeddingProblem& p, const Operands& operands) {
   using O = embedding_operand::Bag;
-  if (auto ok = check_size(p); !ok) return ok;
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   const BagLayout l = BagLayout::of(p);
@@ -199,7 +198,6 @@ Result<void> embedding_bag_cuda(const Stream& stream, Workspace workspace,
 Result<void> embedding_bag_backward_cuda(const Stream& stream, Workspace workspace,
                                          const EmbeddingProblem& p, const Operands& operands) {
   using O = embedding_operand::BagBackward;
-  if (auto ok = check_size(p); !ok) return ok;
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   const BagLayout l = BagLayout::of(p);

@@ -7,6 +7,9 @@
 
 namespace planck {
 
+// Why the kernels that sort, or read bags, cannot serve; "" where they can.
+std::string embedding_cuda_refusal(const EmbeddingProblem&);
+
 // embedding, cuda:rows
 Result<void> embedding_cuda(const Stream&, Workspace, const EmbeddingProblem&, const Operands&);
 std::size_t embedding_cuda_workspace(const EmbeddingProblem&);

@@ -12,7 +12,8 @@ namespace {
 std::string accept(const EmbeddingProblem&) { return ""; }
 
 std::string accept_atomic(const EmbeddingProblem& p) {
-  if (p.element_dtype == Dtype::f32 || p.element_dtype == Dtype::f64) return "";
+  if (p.element_dtype == Dtype::f32 || p.element_dtype == Dtype::f64)
+    return embedding_cuda_refusal(p);
   return "adds f32 and f64 alone, dout is " + std::string(name(p.element_dtype));
 }
 
@@ -61,27 +62,27 @@ constexpr Row kEmbedding[] = {
     {"cpu:rows", kCpu, accept, embedding_cpu_workspace, guarantee, embedding_cpu},
 };
 constexpr Row kBackward[] = {
-    {"cuda:sorted_rows", kCuda, accept, embedding_backward_cuda_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(embedding_backward_cuda)},
+    {"cuda:sorted_rows", kCuda, embedding_cuda_refusal, embedding_backward_cuda_workspace,
+     guarantee, PLANCK_CUDA_LAUNCH(embedding_backward_cuda)},
     {"cuda:atomic", kCuda, accept_atomic, embedding_backward_atomic_cuda_workspace,
      guarantee_atomic, PLANCK_CUDA_LAUNCH(embedding_backward_atomic_cuda)},
     {"cpu:sorted_rows", kCpu, accept, embedding_sorted_rows_cpu_workspace, guarantee,
      embedding_sorted_rows_cpu},
 };
 constexpr Row kSparseBackward[] = {
-    {"cuda:sorted_rows", kCuda, accept, embedding_sparse_backward_cuda_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(embedding_sparse_backward_cuda)},
+    {"cuda:sorted_rows", kCuda, embedding_cuda_refusal, embedding_sparse_backward_cuda_workspace,
+     guarantee, PLANCK_CUDA_LAUNCH(embedding_sparse_backward_cuda)},
     {"cpu:sorted_rows", kCpu, accept, embedding_sorted_rows_cpu_workspace, guarantee,
      embedding_sorted_rows_cpu},
 };
 constexpr Row kBag[] = {
-    {"cuda:bags", kCuda, accept, embedding_bag_cuda_workspace, guarantee,
+    {"cuda:bags", kCuda, embedding_cuda_refusal, embedding_bag_cuda_workspace, guarantee,
      PLANCK_CUDA_LAUNCH(embedding_bag_cuda)},
     {"cpu:bags", kCpu, accept, embedding_bag_cpu_workspace, guarantee, embedding_bag_cpu},
 };
 constexpr Row kBagBackward[] = {
-    {"cuda:sorted_rows", kCuda, accept, embedding_bag_backward_cuda_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(embedding_bag_backward_cuda)},
+    {"cuda:sorted_rows", kCuda, embedding_cuda_refusal, embedding_bag_backward_cuda_workspace,
+     guarantee, PLANCK_CUDA_LAUNCH(embedding_bag_backward_cuda)},
     {"cpu:sorted_rows", kCpu, accept, embedding_sorted_rows_cpu_workspace, guarantee,
      embedding_sorted_rows_cpu},
 };

@@ -292,13 +292,8 @@ Result<void> launch_tiles(const Stream& stream, Workspace workspace, const GridS
 template <class T>
 Result<void> launch_backward(const Stream& stream, Workspace workspace, const GridSampleProblem& p,
                              const Operands& o) {
-  const SampleGeometry g = p.geometry();
   if (!o[Backward::dinput].present || numel(p.input) == 0)
     return o[Backward::dgrid].present ? launch_dgrid<T>(stream, p, o) : Result<void>{};
-  if (g.points() > BinLayout::kMostPoints)
-    return fail(ErrorCode::unsupported, "grid_sample_backward: an image has " +
-                                            std::to_string(g.points()) +
-                                            " points, at most 2^30 are sorted");
   const BinLayout l = bin_layout(p);
   const BinCall t = bin_call(l, workspace);
   if (l.tiled)

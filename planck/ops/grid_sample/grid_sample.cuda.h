@@ -11,7 +11,8 @@ namespace planck {
 Result<void> grid_sample_cuda(const Stream&, Workspace, const GridSampleProblem&, const Operands&);
 std::size_t grid_sample_cuda_workspace(const GridSampleProblem&);
 
-// grid_sample_backward, cuda:sorted_cells
+// grid_sample_backward, cuda:sorted_cells; refusal: why it cannot serve, "" where it can
+std::string grid_sample_backward_cuda_refusal(const GridSampleProblem&);
 Result<void> grid_sample_backward_cuda(const Stream&, Workspace, const GridSampleProblem&,
                                        const Operands&);
 std::size_t grid_sample_backward_cuda_workspace(const GridSampleProblem&);

@@ -30,6 +30,12 @@ std::int64_t cells_of(const GridSampleProblem& p, std::int64_t size) {
 
 }  // namespace
 
+std::string grid_sample_backward_cuda_refusal(const GridSampleProblem& p) {
+  const std::int64_t points = p.geometry().points();
+  if (points <= BinLayout::kMostPoints) return "";
+  return "sorts up to 2^30 points of an image, there are " + std::to_string(points);
+}
+
 bool staged_forward(const GridSampleProblem& p) { return !p.backward && worth_a_copy(p); }
 
 bool has_vector_rows(const View& v) {

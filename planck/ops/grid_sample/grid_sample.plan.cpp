@@ -87,8 +87,8 @@ constexpr Kernel<GridSampleProblem> kForward[] = {
      grid_sample_direct_cpu},
 };
 constexpr Kernel<GridSampleProblem> kBackward[] = {
-    {"cuda:sorted_cells", kCuda, accept, grid_sample_backward_cuda_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(grid_sample_backward_cuda)},
+    {"cuda:sorted_cells", kCuda, grid_sample_backward_cuda_refusal,
+     grid_sample_backward_cuda_workspace, guarantee, PLANCK_CUDA_LAUNCH(grid_sample_backward_cuda)},
     {"cuda:atomic", kCuda, accept_atomic, grid_sample_backward_atomic_cuda_workspace,
      guarantee_atomic, PLANCK_CUDA_LAUNCH(grid_sample_backward_atomic_cuda)},
     {"cpu:sorted_cells", kCpu, accept, grid_sample_backward_cpu_workspace, guarantee,
