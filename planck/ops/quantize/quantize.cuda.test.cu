@@ -365,8 +365,8 @@ __global__ void quick_all(unsigned long long* wrong) {
   const std::uint32_t stride = gridDim.x * blockDim.x;
   for (std::uint64_t n = blockIdx.x * blockDim.x + threadIdx.x; n < (std::uint64_t{1} << 32);
        n += stride) {
-    const float x = qd::widen(T::from_bits(static_cast<std::uint16_t>(n)));
-    const float s = qd::widen(T::from_bits(static_cast<std::uint16_t>(n >> 16)));
+    const float x = widen(T::from_bits(static_cast<std::uint16_t>(n)));
+    const float s = widen(T::from_bits(static_cast<std::uint16_t>(n >> 16)));
     const std::int32_t z = static_cast<std::int32_t>(n >> 3 & 255) - 128;
     if (!quick_is_careful<T>(x, s, z)) atomicAdd(wrong, 1ull);
   }
