@@ -1,7 +1,8 @@
 // Ordinary groups in f32 arithmetic: vector loops over whole chunks, straight from memory to
 // memory.
 //
-// The ladder: ns for 64 elements in cache, one core at about 2 GHz, a scale for each of 4,096 columns.
+// The ladder: ns for 64 elements in cache, one core at about 2 GHz, a scale for each of 4,096
+// columns.
 //                                             bf16 to s8   fake, bf16   s8 to bf16
 //   vectors, a call for 1,024 elements             12.8         14.6         16.6
 //   vectors, a call for a panel of rows             7.6         10.7          8.3
