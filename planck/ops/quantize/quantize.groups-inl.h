@@ -57,7 +57,8 @@ struct At {
   }
   HWY_INLINE bool inside(C x) const {
     if constexpr (kAnyZero) return qm::in_range(position(x), z, q_min, q_max);
-    return qm::ordinary_in_range(position(x), lo, hi);
+    const C t = qm::rint_of(position(x));  // as qm::ordinary_in_range, without its branch
+    return (t >= lo) & (t <= hi);
   }
 };
 
