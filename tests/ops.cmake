@@ -19,7 +19,8 @@ if(PLANCK_WITH_CUDA)
   add_executable(ops_cuda_test
     ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.cuda.test.cu
-    ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.cuda.test.cu)
+    ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.cuda.test.cu
+    ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.math.cuda.test.cu)
   target_link_libraries(ops_cuda_test PRIVATE planck_verify planck::planck planck_build_flags
     GTest::gtest_main)
   gtest_discover_tests(ops_cuda_test TEST_PREFIX ops.)

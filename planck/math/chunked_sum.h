@@ -23,6 +23,13 @@ PLANCK_HD constexpr std::int64_t sum_chunks(std::int64_t m) {
   return (m + kSumChunk - 1) / kSumChunk;
 }
 
+// Additions between one of n values and their sum.
+constexpr double chunked_depth(std::int64_t n) {
+  double depth = 0;
+  for (; n > 1; n = sum_chunks(n)) depth += static_cast<double>(n < kSumChunk ? n : kSumChunk) - 1;
+  return depth;
+}
+
 // Takes the values one after the other. kLevels: 64^kLevels values at most.
 template <class C, int kLevels = 6>
 class ChunkedSum {

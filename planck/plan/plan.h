@@ -116,71 +116,72 @@ class Selection {
   std::size_t workspace_;
 };
 
-// The typed face of a Selection. Op provides:
-//   Problem, Descriptor, Args;   static Result<Problem> problem(const Descriptor&);   static
-//   Operands operands(const Args&);
-template <class Op>
-class Plan {
+// What every typed face of a Selection has. Op provides:
+//   Problem, Descriptor;   static Result<Problem> problem(const Descriptor&);
+template <class Op, class Face>
+class PlanFace {
  public:
   using Descriptor = typename Op::Descriptor;
-  using Args = typename Op::Args;
 
-  [[nodiscard]] static Result<Plan> select(const Stream& stream, const Descriptor& descriptor,
+  [[nodiscard]] static Result<Face> select(const Stream& stream, const Descriptor& descriptor,
                                            PlanPreference preference = {}) {
-    return Selection<typename Op::Problem>::select(stream, Op::problem(descriptor), preference)
-        .map([](auto&& selection) { return Plan(std::move(selection)); });
-  }
-  [[nodiscard]] Result<void> can_implement(const Args& args) const {
-    return selection_.can_implement(Op::operands(args));
+    return Selected::select(stream, Op::problem(descriptor), preference).map([](auto&& selection) {
+      return Face(std::move(selection));
+    });
   }
   std::size_t workspace_size() const { return selection_.workspace_size(); }
   KernelSku sku() const { return selection_.sku(); }
   PrecisionGuarantee precision_guarantee() const { return selection_.precision_guarantee(); }
+
+ protected:
+  using Selected = Selection<typename Op::Problem>;
+  explicit PlanFace(Selected selection) : selection_(std::move(selection)) {}
+  Selected selection_;
+};
+
+// Op::Args are the operands, and Op::operands(args) puts them in order.
+template <class Op>
+class Plan : public PlanFace<Op, Plan<Op>> {
+ public:
+  using Args = typename Op::Args;
+
+  [[nodiscard]] Result<void> can_implement(const Args& args) const {
+    return this->selection_.can_implement(Op::operands(args));
+  }
   [[nodiscard]] Result<void> run(const Stream& stream, Workspace workspace,
                                  const Args& args) const {
-    return selection_.run(stream, workspace, Op::operands(args));
+    return this->selection_.run(stream, workspace, Op::operands(args));
   }
 
  private:
-  explicit Plan(Selection<typename Op::Problem> selection) : selection_(std::move(selection)) {}
-  Selection<typename Op::Problem> selection_;
+  friend PlanFace<Op, Plan>;
+  using PlanFace<Op, Plan>::PlanFace;
 };
 
-// The typed face of an op whose index dtype is seen at run: Op::Args is a template over it, and so
-// are can_implement and run.
+// An op whose index dtype is seen at run: Op::Args is a template over it, and so are can_implement
+// and run.
 template <class T>
 concept IndexInt = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t>;
 
 template <class Op>
-class IndexedPlan {
+class IndexedPlan : public PlanFace<Op, IndexedPlan<Op>> {
  public:
-  using Descriptor = typename Op::Descriptor;
   template <IndexInt Index>
   using Args = typename Op::template Args<Index>;
 
-  [[nodiscard]] static Result<IndexedPlan> select(const Stream& stream,
-                                                  const Descriptor& descriptor,
-                                                  PlanPreference preference = {}) {
-    return Selection<typename Op::Problem>::select(stream, Op::problem(descriptor), preference)
-        .map([](auto&& selection) { return IndexedPlan(std::move(selection)); });
-  }
   template <IndexInt Index = std::int64_t>
   [[nodiscard]] Result<void> can_implement(const Args<Index>& args) const {
-    return selection_.can_implement(args.operands());
+    return this->selection_.can_implement(args.operands());
   }
-  std::size_t workspace_size() const { return selection_.workspace_size(); }
-  KernelSku sku() const { return selection_.sku(); }
-  PrecisionGuarantee precision_guarantee() const { return selection_.precision_guarantee(); }
   template <IndexInt Index = std::int64_t>
   [[nodiscard]] Result<void> run(const Stream& stream, Workspace workspace,
                                  const Args<Index>& args) const {
-    return selection_.run(stream, workspace, args.operands());
+    return this->selection_.run(stream, workspace, args.operands());
   }
 
  private:
-  explicit IndexedPlan(Selection<typename Op::Problem> selection)
-      : selection_(std::move(selection)) {}
-  Selection<typename Op::Problem> selection_;
+  friend PlanFace<Op, IndexedPlan>;
+  using PlanFace<Op, IndexedPlan>::PlanFace;
 };
 
 }  // namespace planck

@@ -5,6 +5,8 @@ import subprocess
 import tempfile
 import unittest
 
+import checkpoint
+
 PLANCK = os.environ["PLANCK"]
 
 
@@ -37,3 +39,16 @@ class CommandTest(unittest.TestCase):
         self.assertIn(says, done.stderr)
         self.assertEqual(done.stdout, "")
         return done.stderr
+
+    def _run_arguments(self, op, tensors, settings):
+        checkpoint.write(self.path("in"), tensors)
+        sets = ["--set", *settings] if settings else []
+        return ["run", op, "--in", self.path("in"), "--out", self.path("out"), *sets]
+
+    def run_op(self, op, tensors, *settings):
+        """`planck run` on these tensors: the values of every output."""
+        self.succeed(*self._run_arguments(op, tensors, settings))
+        return {name: t.values() for name, t in checkpoint.read(self.path("out"))[0].items()}
+
+    def refuse_op(self, says, op, tensors, *settings):
+        return self.refuse(says, *self._run_arguments(op, tensors, settings))

@@ -2,7 +2,6 @@
 
 import unittest
 
-import checkpoint
 from checkpoint import Tensor
 from command import CommandTest
 
@@ -10,17 +9,6 @@ WEIGHT = [1.0, 2.0, 3.0, 4.0, 5.0, -6.0, 7.0, 8.0]  # four rows of two
 
 
 class Embedding(CommandTest):
-    def run_op(self, op, tensors, *settings):
-        checkpoint.write(self.path("in"), tensors)
-        sets = [word for s in settings for word in ("--set", s)]
-        self.succeed("run", op, "--in", self.path("in"), "--out", self.path("out"), *sets)
-        return {name: t.values() for name, t in checkpoint.read(self.path("out"))[0].items()}
-
-    def refuse_op(self, says, op, tensors, *settings):
-        checkpoint.write(self.path("in"), tensors)
-        sets = [word for s in settings for word in ("--set", s)]
-        self.refuse(says, "run", op, "--in", self.path("in"), "--out", self.path("out"), *sets)
-
     def test_forward(self):
         for dtype in ("I32", "I64"):
             out = self.run_op("embedding", {"weight": Tensor("F32", [4, 2], WEIGHT),

@@ -2,7 +2,6 @@
 
 import unittest
 
-import checkpoint
 from checkpoint import Tensor
 from command import CommandTest
 
@@ -11,17 +10,6 @@ FAR = [-10, -10, -5, -5, -0.5, -0.5, 10, 10]
 
 
 class GridSample(CommandTest):
-    def run_op(self, op, tensors, *settings):
-        checkpoint.write(self.path("in"), tensors)
-        sets = [word for s in settings for word in ("--set", s)]
-        self.succeed("run", op, "--in", self.path("in"), "--out", self.path("out"), *sets)
-        return {name: t.values() for name, t in checkpoint.read(self.path("out"))[0].items()}
-
-    def refuse_op(self, says, op, tensors, *settings):
-        checkpoint.write(self.path("in"), tensors)
-        sets = [word for s in settings for word in ("--set", s)]
-        self.refuse(says, "run", op, "--in", self.path("in"), "--out", self.path("out"), *sets)
-
     def test_forward(self):
         for dtype in ("F32", "F64", "F16", "BF16"):
             tensors = {"input": Tensor(dtype, [1, 1, 3, 2], IMAGE), "grid": Tensor(dtype, [1, 1, 4, 2], FAR)}

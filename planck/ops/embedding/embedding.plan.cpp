@@ -17,20 +17,13 @@ std::string accept_atomic(const EmbeddingProblem& p) {
   return "adds f32 and f64 alone, dout is " + std::string(name(p.element_dtype));
 }
 
-// Additions between a contribution and the sum of n of them.
-double depth_of_sum(std::int64_t n) {
-  double depth = 0;
-  for (; n > 1; n = sum_chunks(n)) depth += static_cast<double>(n < kSumChunk ? n : kSumChunk) - 1;
-  return depth;
-}
-
 // Roundings of the compute type on the way to a result, and the one at the store.
 PrecisionGuarantee guarantee(const EmbeddingProblem& p) {
   const Dtype compute = compute_dtype(p.element_dtype);
   double roundings = 0;
   if (p.kind != EmbeddingKind::embedding &&
       !(p.kind == EmbeddingKind::embedding_bag && p.mode == BagMode::max))
-    roundings = depth_of_sum(p.count()) + (p.accumulate ? 1 : 0) +
+    roundings = chunked_depth(p.count()) + (p.accumulate ? 1 : 0) +
                 (p.weighted || (p.is_bag() && p.mode == BagMode::mean) ? 1 : 0);
   double max_ulp = roundings;
   if (roundings > 0 && compute != p.element_dtype) {  // in hundredths, rounded up

@@ -15,12 +15,7 @@ std::string accept_atomic(const GridSampleProblem& p) {
   return "adds f32 and f64 alone, dout is " + std::string(name(p.dtype));
 }
 
-// Additions between one of n values and their sum, in chunks and in the pairwise order.
-double chunked_depth(std::int64_t n) {
-  double depth = 0;
-  for (; n > 1; n = sum_chunks(n)) depth += static_cast<double>(n < kSumChunk ? n : kSumChunk) - 1;
-  return depth;
-}
+// Additions between one of n values and their sum in the pairwise order.
 double pairwise_depth(std::int64_t n) {
   double depth = 0;
   for (; n > 1; n = (n + 1) / 2) depth += 1;

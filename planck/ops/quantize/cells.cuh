@@ -130,11 +130,11 @@ __device__ __forceinline__ float clamped_position(float x, const Cell<T>& c) {
   return quick_quotient<T>(clamp(x, c.x_lo, c.x_hi), c.scale, c.inverse);
 }
 
-// What leaves no room for a fraction when added: 1.5 · 2^23.
-inline constexpr float kRound = 12582912.0f;
+// What leaves no room for a fraction when added.
+inline constexpr float kRound = qm::kSnapWhole;
 
-// The same for 16-bit elements, up to a fraction that rint does not see: qm::snapped before its
-// last sum. An inverse that is off by one unit still leaves |q| · 2^−23 <= 2^−15 here.
+// The same for 16-bit elements, up to a fraction that rint does not see: see
+// qm::kSnapFine. An inverse that is off by one unit still leaves |q| · 2^−23 <= 2^−15 here.
 __device__ __forceinline__ float fine_position(float x, float inverse) {
   return qm::fma_of(x, inverse, qm::kSnapFine);
 }

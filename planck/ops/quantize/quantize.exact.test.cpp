@@ -11,6 +11,7 @@
 #include "planck/core/allocator.h"
 #include "planck/math/philox.h"
 #include "planck/ops/quantize/quantize.math.h"
+#include "planck/verify/run_plan.test.h"
 
 namespace planck {
 namespace {
@@ -68,7 +69,6 @@ template <class T>
 void every_value_and_scale(bool columns) {
   const std::vector<T> x = every_value<T>(), scale = scales<T>(160);
   const std::size_t n = x.size(), count = scale.size();
-  const Stream stream = Stream::cpu();
   std::vector<T> spread, shuffled, y(n * count), dx(n * count), masked(n * count);
   std::vector<std::int8_t> q(n * count);
   std::vector<std::int32_t> zero;
@@ -87,19 +87,10 @@ void every_value_and_scale(bool columns) {
   const TensorView<const std::int32_t> vz(zero.data(), {rows});
   const TensorView<T> vy(y.data(), d.shape), vdx(dx.data(), d.shape), vm(masked.data(), d.shape);
   const TensorView<std::int8_t> vq(q.data(), d.shape);
-  const auto run = [&](auto plan, const auto& args) {
-    ASSERT_TRUE(plan) << plan.error().message;
-    const auto done = plan->run(stream, {}, args);
-    ASSERT_TRUE(done) << done.error().message;
-  };
-  run(QuantizePerChannelPlan<T, std::int8_t>::select(stream, d),
-      QuantizeArgs<T, std::int8_t>{vx, vs, vz, vq});
-  run(FakeQuantizePerChannelPlan<T, std::int8_t>::select(stream, d),
-      FakeQuantizeArgs<T, std::int8_t>{vx, vs, vz, vy});
-  run(QuantizePerChannelBackwardPlan<T, std::int8_t>::select(stream, d),
-      QuantizeBackwardArgs<T, std::int8_t>{vdy, vx, vs, vz, vdx});
-  run(FakeQuantizePerChannelBackwardPlan<T, std::int8_t>::select(stream, d),
-      FakeQuantizeBackwardArgs<T, std::int8_t>{vdy, vx, vs, vz, vm});
+  run<QuantizePerChannelPlan<T, std::int8_t>>(d, {vx, vs, vz, vq});
+  run<FakeQuantizePerChannelPlan<T, std::int8_t>>(d, {vx, vs, vz, vy});
+  run<QuantizePerChannelBackwardPlan<T, std::int8_t>>(d, {vdy, vx, vs, vz, vdx});
+  run<FakeQuantizePerChannelBackwardPlan<T, std::int8_t>>(d, {vdy, vx, vs, vz, vm});
   int wrong = 0;
   for (std::size_t i = 0; i < y.size() && wrong < 10; ++i) {
     const std::size_t r = group_of(i);
@@ -145,6 +136,47 @@ TEST(QuantizeExact, TheEndsOfTheRange) {
     ASSERT_LE(at(last), hi) << s;
     ASSERT_GT(at(std::nextafter(last, INFINITY)), hi) << s;
   }
+}
+
+// Outputs past the caches are streamed from the start of a line on; groups end where they end, be
+// the output aligned or not.
+template <class Groups>
+void aligned_or_not(Groups groups, Shape shape, std::int64_t count) {
+  const std::int64_t n = numel(shape);
+  std::vector<float> x, scale;
+  for (std::int64_t i = 0; i < n; ++i) x.push_back(static_cast<float>(i * 7919 % 4001) - 2000.0f);
+  for (std::int64_t g = 0; g < count; ++g) scale.push_back(5.0f + static_cast<float>(g % 97));
+  const std::vector<std::int32_t> zero(static_cast<std::size_t>(count), 3);
+  std::vector<std::int8_t> q(static_cast<std::size_t>(n) + 128);
+  const auto base = reinterpret_cast<std::uintptr_t>(q.data());
+  std::int8_t* line = q.data() + (64 - base % 64) % 64;
+  std::vector<std::int8_t> first;
+  for (const int offset : {0, 5, 37}) {
+    run<QuantizePlan<Groups, float, std::int8_t>>({.shape = shape, .groups = groups},
+                                                  {{x.data(), shape},
+                                                   {scale.data(), {count}},
+                                                   {zero.data(), {count}},
+                                                   {line + offset, shape}});
+    const std::vector<std::int8_t> now(line + offset, line + offset + n);
+    if (offset == 0) first = now;
+    EXPECT_TRUE(now == first) << "output " << offset << " bytes into a line";
+  }
+  int wrong = 0;
+  for (std::int64_t i = 0; i < n; i += 1021) {
+    std::int64_t g = i / 32;
+    if constexpr (std::is_same_v<Groups, PerChannel>)
+      g = groups.axis == 0 ? i / shape[1] : i % shape[1];
+    const auto k = static_cast<std::size_t>(i);
+    const Plain p = plain(x[k], scale[static_cast<std::size_t>(g)], 3);
+    wrong += first[k] == static_cast<int>(p.steps) + 3 ? 0 : 1;
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(QuantizeExact, LargeOutputsAnywhereInALine) {
+  aligned_or_not(PerGroup{32}, {4096, 2112}, 4096 * 2112 / 32);
+  aligned_or_not(PerChannel{0}, {4096, 2112}, 4096);
+  aligned_or_not(PerChannel{1}, {4096, 2112}, 2112);
 }
 
 }  // namespace

@@ -121,27 +121,9 @@ PLANCK_HD bool has_ordinary_quotient(float scale) {
   return scale >= kOrdinaryScaleMin && scale <= kOrdinaryScaleMax;
 }
 
-// q − z of an ordinary group with an ordinary scale. x is clamped first, to RN(lo·s) and RN(hi·s):
-// rint(RN(lo·s) / s) is lo, because |lo| <= 2^21 moves by less than 1/8, and rint(x / s) is
-// monotone in x; so the clamp is exact.
-PLANCK_HD float clamped_ordinary_quotient(float x, float scale, float inverse, float x_lo,
-                                          float x_hi) {
-  float c = x == x ? x : 0.0f;
-  c = c < x_lo ? x_lo : c;
-  c = c > x_hi ? x_hi : c;
-  return ordinary_quotient(c, scale, inverse);
-}
-PLANCK_HD float ordinary_quotient_steps(float x, float scale, float inverse, float x_lo,
-                                        float x_hi) {
-  return small_rint(clamped_ordinary_quotient(x, scale, inverse, x_lo, x_hi));
-}
-// The low byte of (q − z) + z: after the addition of 1.5 · 2^23 the integer is in the low bits.
-PLANCK_HD std::uint8_t ordinary_quotient_byte(float x, float scale, float inverse, float x_lo,
-                                              float x_hi, std::int32_t z) {
-  const float v = clamped_ordinary_quotient(x, scale, inverse, x_lo, x_hi);
-  return static_cast<std::uint8_t>(static_cast<std::uint8_t>(half_detail::bits_of(v + 0x1.8p23f)) +
-                                   static_cast<std::uint8_t>(z));
-}
+// Clamping x to [RN(lo·s), RN(hi·s)] first clamps rint(x / s) to [lo, hi] exactly, for an ordinary
+// group and scale: rint(RN(lo·s) / s) is lo, because |lo| <= 2^21 moves by less than 1/8, and
+// rint(x / s) is monotone in x.
 
 // rint(x / s) of 16-bit values with two operations, in the low bits of the result: for an ordinary
 // scale, x and s of at most 11 significant bits, or x clamped as above, and |x / s| <= kSnapReach.
@@ -150,11 +132,9 @@ PLANCK_HD std::uint8_t ordinary_quotient_byte(float x, float scale, float invers
 // rounding it to multiples of 2^-13, which the sum with 1.5 · 2^10 does, makes a half-integer of
 // what is one and of nothing else; the second sum rounds to integers, ties to even. The low bits of
 // a NaN are those of x, and a 16-bit value has none: they read as 0.
+// The loops write it out: fma(x, 1/s, kSnapFine) + (kSnapWhole − kSnapFine).
 inline constexpr float kSnapReach = 500.0f;
 inline constexpr float kSnapFine = 0x1.8p10f, kSnapWhole = 0x1.8p23f;
-PLANCK_HD float snapped(float x, float inverse) {
-  return fma_of(x, inverse, kSnapFine) + (kSnapWhole - kSnapFine);
-}
 
 // The x in range, as an interval: x / s and rint are monotone, so there is a smallest x with
 // rint(x / s) >= lo and a largest with rint(x / s) <= hi, within two representable numbers of
