@@ -9,6 +9,7 @@
 #include "planck/math/philox.h"
 #include "planck/ops/quantize/cells.cuh"
 #include "planck/ops/quantize/kernels.h"
+#include "planck/ops/quantize/on_device.test.cuh"
 #include "planck/verify/fill.h"
 #include "planck/verify/layout.h"
 
@@ -20,9 +21,6 @@ namespace qd = quantize_device;
 using verify::Fill;
 using verify::HostTensor;
 using verify::Layout;
-
-#define PLANCK_NEEDS_GPU() \
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
 
 // ---- reference
 // -------------------------------------------------------------------------------------

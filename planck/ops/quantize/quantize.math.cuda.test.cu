@@ -4,15 +4,13 @@
 #include "planck/core/cuda_runtime.h"
 #include "planck/math/philox.h"
 #include "planck/ops/quantize/cells.cuh"
+#include "planck/ops/quantize/on_device.test.cuh"
 
 namespace planck {
 namespace {
 
 namespace qm = quantize_math;
 namespace qd = quantize_device;
-
-#define PLANCK_NEEDS_GPU() \
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
 
 // Every f32 pattern through the hardware's conversion.
 template <class T>
@@ -78,17 +76,6 @@ __global__ void quick_random(unsigned long long* wrong) {
     if (!quick_is_careful<float>(x, s, static_cast<std::int32_t>(r.v[3] & 255) - 128))
       atomicAdd(wrong, 1ull);
   }
-}
-
-template <class Kernel, class... A>
-void expect_none_wrong(Kernel kernel, A... arguments) {
-  auto* wrong = static_cast<unsigned long long*>(cuda::allocate(0, 8).value());
-  unsigned long long count = 0;
-  ASSERT_EQ(cudaMemset(wrong, 0, 8), cudaSuccess);
-  kernel<<<132 * 8, 256>>>(wrong, arguments...);
-  ASSERT_EQ(cudaMemcpy(&count, wrong, 8, cudaMemcpyDeviceToHost), cudaSuccess);
-  EXPECT_EQ(count, 0u);
-  cuda::release(0, wrong);
 }
 
 TEST(QuantizeCudaMath, NarrowingIsThatOfTheHalfTypes) {
