@@ -10,6 +10,7 @@ add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.examples.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.large.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/matmul/matmul.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.exact.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/reduce/reduce.test.cpp)
@@ -20,6 +21,7 @@ if(PLANCK_WITH_CUDA)
   add_executable(ops_cuda_test
     ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.cuda.test.cu
+    ${PROJECT_SOURCE_DIR}/planck/ops/matmul/matmul.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.math.cuda.test.cu)
   target_link_libraries(ops_cuda_test PRIVATE planck_verify planck::planck planck_build_flags

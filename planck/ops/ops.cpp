@@ -2,6 +2,7 @@
 
 #include "planck/ops/embedding/problem.h"
 #include "planck/ops/grid_sample/problem.h"
+#include "planck/ops/matmul/problem.h"
 #include "planck/ops/quantize/problem.h"
 #include "planck/ops/reduce/problem.h"
 
@@ -10,7 +11,13 @@ namespace planck {
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry>& entries = *[] {
     auto* all = new std::vector<OpEntry>;
-    for (const auto& family : {quantize_ops(), embedding_ops(), grid_sample_ops(), reduce_ops()})
+    for (const auto& family : {
+             quantize_ops(),
+             embedding_ops(),
+             grid_sample_ops(),
+             reduce_ops(),
+             matmul_ops(),
+         })
       all->insert(all->end(), family.begin(), family.end());
     return all;
   }();

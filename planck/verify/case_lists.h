@@ -38,6 +38,10 @@ std::vector<Case> grid_sample_cases(ListSize size);
 std::optional<Case> grid_sample_example(std::string_view op, DtypePair dtypes, const Shape& shape);
 std::optional<Case> grid_sample_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                         std::uint64_t seed);
+std::vector<Case> matmul_cases(ListSize size);
+std::optional<Case> matmul_example(std::string_view op, DtypePair dtypes, const Shape& shape);
+std::optional<Case> matmul_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
+                                   std::uint64_t seed);
 
 std::vector<Case> reduce_cases(ListSize size);
 std::optional<Case> reduce_example(std::string_view op, DtypePair dtypes, const Shape& shape);
