@@ -1,5 +1,6 @@
 #include "planck/ops/ops.h"
 
+#include "planck/ops/elementwise/problem.h"
 #include "planck/ops/embedding/problem.h"
 #include "planck/ops/grid_sample/problem.h"
 #include "planck/ops/matmul/problem.h"
@@ -17,6 +18,7 @@ std::span<const OpEntry> all_ops() {
              grid_sample_ops(),
              reduce_ops(),
              matmul_ops(),
+             elementwise_ops(),
          })
       all->insert(all->end(), family.begin(), family.end());
     return all;

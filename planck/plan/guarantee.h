@@ -49,6 +49,7 @@ enum class OpCategory : std::uint8_t {
   reduction,
   normalization,
   matmul,
+  elementwise,
 };
 
 constexpr std::string_view name(OpCategory c) {
@@ -59,6 +60,7 @@ constexpr std::string_view name(OpCategory c) {
       "reduction",
       "normalization",
       "matmul",
+      "elementwise",
   };
   return kNames[static_cast<int>(c)];
 }

@@ -262,6 +262,7 @@ std::vector<BenchCase> all_benches(DeviceKind device) {
            grid_sample_benches(device),
            reduce_benches(device),
            matmul_benches(device),
+           elementwise_benches(device),
        })
     all.insert(all.end(), family.begin(), family.end());
   return all;

@@ -57,6 +57,7 @@ std::vector<BenchCase> quantize_benches(DeviceKind device);
 std::vector<BenchCase> embedding_benches(DeviceKind device);
 std::vector<BenchCase> grid_sample_benches(DeviceKind device);
 std::vector<BenchCase> reduce_benches(DeviceKind device);
+std::vector<BenchCase> elementwise_benches(DeviceKind device);
 std::vector<BenchCase> matmul_benches(DeviceKind device);
 
 }  // namespace planck::verify

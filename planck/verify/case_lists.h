@@ -43,6 +43,10 @@ std::optional<Case> matmul_example(std::string_view op, DtypePair dtypes, const 
 std::optional<Case> matmul_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                    std::uint64_t seed);
 
+std::vector<Case> elementwise_cases(ListSize size);
+std::optional<Case> elementwise_example(std::string_view op, DtypePair dtypes, const Shape& shape);
+std::optional<Case> elementwise_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
+                                        std::uint64_t seed);
 std::vector<Case> reduce_cases(ListSize size);
 std::optional<Case> reduce_example(std::string_view op, DtypePair dtypes, const Shape& shape);
 std::optional<Case> reduce_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
