@@ -1,5 +1,6 @@
 #include "planck/ops/ops.h"
 
+#include "planck/ops/elementwise/problem.h"
 #include "planck/ops/embedding/problem.h"
 #include "planck/ops/grid_sample/problem.h"
 #include "planck/ops/quantize/problem.h"
@@ -9,7 +10,7 @@ namespace planck {
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry>& entries = *[] {
     auto* all = new std::vector<OpEntry>;
-    for (const auto& family : {quantize_ops(), embedding_ops(), grid_sample_ops()})
+    for (const auto& family : {quantize_ops(), embedding_ops(), grid_sample_ops(), elementwise_ops()})
       all->insert(all->end(), family.begin(), family.end());
     return all;
   }();

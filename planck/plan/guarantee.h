@@ -42,10 +42,11 @@ struct PrecisionGuarantee {
   }
 };
 
-enum class OpCategory : std::uint8_t { quantize, embedding, sampling };
+enum class OpCategory : std::uint8_t { quantize, embedding, sampling, elementwise };
 
 constexpr std::string_view name(OpCategory c) {
-  constexpr std::string_view kNames[] = {"quantize", "embedding", "sampling"};
+  constexpr std::string_view kNames[] = {"quantize", "embedding", "sampling",
+                                         "elementwise"};
   return kNames[static_cast<int>(c)];
 }
 

@@ -50,5 +50,6 @@ std::vector<BenchCase> all_benches(DeviceKind device);
 std::vector<BenchCase> quantize_benches(DeviceKind device);
 std::vector<BenchCase> embedding_benches(DeviceKind device);
 std::vector<BenchCase> grid_sample_benches(DeviceKind device);
+std::vector<BenchCase> elementwise_benches(DeviceKind device);
 
 }  // namespace planck::verify

@@ -38,5 +38,9 @@ std::vector<Case> grid_sample_cases(ListSize size);
 std::optional<Case> grid_sample_example(std::string_view op, DtypePair dtypes, const Shape& shape);
 std::optional<Case> grid_sample_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                         std::uint64_t seed);
+std::vector<Case> elementwise_cases(ListSize size);
+std::optional<Case> elementwise_example(std::string_view op, DtypePair dtypes, const Shape& shape);
+std::optional<Case> elementwise_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
+                                        std::uint64_t seed);
 
 }  // namespace planck::verify
