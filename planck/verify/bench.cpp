@@ -115,6 +115,7 @@ Result<double> time_call(const Stream& stream, const std::function<Result<void>(
 // where that is allowed.
 Case without_elements(const Case& c) {
   Case empty = c;
+  if (c.inputs.empty()) return empty;
   const std::int64_t first = c.inputs.front().shape.rank() > 0 ? c.inputs.front().shape[0] : -1;
   for (CaseInput& in : empty.inputs)
     if (in.shape.rank() > 0 && in.shape[0] == first) in.shape[0] = 0;
@@ -157,11 +158,11 @@ BenchRow describe(const BenchCase& bench, const AnyPlan& plan) {
   row.op = c.op;
   row.dtypes = planck::name(sku.element);
   if (sku.aux) row.dtypes += fmt::format(" {}", planck::name(*sku.aux));
-  row.shape = to_string(c.inputs.front().shape);
+  if (!c.inputs.empty()) row.shape = to_string(c.inputs.front().shape);
   std::vector<std::string> details;
   for (const auto& [key, value] : c.attributes)
     if (key != "dtype") details.push_back(key + "=" + value);
-  if (c.inputs.front().layout != Layout::contiguous)
+  if (!c.inputs.empty() && c.inputs.front().layout != Layout::contiguous)
     details.emplace_back(name(c.inputs.front().layout));
   if (!bench.note.empty()) details.push_back(bench.note);
   row.detail = fmt::format("{}", fmt::join(details, " "));
@@ -177,10 +178,12 @@ BenchRow describe(const BenchCase& bench, const AnyPlan& plan) {
 
 std::string name(const BenchCase& bench) {
   const Case& c = bench.test_case;
-  std::string text = fmt::format("{} {} {}", c.op, planck::name(c.inputs.front().dtype),
-                                 to_string(c.inputs.front().shape));
+  std::string text = c.op;
+  if (!c.inputs.empty())
+    text += fmt::format(" {} {}", planck::name(c.inputs.front().dtype),
+                        to_string(c.inputs.front().shape));
   for (const auto& [key, value] : c.attributes) text += fmt::format(" {}={}", key, value);
-  if (c.inputs.front().layout != Layout::contiguous)
+  if (!c.inputs.empty() && c.inputs.front().layout != Layout::contiguous)
     text += fmt::format(" {}", name(c.inputs.front().layout));
   if (!bench.note.empty()) text += " " + bench.note;
   return text;
