@@ -2,14 +2,17 @@
 
 #include "planck/ops/embedding/problem.h"
 #include "planck/ops/grid_sample/problem.h"
+#include "planck/ops/index/problem.h"
 #include "planck/ops/quantize/problem.h"
+#include "planck/ops/sort/problem.h"
 
 namespace planck {
 
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry>& entries = *[] {
     auto* all = new std::vector<OpEntry>;
-    for (const auto& family : {quantize_ops(), embedding_ops(), grid_sample_ops()})
+    for (const auto& family :
+         {quantize_ops(), embedding_ops(), grid_sample_ops(), index_ops(), sort_ops()})
       all->insert(all->end(), family.begin(), family.end());
     return all;
   }();

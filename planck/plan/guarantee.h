@@ -42,10 +42,10 @@ struct PrecisionGuarantee {
   }
 };
 
-enum class OpCategory : std::uint8_t { quantize, embedding, sampling };
+enum class OpCategory : std::uint8_t { quantize, embedding, sampling, index, sort };
 
 constexpr std::string_view name(OpCategory c) {
-  constexpr std::string_view kNames[] = {"quantize", "embedding", "sampling"};
+  constexpr std::string_view kNames[] = {"quantize", "embedding", "sampling", "index", "sort"};
   return kNames[static_cast<int>(c)];
 }
 

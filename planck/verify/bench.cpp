@@ -235,8 +235,8 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
 
 std::vector<BenchCase> all_benches(DeviceKind device) {
   std::vector<BenchCase> all;
-  for (auto& family :
-       {quantize_benches(device), embedding_benches(device), grid_sample_benches(device)})
+  for (auto& family : {quantize_benches(device), embedding_benches(device),
+                       grid_sample_benches(device), index_benches(device), sort_benches(device)})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }

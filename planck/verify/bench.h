@@ -50,5 +50,7 @@ std::vector<BenchCase> all_benches(DeviceKind device);
 std::vector<BenchCase> quantize_benches(DeviceKind device);
 std::vector<BenchCase> embedding_benches(DeviceKind device);
 std::vector<BenchCase> grid_sample_benches(DeviceKind device);
+std::vector<BenchCase> index_benches(DeviceKind device);
+std::vector<BenchCase> sort_benches(DeviceKind device);
 
 }  // namespace planck::verify

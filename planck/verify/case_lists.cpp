@@ -4,7 +4,8 @@ namespace planck::verify {
 
 std::vector<Case> all_cases(ListSize size) {
   std::vector<Case> all;
-  for (auto& family : {quantize_cases(size), embedding_cases(size), grid_sample_cases(size)})
+  for (auto& family : {quantize_cases(size), embedding_cases(size), grid_sample_cases(size),
+                       index_cases(size), sort_cases(size)})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }
@@ -12,6 +13,8 @@ std::vector<Case> all_cases(ListSize size) {
 std::optional<Case> example_case(std::string_view op, DtypePair dtypes, const Shape& shape) {
   if (auto c = quantize_example(op, dtypes, shape)) return c;
   if (auto c = embedding_example(op, dtypes, shape)) return c;
+  if (auto c = index_example(op, dtypes, shape)) return c;
+  if (auto c = sort_example(op, dtypes, shape)) return c;
   return grid_sample_example(op, dtypes, shape);
 }
 
@@ -19,6 +22,8 @@ std::optional<Case> hostile_case(std::string_view op, DtypePair dtypes, const Sh
                                  std::uint64_t seed) {
   if (auto c = quantize_hostile(op, dtypes, shape, seed)) return c;
   if (auto c = embedding_hostile(op, dtypes, shape, seed)) return c;
+  if (auto c = index_hostile(op, dtypes, shape, seed)) return c;
+  if (auto c = sort_hostile(op, dtypes, shape, seed)) return c;
   return grid_sample_hostile(op, dtypes, shape, seed);
 }
 

@@ -38,5 +38,13 @@ std::vector<Case> grid_sample_cases(ListSize size);
 std::optional<Case> grid_sample_example(std::string_view op, DtypePair dtypes, const Shape& shape);
 std::optional<Case> grid_sample_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                         std::uint64_t seed);
+std::vector<Case> index_cases(ListSize size);
+std::optional<Case> index_example(std::string_view op, DtypePair dtypes, const Shape& shape);
+std::optional<Case> index_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
+                                  std::uint64_t seed);
+std::vector<Case> sort_cases(ListSize size);
+std::optional<Case> sort_example(std::string_view op, DtypePair dtypes, const Shape& shape);
+std::optional<Case> sort_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
+                                 std::uint64_t seed);
 
 }  // namespace planck::verify
