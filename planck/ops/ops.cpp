@@ -3,9 +3,11 @@
 #include "planck/ops/elementwise/problem.h"
 #include "planck/ops/embedding/problem.h"
 #include "planck/ops/grid_sample/problem.h"
+#include "planck/ops/index/problem.h"
 #include "planck/ops/matmul/problem.h"
 #include "planck/ops/quantize/problem.h"
 #include "planck/ops/reduce/problem.h"
+#include "planck/ops/sort/problem.h"
 
 namespace planck {
 
@@ -19,6 +21,8 @@ std::span<const OpEntry> all_ops() {
              reduce_ops(),
              matmul_ops(),
              elementwise_ops(),
+             index_ops(),
+             sort_ops(),
          })
       all->insert(all->end(), family.begin(), family.end());
     return all;

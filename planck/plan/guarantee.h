@@ -50,6 +50,8 @@ enum class OpCategory : std::uint8_t {
   normalization,
   matmul,
   elementwise,
+  index,
+  sort,
 };
 
 constexpr std::string_view name(OpCategory c) {
@@ -61,6 +63,8 @@ constexpr std::string_view name(OpCategory c) {
       "normalization",
       "matmul",
       "elementwise",
+      "index",
+      "sort",
   };
   return kNames[static_cast<int>(c)];
 }

@@ -266,6 +266,8 @@ std::vector<BenchCase> all_benches(DeviceKind device) {
            reduce_benches(device),
            matmul_benches(device),
            elementwise_benches(device),
+           index_benches(device),
+           sort_benches(device),
        })
     all.insert(all.end(), family.begin(), family.end());
   return all;

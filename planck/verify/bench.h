@@ -53,11 +53,7 @@ std::string name(const BenchCase& bench);
 std::vector<BenchCase> all_benches(DeviceKind device);
 
 // Families.
-std::vector<BenchCase> quantize_benches(DeviceKind device);
-std::vector<BenchCase> embedding_benches(DeviceKind device);
-std::vector<BenchCase> grid_sample_benches(DeviceKind device);
-std::vector<BenchCase> reduce_benches(DeviceKind device);
-std::vector<BenchCase> elementwise_benches(DeviceKind device);
-std::vector<BenchCase> matmul_benches(DeviceKind device);
+using BenchList = std::vector<BenchCase>(DeviceKind device);
+BenchList quantize_benches, embedding_benches, grid_sample_benches, reduce_benches, elementwise_benches, matmul_benches, index_benches, sort_benches;
 
 }  // namespace planck::verify

@@ -5,9 +5,9 @@ namespace planck::verify {
 namespace {
 
 struct Family {
-  decltype(&quantize_cases) cases;
-  decltype(&quantize_example) example;
-  decltype(&quantize_hostile) hostile;
+  CaseList* cases;
+  ExampleCase* example;
+  HostileCase* hostile;
 };
 
 constexpr Family kFamilies[] = {
@@ -17,6 +17,8 @@ constexpr Family kFamilies[] = {
     {reduce_cases, reduce_example, reduce_hostile},
     {matmul_cases, matmul_example, matmul_hostile},
     {elementwise_cases, elementwise_example, elementwise_hostile},
+    {index_cases, index_example, index_hostile},
+    {sort_cases, sort_example, sort_hostile},
 };
 
 }  // namespace
