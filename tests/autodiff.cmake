@@ -11,6 +11,7 @@ function(add_autodiff_tests backend)
   string(TOLOWER ${backend} name)
   add_executable(autodiff_${name}_test autodiff/gradients.test.cpp autodiff/graphs.test.cpp)
   target_compile_definitions(autodiff_${name}_test PRIVATE PLANCK_TESTED_BACKEND=planck::${backend})
+  target_compile_options(autodiff_${name}_test PRIVATE -O1)  # thousands of small functions
   target_link_libraries(autodiff_${name}_test PRIVATE planck_reference planck::planck planck_build_flags
     GTest::gtest_main)
   gtest_discover_tests(autodiff_${name}_test TEST_PREFIX autodiff.${name}. DISCOVERY_TIMEOUT 60)
