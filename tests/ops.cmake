@@ -12,7 +12,8 @@ add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.exact.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/ops/reduce/reduce.test.cpp)
+  ${PROJECT_SOURCE_DIR}/planck/ops/reduce/reduce.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/softmax/softmax.test.cpp)
 target_link_libraries(ops_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest_main)
 gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "-Long.*")
 gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "Long.*" TEST_LIST ops_long PROPERTIES LABELS long)

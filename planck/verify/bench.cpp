@@ -237,7 +237,7 @@ std::vector<BenchCase> all_benches(DeviceKind device) {
   std::vector<BenchCase> all;
   for (auto& family :
        {quantize_benches(device), embedding_benches(device), grid_sample_benches(device),
-        reduce_benches(device)})
+        reduce_benches(device), softmax_benches(device)})
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }

@@ -51,5 +51,6 @@ std::vector<BenchCase> quantize_benches(DeviceKind device);
 std::vector<BenchCase> embedding_benches(DeviceKind device);
 std::vector<BenchCase> grid_sample_benches(DeviceKind device);
 std::vector<BenchCase> reduce_benches(DeviceKind device);
+std::vector<BenchCase> softmax_benches(DeviceKind device);  // and the norms
 
 }  // namespace planck::verify

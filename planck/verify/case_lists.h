@@ -39,6 +39,10 @@ std::optional<Case> grid_sample_example(std::string_view op, DtypePair dtypes, c
 std::optional<Case> grid_sample_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                         std::uint64_t seed);
 
+std::vector<Case> softmax_cases(ListSize size);  // and the norms
+std::optional<Case> softmax_example(std::string_view op, DtypePair dtypes, const Shape& shape);
+std::optional<Case> softmax_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
+                                    std::uint64_t seed);
 std::vector<Case> reduce_cases(ListSize size);
 std::optional<Case> reduce_example(std::string_view op, DtypePair dtypes, const Shape& shape);
 std::optional<Case> reduce_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
