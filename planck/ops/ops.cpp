@@ -5,8 +5,10 @@
 #include "planck/ops/grid_sample/problem.h"
 #include "planck/ops/index/problem.h"
 #include "planck/ops/matmul/problem.h"
+#include "planck/ops/norm/problem.h"
 #include "planck/ops/quantize/problem.h"
 #include "planck/ops/reduce/problem.h"
+#include "planck/ops/softmax/problem.h"
 #include "planck/ops/sort/problem.h"
 
 namespace planck {
@@ -23,6 +25,8 @@ std::span<const OpEntry> all_ops() {
              elementwise_ops(),
              index_ops(),
              sort_ops(),
+             softmax_ops(),
+             norm_ops(),
          })
       all->insert(all->end(), family.begin(), family.end());
     return all;

@@ -268,6 +268,7 @@ std::vector<BenchCase> all_benches(DeviceKind device) {
            elementwise_benches(device),
            index_benches(device),
            sort_benches(device),
+           softmax_benches(device),
        })
     all.insert(all.end(), family.begin(), family.end());
   return all;

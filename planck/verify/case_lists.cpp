@@ -19,6 +19,7 @@ constexpr Family kFamilies[] = {
     {elementwise_cases, elementwise_example, elementwise_hostile},
     {index_cases, index_example, index_hostile},
     {sort_cases, sort_example, sort_hostile},
+    {softmax_cases, softmax_example, softmax_hostile},  // and the norms
 };
 
 }  // namespace
