@@ -10,6 +10,9 @@ target_link_libraries(planck_reference PUBLIC planck::planck PRIVATE planck_buil
 function(add_autodiff_tests backend)
   string(TOLOWER ${backend} name)
   add_executable(autodiff_${name}_test autodiff/gradients.test.cpp autodiff/graphs.test.cpp)
+  if(NOT backend STREQUAL "Reference")
+    target_sources(autodiff_${name}_test PRIVATE autodiff/training.test.cpp)
+  endif()
   target_compile_definitions(autodiff_${name}_test PRIVATE PLANCK_TESTED_BACKEND=planck::${backend})
   target_compile_options(autodiff_${name}_test PRIVATE -O1)  # thousands of small functions
   target_link_libraries(autodiff_${name}_test PRIVATE planck_reference planck::planck planck_build_flags

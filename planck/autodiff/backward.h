@@ -51,7 +51,11 @@ class Pass {
     else
       slot = std::move(gradient);
   }
-  const FloatTensor& value(const Saved<B>& saved) { return saved.get(recomputed_); }
+  // What was computed again is dropped with the last pullback that kept its recipe, or, where these
+  // are retained, with the pass.
+  const FloatTensor& value(const Saved<B>& saved) {
+    return saved.get(options_.retain_graph ? &recomputed_ : nullptr);
+  }
   Gradients<B>& found() { return found_; }
   const BackwardOptions& options() const { return options_; }
 

@@ -43,14 +43,15 @@ class Saved {
   Recipe<B>* missing() const { return recipe_ && !recipe_->result ? recipe_.get() : nullptr; }
   const FloatTensor& known() const { return recipe_ ? *recipe_->result : *value_; }
 
-  // Recipes that were carried out are listed in `done`.
-  const FloatTensor& get(std::vector<Shared<Recipe<B>>>& done) const {
+  // Recipes that were carried out are listed in `done`, where there is one: their results outlive
+  // the pullbacks.
+  const FloatTensor& get(std::vector<Shared<Recipe<B>>>* done) const {
     if (missing() != nullptr) carry_out(done);
     return known();
   }
 
  private:
-  void carry_out(std::vector<Shared<Recipe<B>>>& done) const {
+  void carry_out(std::vector<Shared<Recipe<B>>>* done) const {
     std::vector<Recipe<B>*> stack{recipe_.get()};
     while (!stack.empty()) {
       Recipe<B>* top = stack.back();
@@ -61,8 +62,9 @@ class Saved {
       stack.pop_back();
       if (top->result) continue;
       top->result = top->compute();
+      if (done == nullptr) continue;
       top->retain();
-      done.push_back(Shared<Recipe<B>>::adopt(top));
+      done->push_back(Shared<Recipe<B>>::adopt(top));
     }
   }
 

@@ -30,7 +30,7 @@ std::size_t size_class(Device device, std::size_t bytes) {
 struct Pool {
   std::mutex mutex;
   std::map<std::pair<void*, std::size_t>, std::vector<void*>> free;  // (stream, capacity) → blocks
-  std::atomic<std::size_t> in_use{0}, cached{0};
+  std::atomic<std::size_t> in_use{0}, cached{0}, peak{0};
 };
 
 // Pools outlive every static Buffer: they are never destroyed.
@@ -167,7 +167,10 @@ Result<Buffer> allocate(const Stream& stream, std::size_t bytes) {
   buffer.capacity_ = capacity;
   buffer.device_ = device;
   buffer.stream_ = stream.native();
-  p.in_use.fetch_add(capacity, std::memory_order_relaxed);
+  const std::size_t now = p.in_use.fetch_add(capacity, std::memory_order_relaxed) + capacity;
+  for (std::size_t peak = p.peak.load(std::memory_order_relaxed);
+       now > peak && !p.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed);) {
+  }
   return buffer;
 }
 
@@ -193,7 +196,13 @@ void Buffer::swap(Buffer& other) noexcept {
 
 AllocatorStats allocator_stats(Device device) {
   const Pool& p = pool(device);
-  return {p.in_use.load(std::memory_order_relaxed), p.cached.load(std::memory_order_relaxed)};
+  return {p.in_use.load(std::memory_order_relaxed), p.cached.load(std::memory_order_relaxed),
+          p.peak.load(std::memory_order_relaxed)};
+}
+
+void reset_peak(Device device) {
+  Pool& p = pool(device);
+  p.peak.store(p.in_use.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 void release_cached(Device device) {

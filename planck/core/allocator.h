@@ -43,8 +43,10 @@ class Buffer {
 
 struct AllocatorStats {
   std::size_t in_use, cached;  // bytes
+  std::size_t peak;            // the most in use since reset_peak
 };
 AllocatorStats allocator_stats(Device device);
+void reset_peak(Device device);
 void release_cached(Device device);
 
 }  // namespace planck
