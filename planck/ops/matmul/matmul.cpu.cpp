@@ -4,9 +4,11 @@
 //           packed into the workspace by all threads, then tasks of 120 × 256 go through tiles in
 //           registers. Between steps sums wait in C, or in the workspace where C is narrower than
 //           the compute type or its rows are not dense.
-//   direct  small or thin products, no workspace: a task owns up to 60 × 1024 sums on its stack,
+//   direct  small or thin products, no workspace: a task owns up to 72 × 128 or 8 × 1024 sums on
+//   its stack,
 //           packs rows of A beside them and reads B where it lies, where that is dense.
 #include <algorithm>
+#include <cstdlib>
 
 #include "planck/loops/parallel.h"
 #include "planck/ops/matmul/geometry.h"
@@ -22,7 +24,8 @@ namespace {
 
 constexpr std::int64_t kBlockRows = 2016, kBlockColumns = 2048;  // of C, packed
 constexpr std::int64_t kTaskRows = 120, kTaskColumns = 256;
-constexpr std::int64_t kDirectRows = 60, kDirectSums = 8192, kDirectDepth = 128;
+constexpr std::int64_t kDirectRows = 72, kDirectSums = 9216, kDirectDepth = 128;
+constexpr std::int64_t kTiny = 256;              // multiply-adds
 constexpr std::int64_t kWorthThreads = 1 << 18;  // multiply-adds
 constexpr std::int64_t kWorthTask = 1 << 16;
 
@@ -181,11 +184,15 @@ void Product<C>::run_direct(std::int64_t i, std::int64_t j, std::int64_t columns
   const std::int64_t rows = std::min(kDirectRows, g_.m - i);
   columns = std::min(columns, g_.n - j);
   const int width = (rows <= ops_.thin_rows ? ops_.thin_vectors : ops_.vectors) * ops_.lanes;
-  const std::int64_t step = round_up(columns, ops_.lanes);
-  alignas(64) C sums[kDirectSums];
+  alignas(64) C stack[kDirectSums];
+  const bool into_c = g_.c.dtype == dtype_of<C> && g_.c.column == 1 && columns % ops_.lanes == 0;
+  C* const sums = into_c ? static_cast<C*>(g_.c.data) + (c_at_ + i * g_.c.row + j) : stack;
+  const std::int64_t step = into_c ? g_.c.row : round_up(columns, ops_.lanes);
   alignas(64) C a[round_up(kDirectRows, kMostTileRows) * kDirectDepth];
   alignas(64) C b[kMostTileColumns * kDirectDepth];
-  const bool in_place = g_.b.dtype == dtype_of<C> && g_.b.column == 1;
+  // Rows of B far apart fall on few sets of the cache: more than one use is worth a copy.
+  const bool near = rows <= ops_.rows || std::abs(g_.b.row) * std::int64_t{sizeof(C)} <= 2048;
+  const bool in_place = g_.b.dtype == dtype_of<C> && g_.b.column == 1 && near;
   // Few rows use B once: short steps of k walk along its rows instead of down its columns.
   const std::int64_t most = rows <= 8 && in_place ? 32 : kDirectDepth;
   std::int64_t k0 = 0;
@@ -206,7 +213,7 @@ void Product<C>::run_direct(std::int64_t i, std::int64_t j, std::int64_t columns
     }
     k0 += k;
   } while (k0 < g_.k);
-  store(i, j, rows, columns, sums, step);
+  if (!into_c) store(i, j, rows, columns, sums, step);
 }
 
 template <class C>
@@ -233,6 +240,13 @@ void run_direct(const Stream& stream, const Geometry& g) {
 
 template <class C>
 void multiply(const Stream& stream, Workspace workspace, Geometry g) {
+  if constexpr (!std::is_same_v<C, std::int32_t>)
+    if (g.batches.count == 1 && g.m * g.n <= 64 && g.m * g.n * g.k <= kTiny &&
+        g.a.dtype == dtype_of<C>)
+      return tile_ops<C>().multiply_tiny({g.m, g.n, g.k, static_cast<const C*>(g.a.data),
+                                          static_cast<const C*>(g.b.data),
+                                          static_cast<C*>(g.c.data), g.a.row, g.a.column, g.b.row,
+                                          g.b.column, g.c.row, g.c.column});
   const bool packed = worth_packing(g.m, g.n, g.k);
   // The vectors' axis is the one along which C is dense, or the long one where the other is short.
   const bool columns = g.c.row == 1 && g.c.column != 1;

@@ -8,8 +8,10 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 
+#include "planck/core/cpu_target.h"
 #include "planck/loops/blocks.h"
 #include "planck/loops/parallel.h"
 #include "planck/ops/matmul/geometry.h"
@@ -31,7 +33,14 @@ struct Library {
   Gemm<double> dgemm = nullptr;
 
   Library() {
+    // Version 0.3.21 takes a CPU it does not know for a Prescott, and is five times slower then. It
+    // reads this variable once, when it is loaded.
+    constexpr const char* kCore = "OPENBLAS_CORETYPE";
+    const bool chosen = std::getenv(kCore) != nullptr;
+    if (!chosen && cpu_target_name() == "avx512") setenv(kCore, "SKYLAKEX", 0);
+    if (!chosen && cpu_target_name() == "avx2") setenv(kCore, "HASWELL", 0);
     void* handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!chosen) unsetenv(kCore);
     if (handle == nullptr) return;
     const auto threads = reinterpret_cast<void (*)(int)>(dlsym(handle, "openblas_set_num_threads"));
     if (threads == nullptr) return;

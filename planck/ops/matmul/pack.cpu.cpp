@@ -41,6 +41,16 @@ void pack_columns(const Side& s, std::int64_t count, int k, int width, C* out) {
   for (std::int64_t first = 0; first < count; first += whole) {
     const int n = static_cast<int>(std::min<std::int64_t>(whole, count - first));
     const int padded = (n + width - 1) / width * width;
+    if (s.along == 1 && s.dtype == dtype_of<C> && padded == n) {  // nothing to convert or fill up
+      const C* from = static_cast<const C*>(s.data) + s.offset + first;
+      for (int i = 0; i < k; ++i, from += s.depth)
+        for (int r = 0; r < n; r += width) {
+          __builtin_prefetch(from + r + n);
+          std::memcpy(out + (first + r) * k + i * width, from + r,
+                      static_cast<std::size_t>(width) * sizeof(C));
+        }
+      continue;
+    }
     std::fill(line + n, line + padded, C{0});
     for (int i = 0; i < k; ++i) {
       const std::int64_t at = s.offset + first * s.along + i * s.depth;

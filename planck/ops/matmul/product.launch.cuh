@@ -3,6 +3,7 @@
 #pragma once
 
 #include "planck/ops/matmul/product.cuh"
+#include "planck/ops/matmul/thin.cuh"
 #include "planck/ops/matmul/tile.cuh"
 
 namespace planck::matmul_device {
@@ -59,6 +60,8 @@ Result<void> launch_product(const Stream& stream, const Geometry& g) {
   const auto blocks = [&](std::int64_t rows, std::int64_t columns) {
     return g.batches.count * ceil_div(g.m, rows) * ceil_div(g.n, columns);
   };
+  if constexpr (!std::is_same_v<T, std::int8_t>)
+    if (is_thin(p)) return launch_thin(stream, p);
   constexpr Reading kAny = Reading::any, kAlong = Reading::along, kAcross = Reading::across;
   if (g.m > 32 && blocks(Large::template kRows<Word>, Large::template kColumns<Word>) >= kEnough) {
     if constexpr (std::is_same_v<T, float>) {

@@ -22,6 +22,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using matmul_detail::TileBlock;
 using matmul_detail::TileOps;
+using matmul_detail::TinyProduct;
 
 #if HWY_TARGET == HWY_AVX3
 constexpr int kRows = 12, kVectors = 2, kThinRows = 6, kThinVectors = 4;
@@ -68,6 +69,10 @@ void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) 
     V bs[kV];
 #pragma GCC unroll 4
     for (int v = 0; v < kV; ++v) bs[v] = hn::LoadU(d, b + v * kLanes<C>);
+    if constexpr (kR < kRows) {  // few rows wait for B: the columns that follow are wanted next
+#pragma GCC unroll 4
+      for (int v = 0; v < kV; ++v) __builtin_prefetch(b + (kV + v) * kLanes<C>);
+    }
 #pragma GCC unroll 12
     for (int r = 0; r < kR; ++r) {
       const V as = hn::Set(d, a[r]);
@@ -142,6 +147,11 @@ void multiply(const TileBlock<C>& w) {
     const int rows = static_cast<int>(w.rows - r < kRows ? w.rows - r : kRows);
     const C* a = w.a + r * w.k;
     C* sums = w.sums + r * w.sums_step;
+    // The sums of the next tile come from afar: 2048^3 f32 spends 6% waiting for them otherwise.
+    if (w.continues)
+      for (int next = kRows; next < kRows + (w.rows - r - kRows < kRows ? 0 : kRows); ++next)
+        for (int v = 0; v < vectors; ++v)
+          __builtin_prefetch(sums + next * w.sums_step + v * kLanes<C>, 1);
     if (vectors == 1) {
       tile_of<C, 1, kRows>(rows, w, a, sums);
     } else if (kVectors > 1 && vectors == 2) {
@@ -154,7 +164,24 @@ void multiply(const TileBlock<C>& w) {
 }
 
 template <class C>
-constexpr TileOps<C> kOps = {kRows, kLanes<C>, kVectors, kThinRows, kThinVectors, multiply<C>};
+void multiply_tiny(const TinyProduct<C>& p) {
+  for (std::int64_t i = 0; i < p.m; ++i)
+    for (std::int64_t j = 0; j < p.n; ++j) {
+      const C *a = p.a + i * p.a_row, *b = p.b + j * p.b_column;
+      C sum = 0;
+      for (std::int64_t k = 0; k < p.k; ++k, a += p.a_column, b += p.b_row)
+        sum = std::fma(*a, *b, sum);
+      p.c[i * p.c_row + j * p.c_column] = sum == sum ? sum : std::numeric_limits<C>::quiet_NaN();
+    }
+}
+
+template <class C>
+constexpr TileOps<C> kOps = {kRows,        kLanes<C>,   kVectors,        kThinRows,
+                             kThinVectors, multiply<C>, multiply_tiny<C>};
+template <>
+constexpr TileOps<std::int32_t> kOps<std::int32_t> = {
+    kRows,        kLanes<std::int32_t>,   kVectors, kThinRows,
+    kThinVectors, multiply<std::int32_t>, nullptr};
 
 }  // namespace
 

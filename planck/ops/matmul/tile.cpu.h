@@ -25,12 +25,22 @@ struct TileBlock {
   bool last;               // no further k: NaN becomes the canonical one
 };
 
+// A product of so few numbers that nothing is worth preparing.
+template <class C>
+struct TinyProduct {
+  std::int64_t m, n, k;
+  const C *a, *b;
+  C* c;
+  std::int64_t a_row, a_column, b_row, b_column, c_row, c_column;
+};
+
 template <class C>
 struct TileOps {
   int rows, lanes, vectors;
   int thin_rows,
       thin_vectors;  // few rows may take more columns, so that enough chains are in flight
   void (*multiply)(const TileBlock<C>&);
+  void (*multiply_tiny)(const TinyProduct<C>&);  // floats
 };
 
 // For the best instruction set this CPU has.
