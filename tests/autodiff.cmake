@@ -24,3 +24,19 @@ add_autodiff_tests(Cpu)
 if(PLANCK_WITH_CUDA)
   add_autodiff_tests(Cuda)
 endif()
+
+# What must not compile, and how the compiler says so.
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  file(GLOB sources CONFIGURE_DEPENDS compile_fail/*.cpp)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    add_test(NAME compile_fail.${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/check.py
+      ${source} ${CMAKE_CXX_COMPILER} -std=c++20 -I${PROJECT_SOURCE_DIR})
+  endforeach()
+endif()
+
+# What the tape costs: build/release/tests/tape_bench
+add_executable(tape_bench ${PROJECT_SOURCE_DIR}/bench/tape.cpp)
+target_link_libraries(tape_bench PRIVATE planck::planck planck_build_flags)
+add_test(NAME autodiff.tape COMMAND tape_bench)

@@ -11,6 +11,7 @@
 
 #include "planck/backend/plan_cache.h"
 #include "planck/backend/primitive.h"
+#include "planck/backend/tensor.h"
 #include "planck/ops/quantize/quantize.ops.h"
 
 namespace planck {
@@ -108,7 +109,7 @@ class DeviceBackend {
   using QuantizedTensor = QuantizedPrimitive;
 
   template <class Op>
-  static constexpr bool applies = ViewOp<Op> || AssemblyOp<Op> || PlanOp<Op>;
+  static constexpr bool applies = ViewOp<Op> || AssemblyOp<Op> || PlanOp<Op> || ComputedOp<Op>;
 
   static Stream default_device() {
     static const Stream stream = backend_detail::shared_stream({D, 0});
@@ -164,6 +165,12 @@ class DeviceBackend {
       return apply_many(op, first);
     } else if constexpr (ViewOp<Op>) {
       return see(op, first);
+    } else if constexpr (ComputedOp<Op>) {
+      return op
+          .compute(Tensor<DeviceBackend, typename F::Kind>(std::forward<First>(first)),
+                   Tensor<DeviceBackend, typename std::remove_cvref_t<Rest>::Kind>(
+                       std::forward<Rest>(rest))...)
+          .primitive();
     } else {
       static_assert(AssemblyOp<Op> || PlanOp<Op>, "this op says no way to do it");
       const Stream stream = first.stream();

@@ -3,13 +3,15 @@
 //   struct Exp { static constexpr std::string_view name = "exp"; … };        B::apply(Exp{}, x)
 //
 // An op says what it gives with `using Gives = …`: one kind of tensor, or Kinds<…> for several;
-// where it says nothing, the kind of its first input. And it says how it is done, in one of four
+// where it says nothing, the kind of its first input. And it says how it is done, in one of five
 // ways, tried in this order:
 //
 //   Result<View> view(const View& x) const              x seen differently, nothing moved
 //   Result<Assembly> assembly(specs) const              a new tensor put together from slices
 //   Result<Problem> problem(specs) const                a plan of some family
-//   auto decompose<B>(const Tensor<B>&…) const          simpler ops
+//   auto compute(const Tensor<B>&…) const               other ops, with a gradient of its own
+//                                                       (and static constexpr bool computes = true)
+//   auto decompose(const Tensor<B>&…) const             other ops, differentiated one by one
 //
 // An op with `static constexpr bool broadcasts = true` takes inputs of one shape; call() makes them
 // so. `static constexpr bool memory_bound = true` says that computing it again costs no more than
@@ -97,6 +99,11 @@ concept AssemblyOp = requires(const Op& op, std::span<const InputSpec> in) {
 template <class Op>
 concept PlanOp = requires(const Op& op, std::span<const InputSpec> in) {
   op.problem(in).value().specs();
+};
+
+template <class Op>
+concept ComputedOp = requires {
+  requires Op::computes;
 };
 
 // Whether an input is a vector of tensors.

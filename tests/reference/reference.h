@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "planck/backend/backend.h"
+#include "planck/backend/tensor.h"
 #include "planck/core/exception.h"
 #include "tests/reference/evaluate.h"
 
@@ -37,7 +37,7 @@ class Reference {
   };
 
   template <class Op>
-  static constexpr bool applies = ViewOp<Op> || AssemblyOp<Op> ||
+  static constexpr bool applies = ViewOp<Op> || AssemblyOp<Op> || ComputedOp<Op> ||
                                   requires(const Op& op, const ReferenceInputs& in) {
     evaluate(op, in);
   };
@@ -71,7 +71,11 @@ class Reference {
   }
   template <class Op, class... K>
   static auto apply(const Op& op, const ReferenceTensor<K>&... in) {
-    return give<std::tuple_element_t<0, std::tuple<K...>>>(op, ReferenceInputs{in.values.get()...});
+    if constexpr (ComputedOp<Op>)
+      return op.compute(Tensor<Reference, K>(in)...).primitive();
+    else
+      return give<std::tuple_element_t<0, std::tuple<K...>>>(op,
+                                                             ReferenceInputs{in.values.get()...});
   }
   template <class Op, class K>
   static auto apply(const Op& op, const std::vector<ReferenceTensor<K>>& in) {
