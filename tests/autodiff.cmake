@@ -11,7 +11,8 @@ function(add_autodiff_tests backend)
   string(TOLOWER ${backend} name)
   add_executable(autodiff_${name}_test autodiff/gradients.test.cpp autodiff/graphs.test.cpp)
   if(NOT backend STREQUAL "Reference")
-    target_sources(autodiff_${name}_test PRIVATE autodiff/training.test.cpp)
+    target_sources(autodiff_${name}_test PRIVATE
+      autodiff/families.test.cpp autodiff/tensors.test.cpp autodiff/training.test.cpp)
   endif()
   target_compile_definitions(autodiff_${name}_test PRIVATE PLANCK_TESTED_BACKEND=planck::${backend})
   target_compile_options(autodiff_${name}_test PRIVATE -O1)  # thousands of small functions
