@@ -26,6 +26,21 @@ if(PLANCK_WITH_CUDA)
   add_autodiff_tests(Cuda)
 endif()
 
+# Eight threads under the thread sanitizer. The Reference backend has no threads of its own, so what is reported is
+# about graphs, and every source can be instrumented.
+if(NOT PLANCK_SANITIZE)
+  set(core ${PROJECT_SOURCE_DIR}/planck)
+  add_executable(autodiff_threads_test autodiff/graphs.test.cpp reference/evaluate.cpp
+    ${core}/backend/format.cpp ${core}/core/allocator.cpp ${core}/core/cuda_absent.cpp ${core}/core/shape.cpp
+    ${core}/core/stream.cpp ${core}/core/view.cpp ${core}/ops/matmul/matmul.ops.cpp ${core}/ops/shape/shape.ops.cpp)
+  target_include_directories(autodiff_threads_test PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(autodiff_threads_test PRIVATE PLANCK_TESTED_BACKEND=planck::Reference)
+  target_compile_options(autodiff_threads_test PRIVATE -O1 -fsanitize=thread)
+  target_link_options(autodiff_threads_test PRIVATE -fsanitize=thread)
+  target_link_libraries(autodiff_threads_test PRIVATE tl::expected fmt::fmt GTest::gtest_main)
+  add_test(NAME autodiff.threads COMMAND autodiff_threads_test --gtest_filter=-*Million*:*Recipes*)
+endif()
+
 # What must not compile, and how the compiler says so.
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)
