@@ -9,6 +9,8 @@
 #include "planck/ops/embedding/embedding.grad.h"
 #include "planck/ops/grid_sample/grid_sample.grad.h"
 #include "planck/ops/matmul/matmul.grad.h"
+#include "planck/ops/norm/norm.grad.h"
 #include "planck/ops/quantize/quantize.grad.h"
 #include "planck/ops/reduce/reduce.grad.h"
 #include "planck/ops/shape/shape.grad.h"
+#include "planck/ops/softmax/softmax.grad.h"

@@ -9,7 +9,8 @@ target_link_libraries(planck_reference PUBLIC planck::planck PRIVATE planck_buil
 # One executable of every test that is generic over the backend.
 function(add_autodiff_tests backend)
   string(TOLOWER ${backend} name)
-  add_executable(autodiff_${name}_test autodiff/gradients.test.cpp autodiff/graphs.test.cpp)
+  add_executable(autodiff_${name}_test autodiff/gradients.test.cpp autodiff/graphs.test.cpp
+    autodiff/rows.test.cpp)
   if(NOT backend STREQUAL "Reference")
     target_sources(autodiff_${name}_test PRIVATE
       autodiff/families.test.cpp autodiff/tensors.test.cpp autodiff/training.test.cpp)
