@@ -274,4 +274,11 @@ class DeviceBackend {
 using Cpu = DeviceBackend<DeviceKind::cpu>;
 using Cuda = DeviceBackend<DeviceKind::cuda>;
 
+// Calls f(std::type_identity<B>{}) for every backend that has a device on this machine.
+template <class F>
+void for_each_backend(F&& f) {
+  f(std::type_identity<Cpu>{});
+  if (Stream::on({DeviceKind::cuda, 0})) f(std::type_identity<Cuda>{});
+}
+
 }  // namespace planck

@@ -18,6 +18,9 @@
 
 namespace planck {
 
+inline constexpr std::array<Dtype, 4> kFloatDtypes = {Dtype::f32, Dtype::f64, Dtype::f16,
+                                                      Dtype::bf16};
+
 template <class T>
 using KindOfElement =
     std::conditional_t<Float<T>, FloatKind,
@@ -90,6 +93,20 @@ class Tensor {
     std::vector<std::byte> bytes(bytes_for(dtype(), numel()));
     B::to_host(primitive_, bytes.data());
     return format_elements(dtype(), shape(), bytes.data());
+  }
+
+  // The same elements elsewhere: on another device of this backend, or on another backend. Goes
+  // through the host; gradients do not pass.
+  Tensor to(const Device& device) const { return to<B>(device); }
+  template <class Other>
+  Tensor<Other, K> to(const typename Other::Device& device = Other::default_device()) const {
+    if constexpr (AutodiffBackend<B> && std::same_as<K, FloatKind>)
+      if (is_tracked())
+        raise(ErrorCode::not_differentiable,
+              "to: gradients do not pass from one device to another; detach() the tensor first");
+    std::vector<std::byte> bytes(bytes_for(dtype(), numel()));
+    B::to_host(primitive_, bytes.data());
+    return Tensor<Other, K>(Other::template from_host<K>(device, dtype(), shape(), bytes.data()));
   }
 
   const Primitive& primitive() const& { return primitive_; }

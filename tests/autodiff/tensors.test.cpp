@@ -56,6 +56,24 @@ TEST_F(Tensors, CarryTheirDtype) {
             (std::vector<std::int64_t>{0, 1, 2, 3}));
 }
 
+TEST_F(Tensors, GoFromBackendToBackend) {
+  const auto x = Tensor<B>::from({1.f, 2.f, 3.f}, {3});
+  int backends = 0;
+  for_each_backend([&]<class Other>(std::type_identity<Other>) {
+    for (Dtype t : kFloatDtypes) {
+      const auto there = to_float(x, t).template to<Other>();
+      EXPECT_EQ(to_float((there * 2).template to<B>(), Dtype::f32).template to_vector<float>(),
+                F({2, 4, 6}));
+    }
+    ++backends;
+  });
+  EXPECT_GE(backends, 1);
+  using A = Autodiff<B>;
+  EXPECT_THROW((void)Tensor<A>(A::from_inner(x.primitive())).require_grad().template to<B>(),
+               Exception);
+  EXPECT_THROW((void)(x + x.to(B::default_device()) + full<B>({1}, 0, Dtype::f16)), Exception);
+}
+
 TEST_F(Tensors, AssemblePieces) {
   const auto x = Tensor<B>::from({1.f, 2.f, 3.f, 4.f}, {2, 2});
   EXPECT_EQ(cat(std::vector{x, x * 10}, 1).template to_vector<float>(),
