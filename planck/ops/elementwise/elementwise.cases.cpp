@@ -17,7 +17,10 @@ bool is_of_family(std::string_view op) {
 
 std::string text_of(const Shape& shape) {
   std::string text;
-  for (std::int64_t extent : shape) text += (text.empty() ? "" : "x") + std::to_string(extent);
+  for (std::int64_t extent : shape) {
+    if (!text.empty()) text += 'x';
+    text += std::to_string(extent);
+  }
   return text;
 }
 
