@@ -249,9 +249,11 @@ inline constexpr int kWidest = [] {
   return widest;
 }();
 template <class Fn>
-inline constexpr int kPacks = kWidest<Fn> < 4                        ? 1
-                              : kWidest<Fn> == 4 && kInputs<Fn> == 2 ? 4
-                                                                     : 2;
+inline constexpr int kPacks = [] {
+  constexpr int kBytes = kWidest<Fn>;
+  if (kBytes < 4) return 1;
+  return kBytes == 4 && kInputs<Fn> == 2 ? 4 : 2;
+}();
 
 template <class Fn>
 Result<void> launch_map(const Stream& stream, const Call& call, const Fn& fn) {
