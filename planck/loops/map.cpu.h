@@ -4,7 +4,7 @@
 //   line   blocks of consecutive positions
 //   panel  a range of columns of the innermost axis over many rows: what depends on the column
 //          alone is made once
-//   tile   where an input is contiguous along another axis than the output: tiles of rows × 512
+//   tile   where an input is contiguous along another axis than the output: tiles of rows × 128
 //          columns are brought over line by line and transposed in the cache
 #pragma once
 
