@@ -3,7 +3,8 @@
 // of 512 rows, eight slots of 64; the chunks' sums are joined by a second launch.
 #include "planck/loops/chain.cuh"
 #include "planck/ops/norm/kernels.h"
-#include "planck/ops/softmax/rows.cuh"
+#include "planck/ops/reduce/held_rows.cuh"
+#include "planck/ops/softmax/row.math.h"
 
 namespace planck {
 

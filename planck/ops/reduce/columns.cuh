@@ -21,25 +21,13 @@ struct ColumnArguments {
   std::int64_t tiles, chunks;
 };
 
-template <class F, int kRun>
-__device__ __forceinline__ void load_columns(const typename F::Stored* at, bool valid,
-                                             const typename F::C (&parameter)[kRun],
-                                             typename F::K flip, std::int64_t row,
-                                             typename F::A (&v)[kRun]) {
-  if constexpr (kRun > 1) {
-    Pack<kRun* static_cast<int>(sizeof(typename F::Stored))> p{};
-    if (valid) p = load_pack<kRun* static_cast<int>(sizeof(typename F::Stored)), false>(at, 0);
-#pragma unroll
-    for (int e = 0; e < kRun; ++e)
-      v[e] = valid ? F::lift(element<typename F::Stored>(p, e), parameter[e], flip, row)
-                   : F::nothing();
-  } else {
-    v[0] = valid ? F::lift(loaded(*at), parameter[0], flip, row) : F::nothing();
-  }
-}
+// Columns of a thread: 16 bytes, four at most.
+template <class F>
+inline constexpr int kColumnRun = F::kRun < 4 ? F::kRun : 4;
 
 template <class F, int kRun>
-__global__ void __launch_bounds__(kColumnThreads) columns(const ColumnArguments<F> a) {
+__global__ void __launch_bounds__(kColumnThreads, F::kFinds ? 2 : 4)
+    columns(const ColumnArguments<F> a) {
   using A = typename F::A;
   using J = typename F::Join;
   __shared__ A shared[kColumnThreads * kRun];
@@ -63,50 +51,70 @@ __global__ void __launch_bounds__(kColumnThreads) columns(const ColumnArguments<
 #pragma unroll
       for (int e = 0; e < kRun; ++e) parameter[e] = a.parameters[group + e];
   std::int64_t row = (chunk * a.slots + slot) * (static_cast<std::int64_t>(a.turns) * kColumnRows);
-  A digits[16][kRun], sum[kRun];
+  [[maybe_unused]] A digits[16][kRun];
+  A sum[kRun];
 #pragma unroll
   for (int e = 0; e < kRun; ++e) sum[e] = F::nothing();
 #pragma unroll 1
   for (int turn = 0; turn < a.turns; ++turn) {
-    A eight[kRun], sixteen[kRun], half[kRun];
+    [[maybe_unused]] A eight[kRun], sixteen[kRun], half[kRun];
 #pragma unroll 1
     for (int i = 0; i < kColumnRows / 8; ++i, row += 8) {
-      A v[8][kRun];
+      constexpr int kBytes = kRun * static_cast<int>(sizeof(typename F::Stored));
+      Pack<kBytes> packs[8];
+      const std::int64_t left = inside ? a.length - row : 0;
+      if (left >= 8 && a.reduced.rank == 1) {
+        const typename F::Stored* at = base + a.reduced.offset(row);
 #pragma unroll
-      for (int k = 0; k < 8; ++k) {
-        const bool valid = inside && row + k < a.length;
-        load_columns<F, kRun>(base + (valid ? a.reduced.offset(row + k) : 0), valid, parameter,
-                              a.flip, row + k, v[k]);
+        for (int k = 0; k < 8; ++k)
+          packs[k] = load_pack<kBytes, false>(at + k * a.reduced.stride[0], 0);
+      } else {
+#pragma unroll
+        for (int k = 0; k < 8; ++k)
+          if (k < left) packs[k] = load_pack<kBytes, false>(base + a.reduced.offset(row + k), 0);
       }
+      const auto value = [&](int k, int e) {
+        return k < left ? F::lift(element<typename F::Stored>(packs[k], e), parameter[e], a.flip,
+                                  row + k)
+                        : F::nothing();
+      };
+      if constexpr (F::kAnyOrder) {
 #pragma unroll
-      for (int e = 0; e < kRun; ++e) {
-        A s = J::template of<A>(J::template of<A>(J::template of<A>(v[0][e], v[1][e]),
-                                                  J::template of<A>(v[2][e], v[3][e])),
-                                J::template of<A>(J::template of<A>(v[4][e], v[5][e]),
-                                                  J::template of<A>(v[6][e], v[7][e])));
-        if ((i & 1) == 0) {
-          eight[e] = s;
-        } else {
-          s = J::template of<A>(eight[e], s);
-          if ((i & 2) == 0) {
-            sixteen[e] = s;
+        for (int k = 0; k < 8; ++k)
+#pragma unroll
+          for (int e = 0; e < kRun; ++e) sum[e] = F::then(sum[e], value(k, e));
+      } else {
+#pragma unroll
+        for (int e = 0; e < kRun; ++e) {
+          const auto pair = [&](int k) { return J::template of<A>(value(k, e), value(k + 1, e)); };
+          A s = J::template of<A>(J::template of<A>(pair(0), pair(2)),
+                                  J::template of<A>(pair(4), pair(6)));
+          if ((i & 1) == 0) {
+            eight[e] = s;
           } else {
-            s = J::template of<A>(sixteen[e], s);
-            if ((i & 4) == 0)
-              half[e] = s;
-            else
-              sum[e] = J::template of<A>(half[e], s);
+            s = J::template of<A>(eight[e], s);
+            if ((i & 2) == 0) {
+              sixteen[e] = s;
+            } else {
+              s = J::template of<A>(sixteen[e], s);
+              if ((i & 4) == 0)
+                half[e] = s;
+              else
+                sum[e] = J::template of<A>(half[e], s);
+            }
           }
         }
       }
     }
-    int d = 0;
-    for (; (turn >> d) & 1; ++d)
+    if constexpr (!F::kAnyOrder) {
+      int d = 0;
+      for (; (turn >> d) & 1; ++d)
 #pragma unroll
-      for (int e = 0; e < kRun; ++e) sum[e] = J::template of<A>(digits[d][e], sum[e]);
-    if (turn + 1 < a.turns)
+        for (int e = 0; e < kRun; ++e) sum[e] = J::template of<A>(digits[d][e], sum[e]);
+      if (turn + 1 < a.turns)
 #pragma unroll
-      for (int e = 0; e < kRun; ++e) digits[d][e] = sum[e];
+        for (int e = 0; e < kRun; ++e) digits[d][e] = sum[e];
+    }
   }
   if (a.slots > 1) {
 #pragma unroll

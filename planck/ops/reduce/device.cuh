@@ -38,6 +38,8 @@ Result<void> reduce_rows(const Stream& stream, const ReducePass& pass, bool firs
   a.packs = is_aligned(pass.x) && F::kRunBytes == 16 &&
             a.kept.aligned(sizeof(typename F::Stored)) &&
             a.reduced.packs(F::kRun, sizeof(typename F::Stored), l.length);
+  a.dense = a.packs && a.reduced.rank == 1;
+  a.whole = l.length / F::kRun;
   a.parameters = static_cast<const typename F::C*>(pass.parameters);
   a.flip = flip_of<F>(pass);
   a.sink = make_sink<F>(pass);
@@ -53,7 +55,8 @@ Result<void> reduce_rows(const Stream& stream, const ReducePass& pass, bool firs
   b.groups = a.groups;
   b.length = cut.chunks;
   b.runs = ceil_div(cut.chunks, FNext::kRun);
-  b.packs = cut.chunks % FNext::kRun == 0 || a.groups == 1;
+  b.packs = b.dense = cut.chunks % FNext::kRun == 0 || a.groups == 1;
+  b.whole = cut.chunks / FNext::kRun;
   b.parameters = static_cast<const typename F::C*>(pass.parameters);
   b.sink = make_sink<FNext>(pass);
   RowCut whole = RowCut::make(b.groups, b.runs, FNext::kRun);
@@ -68,7 +71,7 @@ Result<void> reduce_rows(const Stream& stream, const ReducePass& pass, bool firs
 template <class F, class FNext>
 Result<void> reduce_columns(const Stream& stream, const ReducePass& pass, bool first) {
   const ReduceLayout& l = pass.layout;
-  constexpr bool kWide = F::kFinds || F::kRun == 1;  // one column a thread
+  constexpr int kRun = kColumnRun<F>;
   ColumnArguments<F> a{};
   a.in = static_cast<const typename F::Stored*>(pass.x);
   a.inner = l.inner();
@@ -90,16 +93,15 @@ Result<void> reduce_columns(const Stream& stream, const ReducePass& pass, bool f
   a.parameters = static_cast<const typename F::C*>(pass.parameters);
   a.flip = flip_of<F>(pass);
   a.sink = make_sink<F>(pass);
-  const bool packs = !kWide && is_aligned(pass.x) && a.inner % F::kRun == 0 && F::kRunBytes == 16 &&
+  const bool packs = is_aligned(pass.x) && a.inner % kRun == 0 &&
                      a.outer_map.aligned(sizeof(typename F::Stored)) &&
                      a.reduced.aligned(sizeof(typename F::Stored));
   auto* partials = static_cast<typename F::A*>(pass.partials);
   const auto run_first = [&]() -> Result<void> {
-    if constexpr (!kWide)
-      if (packs) return launch_columns_of<F, F::kRun>(stream, a, first);
+    if (packs) return launch_columns_of<F, kRun>(stream, a, first);
     return launch_columns_of<F, 1>(stream, a, first);
   };
-  cut_columns(a, packs ? F::kRun : 1);
+  cut_columns(a, packs ? kRun : 1);
   if (a.chunks > 1) a.sink.partials = partials;
   if (auto ok = run_first(); !ok || a.chunks == 1) return ok;
   std::int64_t chunks = a.chunks;

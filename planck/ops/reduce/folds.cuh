@@ -51,6 +51,16 @@ struct Fold {
       return x;
   }
   __device__ static A nothing() { return J::template nothing<A>(); }
+
+  // No order of joining changes the result: a thread may join what it sees as it goes.
+  static constexpr bool kAnyOrder = kLift == Lift::key || kFinds;
+  // Joins what comes later.
+  __device__ static A then(const A& a, const A& b) {
+    if constexpr (kFinds && !kJoined)
+      return b.key > a.key || a.index > b.index ? b : a;  // a later index: nothing has been seen
+    else
+      return J::template of<A>(a, b);
+  }
 };
 
 template <class F>

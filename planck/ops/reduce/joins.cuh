@@ -53,8 +53,15 @@ __device__ __forceinline__ Loaded<S> element(const Pack<kBytes>& p, int e) {
     return static_cast<S>(p.word[2 * e] | static_cast<std::uint64_t>(p.word[2 * e + 1]) << 32);
   else if constexpr (std::is_same_v<S, std::uint8_t>)
     return static_cast<S>(p.word[e / 4] >> (8 * (e % 4)));
-  else
+  else if constexpr (std::is_same_v<S, float> || std::is_same_v<S, double> ||
+                     std::is_same_v<S, f16> || std::is_same_v<S, bf16>)
     return element_of<S>(p, e);
+  else {
+    static_assert(sizeof(S) == kBytes);
+    S v;
+    memcpy(&v, p.word, sizeof v);
+    return v;
+  }
 }
 
 template <class A>

@@ -73,6 +73,7 @@ Result<void> reduce_cuda(const Stream& stream, Workspace workspace, const Reduce
       return find_pass(stream, pass, true);
     case ReduceKind::var:
     case ReduceKind::logsumexp: {
+      if (holds(pass)) return held_pass(stream, pass);
       const std::size_t value = p.element_dtype == Dtype::f64 ? 8 : 4;
       const auto partials =
           static_cast<std::size_t>(reduce_cuts::partials(pass.layout.groups, pass.layout.length)) *

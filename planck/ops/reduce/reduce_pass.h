@@ -23,4 +23,8 @@ Result<void> exponential_pass(const Stream&, const ReducePass&, bool first);
 Result<void> extreme_pass(const Stream&, const ReducePass&, bool first);
 Result<void> find_pass(const Stream&, const ReducePass&, bool first);
 
+// var and logsumexp in one pass, where rows can be held.
+bool holds(const ReducePass&);
+Result<void> held_pass(const Stream&, const ReducePass&);
+
 }  // namespace planck::reduce_device

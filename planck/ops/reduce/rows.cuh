@@ -17,7 +17,9 @@ struct RowArguments {
   const typename F::Stored* in;
   AxisMap kept, reduced;
   std::int64_t groups, length, runs;
-  bool packs;
+  bool packs;          // runs are 16-byte accesses
+  bool dense;          // and follow one another
+  std::int64_t whole;  // runs without the last, where it is not a whole one
   const typename F::C* parameters;
   typename F::K flip;
   FoldSink<F> sink;
@@ -30,28 +32,60 @@ struct RowArguments {
 
 // The join of a run's elements.
 template <class F>
+__device__ __forceinline__ typename F::A join_pack(const RowArguments<F>& a,
+                                                   const Pack<F::kRunBytes>& p, std::int64_t first,
+                                                   typename F::C parameter) {
+  typename F::A v[F::kRun];
+#pragma unroll
+  for (int e = 0; e < F::kRun; ++e)
+    v[e] = F::lift(element<typename F::Stored>(p, e), parameter, a.flip, first + e);
+  return join_run<typename F::Join>(v);
+}
+
+// Of any run, wherever it lies.
+template <class F>
 __device__ __forceinline__ typename F::A load_run(const RowArguments<F>& a, std::int64_t base,
                                                   std::int64_t run, typename F::C parameter) {
-  using A = typename F::A;
   const std::int64_t first = run * F::kRun;
-  A v[F::kRun];
-  if (a.packs && first + F::kRun <= a.length) {
-    if constexpr (F::kRun > 1) {
-      const auto p = load_pack<F::kRunBytes, false>(a.in + base + a.reduced.offset(first), 0);
-#pragma unroll
-      for (int e = 0; e < F::kRun; ++e)
-        v[e] = F::lift(element<typename F::Stored>(p, e), parameter, a.flip, first + e);
-    } else {
-      v[0] = F::lift(loaded(a.in[base + a.reduced.offset(first)]), parameter, a.flip, first);
-    }
-  } else {
-#pragma unroll
-    for (int e = 0; e < F::kRun; ++e)
-      v[e] = first + e < a.length ? F::lift(loaded(a.in[base + a.reduced.offset(first + e)]),
-                                            parameter, a.flip, first + e)
-                                  : F::nothing();
-  }
+  if (a.packs && run < a.whole)
+    return join_pack<F>(a, load_pack<F::kRunBytes, false>(a.in + base + a.reduced.offset(first), 0),
+                        first, parameter);
+  typename F::A v[F::kRun];
+#pragma unroll 1
+  for (int e = 0; e < F::kRun; ++e)
+    v[e] = first + e < a.length ? F::lift(loaded(a.in[base + a.reduced.offset(first + e)]),
+                                          parameter, a.flip, first + e)
+                                : F::nothing();
   return join_run<typename F::Join>(v);
+}
+
+// Runs `run`, run + 32, … of a row: all loads are under way before the first is used.
+template <class F>
+__device__ __forceinline__ void load_runs(const RowArguments<F>& a, std::int64_t base,
+                                          std::int64_t run, typename F::C parameter,
+                                          typename F::A (&v)[kRowRuns]) {
+  if (!a.dense) {
+#pragma unroll
+    for (int k = 0; k < kRowRuns; ++k)
+      v[k] = run + k * 32 < a.runs ? load_run<F>(a, base, run + k * 32, parameter) : F::nothing();
+    return;
+  }
+  const typename F::Stored* p = a.in + base + run * F::kRun;
+  Pack<F::kRunBytes> packs[kRowRuns];
+#pragma unroll
+  for (int k = 0; k < kRowRuns; ++k)
+    if (run + k * 32 < a.whole) packs[k] = load_pack<F::kRunBytes, false>(p + k * 32 * F::kRun, 0);
+#pragma unroll
+  for (int k = 0; k < kRowRuns; ++k)
+    v[k] = run + k * 32 < a.whole ? join_pack<F>(a, packs[k], (run + k * 32) * F::kRun, parameter)
+                                  : F::nothing();
+  const std::int64_t last = a.whole - run;  // the run that is not a whole one is this lane's
+  if (a.whole < a.runs && last >= 0 && last < kWarpRuns && last % 32 == 0) {
+    const typename F::A rest = load_run<F>(a, base, a.whole, parameter);
+#pragma unroll
+    for (int k = 0; k < kRowRuns; ++k)
+      if (last == k * 32) v[k] = rest;
+  }
 }
 
 template <class F>
@@ -75,13 +109,33 @@ __global__ void __launch_bounds__(256) short_rows(const RowArguments<F> a) {
   if (first >= a.groups) return;
   A v[kRowRuns];
   std::int64_t group[kRowRuns];
+  const int mask = (1 << a.log2_team) - 1;
 #pragma unroll
-  for (int k = 0; k < kRowRuns; ++k) {
-    const int slot = k * 32 + lane, run = slot & ((1 << a.log2_team) - 1);
-    group[k] = first + (slot >> a.log2_team);
-    v[k] = group[k] < a.groups && run < a.runs
-               ? load_run<F>(a, a.kept.offset(group[k]), run, given(a, group[k]))
-               : F::nothing();
+  for (int k = 0; k < kRowRuns; ++k) group[k] = first + ((k * 32 + lane) >> a.log2_team);
+  if (a.dense && a.whole == a.runs) {
+    Pack<F::kRunBytes> packs[kRowRuns];
+    bool valid[kRowRuns];
+#pragma unroll
+    for (int k = 0; k < kRowRuns; ++k) {
+      const int run = (k * 32 + lane) & mask;
+      valid[k] = group[k] < a.groups && run < a.runs;
+      if (valid[k])
+        packs[k] =
+            load_pack<F::kRunBytes, false>(a.in + a.kept.offset(group[k]) + run * F::kRun, 0);
+    }
+#pragma unroll
+    for (int k = 0; k < kRowRuns; ++k)
+      v[k] = valid[k]
+                 ? join_pack<F>(a, packs[k], ((k * 32 + lane) & mask) * F::kRun, given(a, group[k]))
+                 : F::nothing();
+  } else {
+#pragma unroll
+    for (int k = 0; k < kRowRuns; ++k) {
+      const int run = (k * 32 + lane) & mask;
+      v[k] = group[k] < a.groups && run < a.runs
+                 ? load_run<F>(a, a.kept.offset(group[k]), run, given(a, group[k]))
+                 : F::nothing();
+    }
   }
   const int levels = a.log2_team < 5 ? a.log2_team : 5;
   for (int level = 0; level < levels; ++level)
@@ -118,24 +172,25 @@ __global__ void __launch_bounds__(256) long_rows(const RowArguments<F> a) {
   const typename F::C parameter = given(a, group);
   std::int64_t run =
       (chunk * warps + threadIdx.x / 32) * (static_cast<std::int64_t>(a.turns) * kWarpRuns) + lane;
-  A digits[kRowDigits], sum = F::nothing();
+  [[maybe_unused]] A digits[kRowDigits];
+  A sum = F::nothing();
 #pragma unroll 1
   for (int turn = 0; turn < a.turns; ++turn, run += kWarpRuns) {
     A v[kRowRuns];
+    load_runs<F>(a, base, run, parameter, v);
+    if constexpr (F::kAnyOrder) {
 #pragma unroll
-    for (int k = 0; k < kRowRuns; ++k)
-      v[k] = run + k * 32 < a.runs ? load_run<F>(a, base, run + k * 32, parameter) : F::nothing();
-    sum = join_warp<J>(v);
-    bool open = true;  // digits in registers: their numbers must be constants
-#pragma unroll
-    for (int d = 0; d < kRowDigits; ++d) {
-      if (open && ((turn >> d) & 1) == 0) {
-        digits[d] = sum;
-        open = false;
-      }
-      if (!open) break;
-      sum = J::template of<A>(digits[d], sum);
+      for (int k = 0; k < kRowRuns; ++k) sum = F::then(sum, v[k]);
+    } else {
+      sum = join_warp<J>(v);
+      int d = 0;
+      for (; (turn >> d) & 1; ++d) sum = J::template of<A>(digits[d], sum);
+      if (turn + 1 < a.turns) digits[d] = sum;
     }
+  }
+  if constexpr (F::kAnyOrder) {
+    const A own[1] = {sum};
+    sum = join_warp<J, 1, A>(own);
   }
   sum = join_warps<J>(sum, warps, shared);
   if (threadIdx.x == 0) a.sink.put(group, blockIdx.x, sum, a.parameters);

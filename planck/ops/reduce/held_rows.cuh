@@ -8,8 +8,7 @@
 #include "planck/loops/launch.cuh"
 #include "planck/ops/reduce/axis_map.cuh"
 #include "planck/ops/reduce/joins.cuh"
-#include "planck/ops/softmax/row.math.h"
-#include "planck/ops/softmax/row_view.h"
+#include "planck/ops/reduce/row_view.h"
 
 namespace planck::row_device {
 
@@ -18,23 +17,29 @@ using reduce_device::across;
 
 inline constexpr int kThreadElements = 16;
 inline constexpr int kMostWarps = 32;
+inline constexpr std::int64_t kMostHeld = kMostWarps * 32 * kThreadElements;
 
 // One operand. Element i of row r is at rows.offset(r) + elements.offset(i).
 template <class T>
 struct RowView {
   T* data = nullptr;
   AxisMap rows, elements;
-  bool packs = false;
+  bool packs = false;  // runs are 16-byte accesses
+  bool dense = false;  // and follow one another
 
   static RowView make(const View& v, unsigned along, std::int64_t length) {
     RowView r;
     r.data = static_cast<T*>(v.data);
     r.rows = AxisMap::of(axes_walk(v, ~along));
     r.elements = AxisMap::of(axes_walk(v, along));
-    constexpr std::int64_t kRun = 16 / sizeof(T);
-    r.packs = reinterpret_cast<std::uintptr_t>(v.data) % 16 == 0 && r.rows.aligned(sizeof(T)) &&
-              r.elements.packs(kRun, sizeof(T), length) && length % kRun == 0;
+    r.set_packs(length);
     return r;
+  }
+  void set_packs(std::int64_t length) {
+    constexpr std::int64_t kRun = 16 / sizeof(T);
+    packs = reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && rows.aligned(sizeof(T)) &&
+            elements.packs(kRun, sizeof(T), length) && length % kRun == 0;
+    dense = packs && elements.rank == 1;
   }
 };
 
@@ -103,9 +108,30 @@ struct Row {
     first = static_cast<std::int64_t>(warp & (s.warps - 1)) * (32 * kRuns * s.turns) + lane;
 #pragma unroll
     for (int o = 0; o < kInputs; ++o) base[o] = inside ? in[o].rows.offset(row) : 0;
-    if constexpr (kHold)
+    if constexpr (kHold) {
+      bool dense = true;
 #pragma unroll
-      for (int k = 0; k < kRuns; ++k) load(first + k * 32, held[k]);
+      for (int o = 0; o < kInputs; ++o) dense = dense && in[o].dense;
+      if (dense) {  // all loads are under way before the first is used
+        Pack<16> raw[kRuns][kInputs];
+#pragma unroll
+        for (int k = 0; k < kRuns; ++k)
+#pragma unroll
+          for (int o = 0; o < kInputs; ++o)
+            if (inside && first + k * 32 < s.runs)
+              raw[k][o] = load_pack<16, true>(
+                  in[o].data + base[o] + in[o].elements.start + (first + k * 32) * kRun, 0);
+#pragma unroll
+        for (int k = 0; k < kRuns; ++k)
+#pragma unroll
+          for (int o = 0; o < kInputs; ++o)
+#pragma unroll
+            for (int e = 0; e < kRun; ++e) held[k][o][e] = element_of<T>(raw[k][o], e);
+      } else {
+#pragma unroll
+        for (int k = 0; k < kRuns; ++k) load(first + k * 32, held[k]);
+      }
+    }
   }
   __device__ __forceinline__ bool leads() const {
     return inside && (threadIdx.x / 32 & (shape.warps - 1)) == 0 && threadIdx.x % 32 == 0;
