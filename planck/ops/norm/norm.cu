@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(1024) norm_forward(const NormArguments<T> a) {
     if (a.centered) a.mean[a.mean_map.offset(row.row)] = canonical_nan(s.a);
     a.rstd[a.rstd_map.offset(row.row)] = canonical_nan(s.b);
   }
-  SharedRun<T> weight, bias;
+  SharedRun<T> weight{}, bias{};
   row.map(
       a.out,
       [&](const C(&x)[1], std::int64_t, int e) {
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(1024) norm_backward(const NormArguments<T> a) 
     if (a.centered) s.a = a.mean[a.mean_map.offset(row.row)];
     s.b = a.rstd[a.rstd_map.offset(row.row)];
   }
-  SharedRun<T> weight;
+  SharedRun<T> weight{};
   const auto load = [&](std::int64_t run) {
     weight.load(a.weight, a.weighted, run, a.shape.length, C(1));
   };
