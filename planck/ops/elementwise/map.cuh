@@ -249,11 +249,9 @@ inline constexpr int kWidest = [] {
   return widest;
 }();
 template <class Fn>
-inline constexpr int kPacks = [] {
-  constexpr int kBytes = kWidest<Fn>;
-  if (kBytes < 4) return 1;
-  return kBytes == 4 && kInputs<Fn> == 2 ? 4 : 2;
-}();
+inline constexpr int kPacks = 4 > kWidest<Fn>                       ? 1
+                              : 4 == kWidest<Fn>&& kInputs<Fn> == 2 ? 4
+                                                                    : 2;
 
 template <class Fn>
 Result<void> launch_map(const Stream& stream, const Call& call, const Fn& fn) {
