@@ -248,16 +248,13 @@ inline constexpr int kWidest = [] {
     widest = s > widest ? s : widest;
   return widest;
 }();
-template <class Fn>
-inline constexpr int kPacks = [] {
-  constexpr int kBytes = kWidest<Fn>;
-  if (kBytes < 4) return 1;
-  return kBytes == 4 && kInputs<Fn> == 2 ? 4 : 2;
-}();
+constexpr int packs_of(int bytes, int inputs) {
+  return bytes < 4 ? 1 : bytes == 4 && inputs == 2 ? 4 : 2;
+}
 
 template <class Fn>
 Result<void> launch_map(const Stream& stream, const Call& call, const Fn& fn) {
-  constexpr int V = 16 / kWidest<Fn>, K = kPacks<Fn>;
+  constexpr int V = 16 / kWidest<Fn>, K = packs_of(kWidest<Fn>, kInputs<Fn>);
   Map map;
   if (packs_map(call, V, map))
     return launch(stream, "elementwise packs", packs_kernel<Fn, V, K>,
