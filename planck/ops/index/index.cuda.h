@@ -22,11 +22,6 @@ Result<void> index_integer_sums_cuda(const Stream&, Workspace, const IndexProble
 Result<void> index_line_sums_cuda(const Stream&, Workspace, const IndexProblem&, const Operands&);
 std::string index_line_sums_cuda_refusal(const IndexProblem&);
 
-// scatter_add, and index_add along the last axis, of many floats: cuda:sorted_items
-Result<void> index_item_sums_cuda(const Stream&, Workspace, const IndexProblem&, const Operands&);
-std::size_t index_item_sums_cuda_workspace(const IndexProblem&);
-std::string index_item_sums_cuda_refusal(const IndexProblem&);
-
 // scatter_add, index_add of floats: cuda:sorted_rows
 Result<void> index_sums_cuda(const Stream&, Workspace, const IndexProblem&, const Operands&);
 std::size_t index_sums_cuda_workspace(const IndexProblem&);

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "planck/ops/index/index.cuda.h"
-#include "planck/ops/index/item_sums.h"
 #include "planck/ops/index/line_sums.h"
 #include "planck/ops/index/masks.h"
 
@@ -29,23 +28,6 @@ std::string index_line_sums_cuda_refusal(const IndexProblem& p) {
     return "rows of " + std::to_string(p.inner()) + " elements are added by cuda:sorted_rows";
   if (most < kShort && items > kManyLines * std::max<std::int64_t>(length, 1))
     return "lines of " + std::to_string(length) + " items are too short for a block each";
-  return "";
-}
-
-std::size_t index_item_sums_cuda_workspace(const IndexProblem& p) {
-  return index_device::ItemSumLayout(p).bytes;
-}
-std::string index_item_sums_cuda_refusal(const IndexProblem& p) {
-  if (!is_float(p.element_dtype)) return "integers are added by cuda:integer_atomics";
-  const std::int64_t items = numel(p.items());
-  if (p.by_slice() && p.inner() > 1)
-    return "rows of " + std::to_string(p.inner()) + " elements are added by cuda:sorted_rows";
-  if (items < index_device::kLeastSortedItems || items > index_device::kMostSortedItems)
-    return "sorts " + std::to_string(index_device::kLeastSortedItems) + " to " +
-           std::to_string(index_device::kMostSortedItems) + " items, there are " +
-           std::to_string(items);
-  if (numel(p.x) >= UINT32_MAX)
-    return "targets are numbered in 32 bits, there are " + std::to_string(numel(p.x));
   return "";
 }
 

@@ -57,8 +57,6 @@ constexpr Row kScatter[] = {
 constexpr Row kAdd[] = {
     {"cuda:lines", kCuda, index_line_sums_cuda_refusal, no_workspace, guarantee,
      PLANCK_CUDA_LAUNCH(index_line_sums_cuda)},
-    {"cuda:sorted_items", kCuda, index_item_sums_cuda_refusal, index_item_sums_cuda_workspace,
-     guarantee, PLANCK_CUDA_LAUNCH(index_item_sums_cuda)},
     {"cuda:sorted_rows", kCuda, index_sums_cuda_refusal, index_sums_cuda_workspace, guarantee,
      PLANCK_CUDA_LAUNCH(index_sums_cuda)},
     {"cuda:integer_atomics", kCuda, accept_integers, no_workspace, guarantee,

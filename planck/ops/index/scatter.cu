@@ -4,6 +4,10 @@
 //
 // Each element of out learns the highest position of an item that names it (an atomic maximum in
 // the workspace), then takes that item or x.
+//
+// Tried for scatter_add of 2^24 items to 2^24 elements, uniform / all to one, ms on one H200: the
+// embedding's rows of one element 1.69 / 1.46; the toolkit's radix sort of items alone and a thread
+// at the head of every chunk 1.67 / 1.81.
 #include "planck/loops/pack.cuh"
 #include "planck/ops/embedding/embedding.cuda.h"
 #include "planck/ops/index/index.cuda.h"

@@ -1,4 +1,4 @@
-// A stable device-wide sort of keys with positions, for the families that need one.
+// A stable device-wide sort of keys with positions, and the memory it needs.
 #pragma once
 
 #include <cstddef>
