@@ -1,0 +1,90 @@
+// exp and expm1.
+//
+//   x = n ln 2 + r, |r| <= ln 2 / 2;   e^r − 1 = r + r² P(r)
+//   exp = 2^n (1 + (r + r² P))         expm1 = 2^n (r + r² P) + (2^n − 1)
+//
+// ln 2 is split so that n · high is exact. exp overflows to Inf past 88.72 (f64: 709.78), is
+// subnormal below −87.34 (−708.4) and 0 below −103.97 (−745.13).
+#pragma once
+
+#include "planck/math/float_bits.h"
+
+namespace planck::math {
+
+namespace exp_detail {
+
+template <class T>
+struct Constants;
+template <>
+struct Constants<float> {
+  static constexpr float kInverse = 0x1.715476p0f, kHigh = 0x1.62e4p-1f, kLow = 0x1.7f7d1cp-20f;
+  static constexpr float kLowest = -104.0f, kHighest = 89.0f;
+};
+template <>
+struct Constants<double> {
+  static constexpr double kInverse = 0x1.71547652b82fep0, kHigh = 0x1.62e42fefa4p-1,
+                          kLow = -0x1.8432a1b0e2634p-43;
+  static constexpr double kLowest = -746.0, kHighest = 710.0;
+};
+
+// (e^r − 1 − r) / r². Errors of the product with r²: 2^-28.2 and 2^-58.0.
+PLANCK_HD float tail(float r) {
+  return polynomial(r, 0x1p-1f, 0x1.55549p-3f, 0x1.55545ep-5f, 0x1.123b46p-7f, 0x1.6db406p-10f);
+}
+PLANCK_HD double tail(double r) {
+  return polynomial(r, 0x1.000000000000bp-1, 0x1.5555555555561p-3, 0x1.55555555500a1p-5,
+                    0x1.111111110d575p-7, 0x1.6c16c18593edep-10, 0x1.a01a01bb277f7p-13,
+                    0x1.a01996bf08c2ep-16, 0x1.71dddf310e283p-19, 0x1.28b027272e11cp-22,
+                    0x1.af86784ab7f42p-26);
+}
+
+// x between bounds past which the result does not change. NaN stays.
+template <class T>
+PLANCK_HD T bounded(T x) {
+  x = x < Constants<T>::kLowest ? Constants<T>::kLowest : x;
+  return x > Constants<T>::kHighest ? Constants<T>::kHighest : x;
+}
+
+// x = n ln 2 + r.
+template <class T>
+struct Parts {
+  SignedOf<T> n;
+  T r;
+};
+template <class T>
+PLANCK_HD Parts<T> parts_of(T x) {
+  const Rounded<T> n = rounded_multiple(x, Constants<T>::kInverse);
+  T r = fma_of(n.value, -Constants<T>::kHigh, x);
+  r = fma_of(n.value, -Constants<T>::kLow, r);
+  return {n.integer, r};
+}
+
+// e^(x + rest) for a small rest, or NaN of any sign.
+template <class T>
+PLANCK_HD T exp_sum(T x, T rest) {
+  const Parts<T> p = parts_of(bounded(x));
+  const T r = p.r + rest;
+  return scaled(fma_of(r * r, tail(r), r) + T(1), p.n);
+}
+
+}  // namespace exp_detail
+
+template <class T>
+PLANCK_HD T exp(T x) {
+  const auto p = exp_detail::parts_of(exp_detail::bounded(x));
+  const T y = scaled(fma_of(p.r * p.r, exp_detail::tail(p.r), p.r) + T(1), p.n);
+  return canonical(y);
+}
+
+template <class T>
+PLANCK_HD T expm1(T x) {
+  const auto p = exp_detail::parts_of(exp_detail::bounded(x));
+  const T q = fma_of(p.r * p.r, exp_detail::tail(p.r), p.r);
+  // By half of 2^n, which is finite where 2^n may not be; below 2^-60 it no longer counts.
+  const SignedOf<T> n = p.n < -60 ? SignedOf<T>(-60) : p.n;
+  const T half = power_of_two<T>(n - 1);
+  const T y = T(2) * fma_of(half, q, half - T(0.5));
+  return canonical(with_sign(p.n == 0 ? q : y, x));  // −0 is kept
+}
+
+}  // namespace planck::math

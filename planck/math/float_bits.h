@@ -1,0 +1,126 @@
+// What elementary functions are made of: the bits of a float, fused multiply-add, polynomials and
+// powers of two. Host and device, f32 and f64, no branches: loops around them vectorize.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "planck/core/half.h"
+#include "planck/core/macros.h"
+
+namespace planck::math {
+
+// The layout of T: unsigned and signed integers of its width, its mantissa bits and exponent bias.
+template <class T>
+struct Layout;
+template <>
+struct Layout<float> {
+  using Unsigned = std::uint32_t;
+  using Signed = std::int32_t;
+  static constexpr int kMantissa = 23, kBias = 127;
+  // 1.5 · 2^mantissa: adding it leaves no bits for a fraction, and the integer in the low bits.
+  static constexpr float kRounder = 0x1.8p23f;
+};
+template <>
+struct Layout<double> {
+  using Unsigned = std::uint64_t;
+  using Signed = std::int64_t;
+  static constexpr int kMantissa = 52, kBias = 1023;
+  static constexpr double kRounder = 0x1.8p52;
+};
+template <class T>
+using UnsignedOf = typename Layout<T>::Unsigned;
+template <class T>
+using SignedOf = typename Layout<T>::Signed;
+
+PLANCK_HD std::uint32_t bits_of(float x) { return half_detail::bits_of(x); }
+PLANCK_HD std::uint64_t bits_of(double x) { return half_detail::bits_of(x); }
+PLANCK_HD float from_bits(std::uint32_t x) { return half_detail::f32_from_bits(x); }
+PLANCK_HD double from_bits(std::uint64_t x) {
+#if defined(__CUDA_ARCH__)
+  return __longlong_as_double(static_cast<long long>(x));
+#else
+  return std::bit_cast<double>(x);
+#endif
+}
+
+// a * b + c, rounded once. The builtin is an instruction wherever the function it ends up in may
+// use one.
+PLANCK_HD float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+PLANCK_HD double fma_of(double a, double b, double c) { return __builtin_fma(a, b, c); }
+PLANCK_HD float sqrt_of(float x) { return __builtin_sqrtf(x); }
+PLANCK_HD double sqrt_of(double x) { return __builtin_sqrt(x); }
+PLANCK_HD float abs_of(float x) { return __builtin_fabsf(x); }
+PLANCK_HD double abs_of(double x) { return __builtin_fabs(x); }
+PLANCK_HD float floor_of(float x) { return __builtin_floorf(x); }
+PLANCK_HD double floor_of(double x) { return __builtin_floor(x); }
+PLANCK_HD float nearest_integer(float x) { return __builtin_rintf(x); }  // ties to even
+PLANCK_HD double nearest_integer(double x) { return __builtin_rint(x); }
+PLANCK_HD float infinity_of(float) { return __builtin_inff(); }
+PLANCK_HD double infinity_of(double) { return __builtin_inf(); }
+PLANCK_HD float nan_of(float) { return __builtin_nanf(""); }
+PLANCK_HD double nan_of(double) { return __builtin_nan(""); }
+
+// Every NaN that is computed becomes the quiet one without a payload: sign and payload differ
+// between processors.
+template <class T>
+PLANCK_HD T canonical(T v) {
+  return v == v ? v : nan_of(v);
+}
+
+// |magnitude| with the sign of `sign`.
+template <class T>
+PLANCK_HD T with_sign(T magnitude, T sign) {
+  constexpr UnsignedOf<T> kSign = UnsignedOf<T>{1} << (sizeof(T) * 8 - 1);
+  return from_bits((bits_of(magnitude) & ~kSign) | (bits_of(sign) & kSign));
+}
+
+// c0 + c1 x + c2 x² + …, by fused multiply-adds from the last one on.
+template <class T>
+PLANCK_HD T polynomial(T, T c) {
+  return c;
+}
+template <class T, class... Rest>
+PLANCK_HD T polynomial(T x, T c, Rest... rest) {
+  return fma_of(polynomial(x, rest...), x, c);
+}
+
+// 2^n for exponents of normal numbers; any other n gives some float, never a trap.
+template <class T>
+PLANCK_HD T power_of_two(SignedOf<T> n) {
+  using U = UnsignedOf<T>;
+  return from_bits(static_cast<U>(static_cast<U>(n) + U{Layout<T>::kBias}) << Layout<T>::kMantissa);
+}
+
+// v · 2^n in two steps, so that only a subnormal result is rounded, and that once. n may lie
+// outside of the exponents of normal numbers, by as much again.
+template <class T>
+PLANCK_HD T scaled(T v, SignedOf<T> n) {
+  using U = UnsignedOf<T>;
+  const U both = static_cast<U>(n) + 2 * U{Layout<T>::kBias}, half = both >> 1;
+  return v * from_bits(half << Layout<T>::kMantissa) *
+         from_bits((both - half) << Layout<T>::kMantissa);
+}
+
+// An integer of at most mantissa − 2 bits as a float, by additions alone.
+template <class T>
+PLANCK_HD T small_integer(SignedOf<T> n) {
+  return from_bits(bits_of(Layout<T>::kRounder) + static_cast<UnsignedOf<T>>(n)) -
+         Layout<T>::kRounder;
+}
+
+// x / unit rounded to an integer, as a number and as bits; |x / unit| < 2^(mantissa − 2).
+template <class T>
+struct Rounded {
+  T value;
+  SignedOf<T> integer;
+};
+template <class T>
+PLANCK_HD Rounded<T> rounded_multiple(T x, T inverse_unit) {
+  const T t = fma_of(x, inverse_unit, Layout<T>::kRounder);
+  return {t - Layout<T>::kRounder,
+          static_cast<SignedOf<T>>(bits_of(t) - bits_of(Layout<T>::kRounder))};
+}
+
+}  // namespace planck::math

@@ -1,0 +1,25 @@
+// How the CUDA reductions are cut into blocks: by shape alone. Every cut is at a multiple of a
+// power of two elements, so that none changes the order of a sum.
+#pragma once
+
+#include <cstdint>
+
+namespace planck::reduce_cuts {
+
+inline constexpr std::int64_t kLeastColumnRows = 512;  // of a chunk, where there are several
+inline constexpr std::int64_t kLeastRow = 8192;        // elements of a chunk of a row
+inline constexpr std::int64_t kEnoughBlocks = 4096;
+
+constexpr std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Results of chunks, at most, over all rounds.
+constexpr std::int64_t partials(std::int64_t groups, std::int64_t length) {
+  std::int64_t all = 0;
+  while (length > kLeastColumnRows) {
+    length = ceil_of(length, kLeastColumnRows);
+    all += groups * length;
+  }
+  return all;
+}
+
+}  // namespace planck::reduce_cuts

@@ -1,0 +1,135 @@
+// One pass of a reduction on the device: its first round over the tensor, then rounds over the
+// results of chunks until there is one a group.
+#pragma once
+
+#include "planck/ops/reduce/columns.cuh"
+#include "planck/ops/reduce/layout.h"
+#include "planck/ops/reduce/reduce_pass.h"
+
+namespace planck::reduce_device {
+
+template <class F>
+FoldSink<F> make_sink(const ReducePass& pass) {
+  FoldSink<F> sink;
+  sink.out = static_cast<typename F::Result*>(pass.out);
+  sink.parameters_out = static_cast<typename F::C*>(pass.parameters_out);
+  sink.out_map = AxisMap::of(walk_of(pass.layout.kept, 1));
+  sink.finish = rm::make_finish<typename F::C>(pass.problem);
+  return sink;
+}
+
+template <class F>
+constexpr typename F::K flip_of(const ReducePass& pass) {
+  return rm::make_finish<typename F::C>(pass.problem).flip;
+}
+
+inline bool is_aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
+
+template <class F, class FNext>
+Result<void> reduce_rows(const Stream& stream, const ReducePass& pass, bool first) {
+  const ReduceLayout& l = pass.layout;
+  RowArguments<F> a{};
+  a.in = static_cast<const typename F::Stored*>(pass.x);
+  a.kept = AxisMap::of(walk_of(l.kept, 0));
+  a.reduced = AxisMap::of(l.reduced);
+  a.groups = l.groups;
+  a.length = l.length;
+  a.runs = ceil_div(l.length, F::kRun);
+  a.packs = is_aligned(pass.x) && F::kRunBytes == 16 &&
+            a.kept.aligned(sizeof(typename F::Stored)) &&
+            a.reduced.packs(F::kRun, sizeof(typename F::Stored), l.length);
+  a.dense = a.packs && a.reduced.rank == 1;
+  a.whole = l.length / F::kRun;
+  a.parameters = static_cast<const typename F::C*>(pass.parameters);
+  a.flip = flip_of<F>(pass);
+  a.sink = make_sink<F>(pass);
+  const RowCut cut = RowCut::make(a.groups, a.runs, F::kRun);
+  auto* partials = static_cast<typename F::A*>(pass.partials);
+  if (cut.chunks > 1) a.sink.partials = partials;
+  if (auto ok = launch_rows(stream, a, first, cut); !ok || cut.chunks == 1) return ok;
+  RowArguments<FNext> b{};
+  b.in = partials;
+  b.kept = AxisMap::line(cut.chunks);
+  b.reduced = AxisMap::line(1);
+  b.reduced.extent[0] = cut.chunks;
+  b.groups = a.groups;
+  b.length = cut.chunks;
+  b.runs = ceil_div(cut.chunks, FNext::kRun);
+  b.packs = b.dense = cut.chunks % FNext::kRun == 0 || a.groups == 1;
+  b.whole = cut.chunks / FNext::kRun;
+  b.parameters = static_cast<const typename F::C*>(pass.parameters);
+  b.sink = make_sink<FNext>(pass);
+  RowCut whole = RowCut::make(b.groups, b.runs, FNext::kRun);
+  while (whole.chunks > 1) {  // never: kEnoughBlocks chunks at most
+    whole.turns *= 2;
+    whole.chunks =
+        ceil_div(b.runs, static_cast<std::int64_t>(whole.warps) * kWarpRuns * whole.turns);
+  }
+  return launch_rows(stream, b, false, whole);
+}
+
+template <class F, class FNext>
+Result<void> reduce_columns(const Stream& stream, const ReducePass& pass, bool first) {
+  const ReduceLayout& l = pass.layout;
+  constexpr int kRun = kColumnRun<F>;
+  ColumnArguments<F> a{};
+  a.in = static_cast<const typename F::Stored*>(pass.x);
+  a.inner = l.inner();
+  a.outer = l.groups / a.inner;
+  a.length = l.length;
+  Walk outer = walk_of(l.kept, 0);
+  Nest rest = l.kept;
+  --rest.rank;
+  rest.operands = 1;
+  if (rest.rank == 0) {
+    outer = Walk{};
+    outer.offset = rest.offset[0];
+    outer.extent[0] = 1;
+  } else {
+    outer = walk_of(rest, 0);
+  }
+  a.outer_map = AxisMap::of(outer);
+  a.reduced = AxisMap::of(l.reduced);
+  a.parameters = static_cast<const typename F::C*>(pass.parameters);
+  a.flip = flip_of<F>(pass);
+  a.sink = make_sink<F>(pass);
+  const bool packs = is_aligned(pass.x) && a.inner % kRun == 0 &&
+                     a.outer_map.aligned(sizeof(typename F::Stored)) &&
+                     a.reduced.aligned(sizeof(typename F::Stored));
+  auto* partials = static_cast<typename F::A*>(pass.partials);
+  const auto run_first = [&]() -> Result<void> {
+    if (packs) return launch_columns_of<F, kRun>(stream, a, first);
+    return launch_columns_of<F, 1>(stream, a, first);
+  };
+  cut_columns(a, packs ? kRun : 1);
+  if (a.chunks > 1) a.sink.partials = partials;
+  if (auto ok = run_first(); !ok || a.chunks == 1) return ok;
+  std::int64_t chunks = a.chunks;
+  while (true) {  // over [outer, chunks, inner]
+    ColumnArguments<FNext> b{};
+    b.in = partials;
+    b.inner = a.inner;
+    b.outer = a.outer;
+    b.length = chunks;
+    b.outer_map = AxisMap::line(chunks * a.inner);
+    b.reduced = AxisMap::line(a.inner);
+    b.reduced.extent[0] = chunks;
+    b.parameters = static_cast<const typename F::C*>(pass.parameters);
+    b.sink = make_sink<FNext>(pass);
+    cut_columns(b, 1);
+    partials += a.outer * chunks * a.inner;
+    if (b.chunks > 1) b.sink.partials = partials;
+    if (auto ok = launch_columns_of<FNext, 1>(stream, b, false); !ok || b.chunks == 1) return ok;
+    chunks = b.chunks;
+  }
+}
+
+template <class T, class J, Lift kLift>
+Result<void> reduce_pass(const Stream& stream, const ReducePass& pass, bool first) {
+  using F = Fold<T, J, kLift, false>;
+  using FNext = Fold<T, J, kLift, true>;
+  return pass.layout.columns ? reduce_columns<F, FNext>(stream, pass, first)
+                             : reduce_rows<F, FNext>(stream, pass, first);
+}
+
+}  // namespace planck::reduce_device

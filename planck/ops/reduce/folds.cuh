@@ -1,0 +1,104 @@
+// What a reduction does with an element, and where its results go, on the device.
+#pragma once
+
+#include "planck/math/exp.h"
+#include "planck/ops/reduce/axis_map.cuh"
+#include "planck/ops/reduce/finish.h"
+#include "planck/ops/reduce/joins.cuh"
+#include "planck/ops/reduce/reduce.loops.h"
+
+namespace planck::reduce_device {
+
+// Joins results that carry an index.
+struct Better {
+  template <class A>
+  __device__ static A nothing() {
+    return {rm::kLeastKey<decltype(A::key)>, INT64_MAX};
+  }
+  template <class A>
+  __device__ static A of(const A& a, const A& b) {
+    return rm::better(a, b);
+  }
+};
+
+// T: the tensor's element. kJoined: the input is results of an earlier round.
+template <class T, class J, Lift kLift, bool kJoined>
+struct Fold {
+  using C = Loaded<T>;
+  using K = rm::KeyOf<C>;
+  static constexpr bool kFinds = kLift == Lift::index_key;
+  using A = std::conditional_t<kFinds, rm::Found<K>, std::conditional_t<kLift == Lift::key, K, C>>;
+  using Stored = std::conditional_t<kJoined, A, T>;
+  using Result = std::conditional_t<kFinds, std::int64_t, T>;
+  using Join = J;
+  static constexpr bool kGiven = !kJoined && (kLift == Lift::square || kLift == Lift::exponential);
+  // Elements of a run: 16 bytes, or 8 elements of a byte.
+  static constexpr int kRun = sizeof(Stored) == 1 ? 8 : 16 / static_cast<int>(sizeof(Stored));
+  static constexpr int kRunBytes = kRun * static_cast<int>(sizeof(Stored));
+
+  __device__ static A lift(const Loaded<Stored>& x, C parameter, K flip, std::int64_t index) {
+    if constexpr (kJoined)
+      return x;
+    else if constexpr (kFinds)
+      return {rm::index_key_of(x, flip), index};
+    else if constexpr (kLift == Lift::key)
+      return rm::key_of(x, flip);
+    else if constexpr (kLift == Lift::square)
+      return rm::square(x, parameter);
+    else if constexpr (kLift == Lift::exponential)
+      return math::exp(x - parameter);
+    else
+      return x;
+  }
+  __device__ static A nothing() { return J::template nothing<A>(); }
+
+  // No order of joining changes the result: a thread may join what it sees as it goes.
+  static constexpr bool kAnyOrder = kLift == Lift::key || kFinds;
+  // Joins what comes later.
+  __device__ static A then(const A& a, const A& b) {
+    if constexpr (kFinds && !kJoined)
+      return b.key > a.key || a.index > b.index ? b : a;  // a later index: nothing has been seen
+    else
+      return J::template of<A>(a, b);
+  }
+};
+
+template <class F>
+struct FoldSink {
+  typename F::Result* out = nullptr;
+  typename F::A* partials = nullptr;        // not null: the results of chunks
+  typename F::C* parameters_out = nullptr;  // not null: for the next pass
+  AxisMap out_map;
+  rm::Finish<typename F::C> finish;
+
+  __device__ __forceinline__ void put(std::int64_t group, std::int64_t partial,
+                                      const typename F::A& value,
+                                      const typename F::C* parameters) const {
+    using C = typename F::C;
+    if (partials != nullptr) {
+      partials[partial] = value;
+      return;
+    }
+    if constexpr (F::kFinds) {
+      out[out_map.offset(group)] = value.index;
+    } else if constexpr (!std::is_same_v<typename F::A, C> || !std::is_floating_point_v<C>) {
+      C result;
+      if (finish.kind == ReduceKind::sum || finish.kind == ReduceKind::prod)
+        result = static_cast<C>(value);
+      else
+        result = finish.of_key(value);
+      if (parameters_out != nullptr)
+        parameters_out[group] = result;
+      else
+        out[out_map.offset(group)] = stored<typename F::Result>(result);
+    } else {
+      if (parameters_out != nullptr)
+        parameters_out[group] = value / static_cast<C>(finish.n);
+      else
+        out[out_map.offset(group)] = stored<typename F::Result>(
+            finish.of_sum(value, parameters != nullptr ? parameters[group] : C(0)));
+    }
+  }
+};
+
+}  // namespace planck::reduce_device

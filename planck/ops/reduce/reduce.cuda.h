@@ -1,0 +1,14 @@
+// The CUDA kernels of the reduce family, as host code sees them. Workspace sizes are also known to
+// builds without CUDA.
+#pragma once
+
+#include "planck/ops/reduce/problem.h"
+
+namespace planck {
+
+Result<void> reduce_cuda(const Stream&, Workspace, const ReduceProblem&, const Operands&);
+std::size_t reduce_cuda_workspace(const ReduceProblem&);
+
+Result<void> cumsum_cuda(const Stream&, Workspace, const ReduceProblem&, const Operands&);
+
+}  // namespace planck

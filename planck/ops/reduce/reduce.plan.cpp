@@ -1,0 +1,89 @@
+// The kernel tables of the reduce family.
+#include <cmath>
+
+#include "planck/math/running_sum.h"
+#include "planck/ops/reduce/kernels.h"
+#include "planck/ops/reduce/reduce.cuda.h"
+
+namespace planck {
+
+namespace {
+
+std::string accept(const ReduceProblem&) { return ""; }
+std::size_t no_workspace(const ReduceProblem&) { return 0; }
+
+double pairwise_depth(std::int64_t n) {
+  double depth = 0;
+  for (; n > 1; n = (n + 1) / 2) ++depth;
+  return depth;
+}
+double running_depth(std::int64_t n) {
+  double depth = 0;
+  for (; n > 1; n = (n + kRunningBlock - 1) / kRunningBlock)
+    depth += static_cast<double>(n < kRunningBlock ? n - 1 : kRunningBlock);
+  return depth;
+}
+
+// Roundings of the compute type on the way to a result, relative to the sum of magnitudes, and the
+// one at the store.
+PrecisionGuarantee guarantee(const ReduceProblem& p) {
+  if (!is_float(p.element_dtype))
+    return {p.element_dtype, p.element_dtype, Reproducibility::cross_device, 0};
+  const Dtype compute = compute_dtype(p.element_dtype);
+  const double depth = pairwise_depth(p.reduced());
+  double roundings = depth;
+  switch (p.kind) {
+    case ReduceKind::mean:
+      roundings = depth + 1;
+      break;
+    case ReduceKind::prod:
+      roundings = static_cast<double>(p.reduced());
+      break;
+    case ReduceKind::var:  // the mean's error counts twice, the square three times
+      roundings = 3 * depth + 6;
+      break;
+    case ReduceKind::logsumexp:
+      roundings = depth + 8;
+      break;
+    case ReduceKind::cumsum:
+      roundings = running_depth(p.reduced());
+      break;
+    case ReduceKind::sum:
+      break;
+    default:
+      roundings = 0;
+  }
+  double max_ulp = roundings;
+  if (roundings > 0 && compute != p.element_dtype) {  // in hundredths, rounded up
+    const double finer = p.element_dtype == Dtype::f16 ? 0x1p-13 : 0x1p-16;
+    max_ulp = 0.5 + std::ceil(100 * roundings * finer) / 100;
+  }
+  return {compute, compute, Reproducibility::cross_device, max_ulp};
+}
+
+#if defined(PLANCK_WITH_CUDA)
+#define PLANCK_CUDA_LAUNCH(function) function
+#else
+#define PLANCK_CUDA_LAUNCH(function) nullptr
+#endif
+
+using Row = Kernel<ReduceProblem>;
+constexpr DeviceKind kCpu = DeviceKind::cpu, kCuda = DeviceKind::cuda;
+
+constexpr Row kReduce[] = {
+    {"cuda:tree", kCuda, accept, reduce_cuda_workspace, guarantee, PLANCK_CUDA_LAUNCH(reduce_cuda)},
+    {"cpu:tree", kCpu, accept, reduce_cpu_workspace, guarantee, reduce_cpu},
+};
+constexpr Row kCumsum[] = {
+    {"cuda:running", kCuda, accept, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(cumsum_cuda)},
+    {"cpu:running", kCpu, accept, cumsum_cpu_workspace, guarantee, cumsum_cpu},
+};
+
+}  // namespace
+
+std::span<const Kernel<ReduceProblem>> ReduceProblem::kernels() const {
+  if (scans()) return kCumsum;
+  return kReduce;
+}
+
+}  // namespace planck

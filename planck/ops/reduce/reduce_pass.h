@@ -1,0 +1,30 @@
+// One pass over the elements of a CUDA reduction, as host code sees it.
+#pragma once
+
+#include "planck/ops/reduce/layout.h"
+
+namespace planck::reduce_device {
+
+struct ReducePass {
+  const ReduceProblem& problem;
+  ReduceLayout layout;
+  const void* x = nullptr;
+  void* out = nullptr;
+  void* partials = nullptr;
+  const void* parameters = nullptr;  // one a group: means, or the largest
+  void* parameters_out = nullptr;    // not null: instead of results
+};
+
+// first: not queued behind another pass.
+Result<void> sum_pass(const Stream&, const ReducePass&, bool first);
+Result<void> prod_pass(const Stream&, const ReducePass&, bool first);
+Result<void> square_pass(const Stream&, const ReducePass&, bool first);
+Result<void> exponential_pass(const Stream&, const ReducePass&, bool first);
+Result<void> extreme_pass(const Stream&, const ReducePass&, bool first);
+Result<void> find_pass(const Stream&, const ReducePass&, bool first);
+
+// var and logsumexp in one pass, where rows can be held.
+bool holds(const ReducePass&);
+Result<void> held_pass(const Stream&, const ReducePass&);
+
+}  // namespace planck::reduce_device

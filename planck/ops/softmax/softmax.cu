@@ -1,0 +1,201 @@
+// cuda:rows. A row is read once and written once where it is held on chip, which is up to 16 Ki
+// elements; longer rows are read again for each pass.
+#include "planck/ops/softmax/kernels.h"
+#include "planck/ops/reduce/held_rows.cuh"
+#include "planck/ops/softmax/row.math.h"
+
+namespace planck {
+
+namespace row_device {
+namespace {
+
+namespace m = row_math;
+
+struct Targets {
+  const void* data;
+  std::int64_t stride, ignore;
+  bool wide;
+  __device__ __forceinline__ std::int64_t at(std::int64_t row) const {
+    return wide ? static_cast<const std::int64_t*>(data)[row * stride]
+                : static_cast<const std::int32_t*>(data)[row * stride];
+  }
+};
+
+template <class T>
+struct SoftmaxArguments {
+  RowShape shape;
+  RowView<const T> in[2];
+  RowView<T> out;
+  SoftmaxKind kind;
+  // cross_entropy
+  Targets targets;
+  Compute<T>* lse;
+  T* loss;  // backward: dloss
+  std::int64_t lse_stride, loss_stride;
+};
+
+template <class T, bool kHold>
+__global__ void __launch_bounds__(1024) softmax_forward(const SoftmaxArguments<T> a) {
+  using C = Compute<T>;
+  using K = rm::KeyOf<C>;
+  __shared__ C shared[kMostWarps];
+  __shared__ K shared_keys[kMostWarps];
+  Row<T, 1, kHold> row(a.shape, a.in);
+  const K key = row.template join<rm::Largest, K>(
+      shared_keys, [](C(&x)[1], std::int64_t, int) { return rm::key_of(x[0], K(0)); });
+  const C largest = rm::value_of<C>(key, K(0));
+  const bool keeps = kHold && a.kind == SoftmaxKind::softmax;
+  const C sum = row.template join<rm::Add, C>(shared, [&](C(&x)[1], std::int64_t, int) {
+    const C e = math::exp(x[0] - largest);
+    if (keeps) x[0] = e;
+    return e;
+  });
+  if (a.kind == SoftmaxKind::softmax) {
+    const C inverse = C(1) / sum;
+    row.map(a.out, [&](const C(&x)[1], std::int64_t, int) {
+      return kHold ? x[0] * inverse : math::exp(x[0] - largest) * inverse;
+    });
+    return;
+  }
+  const C log_sum = math::log(sum);
+  if (a.kind == SoftmaxKind::log_softmax) {
+    row.map(a.out, [&](const C(&x)[1], std::int64_t, int) { return (x[0] - largest) - log_sum; });
+    return;
+  }
+  if (!row.leads()) return;
+  const std::int64_t target = a.targets.at(row.row);
+  C loss = 0;
+  if (target != a.targets.ignore && target >= 0 && target < a.shape.length)
+    loss = (largest - widen(a.in[0].data[row.base[0] + a.in[0].elements.offset(target)])) + log_sum;
+  a.loss[row.row * a.loss_stride] = reduce_device::stored<T>(canonical_nan(loss));
+  a.lse[row.row * a.lse_stride] =
+      canonical_nan(largest - largest == C(0) ? largest + log_sum : largest);
+}
+
+template <class T, bool kHold>
+__global__ void __launch_bounds__(1024) softmax_backward(const SoftmaxArguments<T> a) {
+  using C = Compute<T>;
+  __shared__ C shared[kMostWarps];
+  Row<T, 2, kHold> row(a.shape, a.in);
+  const bool log = a.kind == SoftmaxKind::log_softmax_backward;
+  const C sum = row.template join<rm::Add, C>(
+      shared, [&](C(&in)[2], std::int64_t, int) { return log ? in[1] : in[1] * in[0]; });
+  row.map(a.out, [&](const C(&in)[2], std::int64_t, int) {
+    return log ? in[1] - math::exp(in[0]) * sum : (in[1] - sum) * in[0];
+  });
+}
+
+template <class T, bool kHold>
+__global__ void __launch_bounds__(1024) entropy_backward(const SoftmaxArguments<T> a) {
+  using C = Compute<T>;
+  Row<T, 1, kHold> row(a.shape, a.in);
+  if (!row.inside) return;
+  const std::int64_t target = a.targets.at(row.row);
+  const bool counts = target != a.targets.ignore && target >= 0 && target < a.shape.length;
+  const m::Shared<C> shared{a.lse[row.row * a.lse_stride], widen(a.loss[row.row * a.loss_stride])};
+  row.map(a.out, [&](const C(&x)[1], std::int64_t i, int) {
+    if (!counts) return C(0);
+    const C p = math::exp(x[0] - shared.a);
+    return shared.b * (i == target ? p - C(1) : p);
+  });
+}
+
+// Rows without elements.
+template <class T>
+__global__ void empty_rows(T* loss, std::int64_t loss_stride, Compute<T>* lse,
+                           std::int64_t lse_stride, std::int64_t rows) {
+  const std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (r >= rows) return;
+  loss[r * loss_stride] = reduce_device::stored<T>(Compute<T>(0));
+  lse[r * lse_stride] = -math::infinity_of(Compute<T>(0));
+}
+
+// One block: the number of targets is small against that of logits.
+__global__ void __launch_bounds__(1024)
+    count_bad(const Targets targets, std::int64_t rows, std::int64_t classes, std::int64_t* bad) {
+  __shared__ int counts[32];
+  int mine = 0;
+  for (std::int64_t r = threadIdx.x; r < rows; r += 1024) {
+    const std::int64_t t = targets.at(r);
+    mine += t != targets.ignore && (t < 0 || t >= classes);
+  }
+  mine = __reduce_add_sync(~0u, mine);
+  if (threadIdx.x % 32 == 0) counts[threadIdx.x / 32] = mine;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  std::int64_t all = 0;
+  for (int c : counts) all += c;
+  *bad = all;
+}
+
+template <class T>
+Result<void> run(const Stream& stream, const SoftmaxProblem& p, const Operands& operands) {
+  const std::int64_t length = p.length();
+  const unsigned along = 1u << p.axis;
+  SoftmaxArguments<T> a{};
+  a.kind = p.kind;
+  a.shape = RowShape::make<T>(p.rows(), length);
+  a.in[0] = RowView<const T>::make(operands[0], along, length);
+  const std::int64_t blocks = a.shape.blocks();
+  const int threads = a.shape.threads();
+  const bool held = a.shape.held();
+  if (p.entropy()) {
+    const View& t = operands[1];
+    a.targets = {t.data, t.strides[0], p.ignore_index, t.dtype == Dtype::i64};
+  }
+  switch (p.kind) {
+    case SoftmaxKind::softmax:
+    case SoftmaxKind::log_softmax:
+      a.out = RowView<T>::make(operands[1], along, length);
+      break;
+    case SoftmaxKind::softmax_backward:
+    case SoftmaxKind::log_softmax_backward:
+      a.in[1] = RowView<const T>::make(operands[1], along, length);
+      a.out = RowView<T>::make(operands[2], along, length);
+      if (length == 0) return {};
+      return launch(stream, "softmax backward",
+                    held ? softmax_backward<T, true> : softmax_backward<T, false>, blocks, threads,
+                    a);
+    case SoftmaxKind::cross_entropy:
+      a.loss = static_cast<T*>(operands[2].data);
+      a.loss_stride = operands[2].strides[0];
+      a.lse = static_cast<Compute<T>*>(operands[3].data);
+      a.lse_stride = operands[3].strides[0];
+      if (operands[4].present)
+        if (auto ok = launch(stream, "cross_entropy targets", count_bad, 1, 1024, a.targets,
+                             a.shape.rows, length, static_cast<std::int64_t*>(operands[4].data));
+            !ok)
+          return ok;
+      if (length == 0)
+        return launch(stream, "cross_entropy nothing", empty_rows<T>, ceil_div(a.shape.rows, 256),
+                      256, a.loss, a.loss_stride, a.lse, a.lse_stride, a.shape.rows);
+      break;
+    case SoftmaxKind::cross_entropy_backward:
+      a.lse = static_cast<Compute<T>*>(operands[2].data);
+      a.lse_stride = operands[2].strides[0];
+      a.loss = static_cast<T*>(operands[3].data);
+      a.loss_stride = operands[3].strides[0];
+      a.out = RowView<T>::make(operands[4], along, length);
+      if (length == 0) return {};
+      return launch(stream, "cross_entropy backward",
+                    held ? entropy_backward<T, true> : entropy_backward<T, false>, blocks, threads,
+                    a);
+  }
+  if (length == 0) return {};
+  return launch(stream, "softmax", held ? softmax_forward<T, true> : softmax_forward<T, false>,
+                blocks, threads, a);
+}
+
+}  // namespace
+}  // namespace row_device
+
+Result<void> softmax_cuda(const Stream& stream, Workspace, const SoftmaxProblem& p,
+                          const Operands& operands) {
+  const DeviceScope scope(stream.device().ordinal);
+  if (auto ok = scope.entered(); !ok) return ok;
+  return visit_float(p.element_dtype, [&](auto type) {
+    return row_device::run<typename decltype(type)::type>(stream, p, operands);
+  });
+}
+
+}  // namespace planck
