@@ -27,8 +27,8 @@ BenchCase make_bench(std::string_view op, const Shapes& s, Dtype dtype, bool one
       .fill = Fill::integers,
       .range = one_row ? FillRange{extent / 2, extent / 2} : FillRange{0, extent - 1}};
   if (!writes) c.inputs.push_back({.name = "x", .dtype = dtype, .shape = s.x});
-  c.inputs.push_back(index);
   if (writes) c.inputs.push_back({.name = "source", .dtype = dtype, .shape = s.x});
+  c.inputs.push_back(index);
   if (writes) c.attributes["extent"] = std::to_string(extent);
   if (!writes && one_row) bench.moved["x"] = numel(s.x) / extent;
   bench.note = one_row ? "one row" : "uniform";
@@ -62,7 +62,7 @@ std::vector<BenchCase> index_benches(DeviceKind) {
     all.push_back(bench);
   }
   for (std::string_view op : {"gather", "scatter_add", "index_select", "index_add"}) {
-    all.push_back(make_bench(op, {{4, 4}, 1}, Dtype::f32, false));
+    all.push_back(make_bench(op, {{4, 4}, op.starts_with("index_") ? 0 : 1}, Dtype::f32, false));
     all.back().call = true;
   }
   return all;

@@ -4,6 +4,10 @@
 //
 // Each element of out learns the highest position of an item that names it (an atomic maximum in
 // the workspace), then takes that item or x.
+//
+// Tried for scatter_add of 2^24 items to 2^24 elements, uniform / all to one, ms on one H200: the
+// embedding's rows of one element 1.69 / 1.46; the toolkit's radix sort of items alone and a thread
+// at the head of every chunk 1.67 / 1.81.
 #include "planck/loops/pack.cuh"
 #include "planck/ops/embedding/embedding.cuda.h"
 #include "planck/ops/index/index.cuda.h"
@@ -26,6 +30,21 @@ struct Mark {
   unsigned long long* bad;
 };
 
+// Where lanes that are here together want the same element, one asks for all, and only where it
+// would win: 2^24 items for one element took 12.4 ms one by one.
+__device__ __forceinline__ void claim(std::uint32_t* winners, std::int64_t element,
+                                      std::uint32_t position) {
+  const unsigned active = __activemask();
+  int same = 0;
+  __match_all_sync(active, element, &same);
+  if (same == 0) {
+    atomicMax(winners + element, position);
+    return;
+  }
+  const std::uint32_t last = __reduce_max_sync(active, position);
+  if (position == last && __ldcg(winners + element) < last) atomicMax(winners + element, last);
+}
+
 __global__ void __launch_bounds__(kMoveThreads) mark_winners(const __grid_constant__ Mark a) {
   const std::int64_t first = std::int64_t{blockIdx.x} * (kMoveThreads * kMoveItems) + threadIdx.x;
   int bad = 0;
@@ -39,7 +58,7 @@ __global__ void __launch_bounds__(kMoveThreads) mark_winners(const __grid_consta
     if (outside(chosen, a.extent))
       ++bad;
     else
-      atomicMax(a.winners + at[1] + chosen * a.axis_stride, static_cast<std::uint32_t>(at[2]) + 1);
+      claim(a.winners, at[1] + chosen * a.axis_stride, static_cast<std::uint32_t>(at[2]) + 1);
   }
   count_bad(a.bad, bad);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "planck/ops/sort/pairs.h"
 #include "planck/ops/sort/problem.h"
 
 namespace planck::sort_device {
@@ -14,7 +15,7 @@ inline constexpr std::int64_t kMostRow = INT32_MAX;
 struct RadixLayout {
   std::int64_t rows;      // of a batch
   std::int64_t elements;  // of a batch
-  std::size_t keys[2], positions[2], temporary, temporary_bytes, bytes;
+  std::size_t keys[2], positions[2], temporary, bytes;
 
   explicit RadixLayout(const SortProblem& p) {
     const std::int64_t length = std::max<std::int64_t>(p.length(), 1);
@@ -30,10 +31,7 @@ struct RadixLayout {
     const std::size_t key = std::max<std::size_t>(4, storage_bytes(p.element_dtype));
     for (auto& k : keys) k = take(n * key);
     for (auto& v : positions) v = take(n * 4);
-    // What the library's radix sort keeps of its tiles of 2,048 elements or more: 256 counters of 4
-    // bytes each, and histograms. Held against its own figure before every launch.
-    temporary_bytes = n / 2 + (std::size_t{4} << 20);
-    temporary = take(temporary_bytes);
+    temporary = take(temporary_bytes_for(elements));
     bytes = at;
   }
 };

@@ -6,6 +6,7 @@
 
 #include "planck/ops/sort/device_layout.h"
 #include "planck/ops/sort/kernels.h"
+#include "planck/ops/sort/pairs.h"
 #include "planck/ops/sort/rows.cuh"
 
 namespace planck {
@@ -50,57 +51,70 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class U>
-Result<void> sort_pairs(const Stream& stream, const RadixLayout& l, char* base,
-                        cub::DoubleBuffer<U>& keys, cub::DoubleBuffer<std::uint32_t>& positions,
-                        std::int64_t count, int key_bits) {
-  std::size_t need = 0;
-  const auto n = static_cast<int>(count);
-  if (auto ok = cuda_result(cub::DeviceRadixSort::SortPairs(nullptr, need, keys, positions, n, 0,
-                                                            key_bits, native(stream)),
-                            "sort");
-      !ok)
-    return ok;
-  if (need > l.temporary_bytes)
-    return fail(ErrorCode::device, "sort: the device's radix sort needs " + std::to_string(need) +
-                                       " bytes, " + std::to_string(l.temporary_bytes) +
-                                       " were set aside");
-  return cuda_result(cub::DeviceRadixSort::SortPairs(base + l.temporary, need, keys, positions, n,
-                                                     0, key_bits, native(stream)),
-                     "sort");
-}
-
-template <class U>
 Result<void> sort_batch(const Stream& stream, const SortProblem& p, const DeviceRows& rows,
                         const RadixLayout& l, char* base, std::int64_t first, std::int64_t many) {
   const std::int64_t count = many * p.length(), kept = many * p.kept();
   const Divisor by_length(static_cast<std::uint32_t>(p.length()));
-  cub::DoubleBuffer<U> keys(reinterpret_cast<U*>(base + l.keys[0]),
-                            reinterpret_cast<U*>(base + l.keys[1]));
-  cub::DoubleBuffer<std::uint32_t> positions(
-      reinterpret_cast<std::uint32_t*>(base + l.positions[0]),
-      reinterpret_cast<std::uint32_t*>(base + l.positions[1]));
+  U* const keys[] = {reinterpret_cast<U*>(base + l.keys[0]),
+                     reinterpret_cast<U*>(base + l.keys[1])};
+  std::uint32_t* const positions[] = {reinterpret_cast<std::uint32_t*>(base + l.positions[0]),
+                                      reinterpret_cast<std::uint32_t*>(base + l.positions[1])};
   if (auto ok = launch(stream, "sort", make_pairs<U>, ceil_div(count, kThreads), kThreads, rows,
-                       first, by_length, count, keys.Current(), positions.Current());
+                       first, by_length, count, keys[0], positions[0]);
       !ok)
     return ok;
-  if (auto ok = sort_pairs(stream, l, base, keys, positions, count, bits(p.element_dtype)); !ok)
-    return ok;
+  void* temporary = base + l.temporary;
+  const auto by_key = sort_pairs(stream, temporary, keys, positions, count, bits(p.element_dtype));
+  if (!by_key) return tl::unexpected(by_key.error());
+  int sorted = *by_key;
   if (many > 1) {
-    cub::DoubleBuffer<std::uint32_t> by_row(reinterpret_cast<std::uint32_t*>(base + l.keys[0]),
-                                            reinterpret_cast<std::uint32_t*>(base + l.keys[1]));
+    std::uint32_t* const row_keys[] = {reinterpret_cast<std::uint32_t*>(base + l.keys[0]),
+                                       reinterpret_cast<std::uint32_t*>(base + l.keys[1])};
+    std::uint32_t* const in_order[] = {positions[sorted], positions[1 - sorted]};
     if (auto ok = launch(stream, "sort", make_row_keys, ceil_div(count, kThreads), kThreads,
-                         positions.Current(), by_length, count, by_row.Current());
+                         in_order[0], by_length, count, row_keys[0]);
         !ok)
       return ok;
     int row_bits = 1;
     while ((std::int64_t{1} << row_bits) < many) ++row_bits;
-    if (auto ok = sort_pairs(stream, l, base, by_row, positions, count, row_bits); !ok) return ok;
+    const auto by_row = sort_pairs(stream, temporary, row_keys, in_order, count, row_bits);
+    if (!by_row) return tl::unexpected(by_row.error());
+    if (*by_row == 1) sorted = 1 - sorted;
   }
   return launch(stream, "sort", store_rows, ceil_div(kept, kThreads), kThreads, rows, first,
-                Divisor(static_cast<std::uint32_t>(p.kept())), kept, positions.Current());
+                Divisor(static_cast<std::uint32_t>(p.kept())), kept, positions[sorted]);
 }
 
 }  // namespace
+
+template <class U>
+Result<int> sort_pairs(const Stream& stream, void* temporary, U* const (&keys)[2],
+                       std::uint32_t* const (&positions)[2], std::int64_t count, int key_bits) {
+  cub::DoubleBuffer<U> both_keys(keys[0], keys[1]);
+  cub::DoubleBuffer<std::uint32_t> both(positions[0], positions[1]);
+  std::size_t need = 0;
+  const auto n = static_cast<int>(count);
+  if (auto ok = cuda_result(cub::DeviceRadixSort::SortPairs(nullptr, need, both_keys, both, n, 0,
+                                                            key_bits, native(stream)),
+                            "sort");
+      !ok)
+    return tl::unexpected(ok.error());
+  if (need > temporary_bytes_for(count))
+    return fail(ErrorCode::device, "sort: the device's radix sort needs " + std::to_string(need) +
+                                       " bytes, " + std::to_string(temporary_bytes_for(count)) +
+                                       " were set aside");
+  if (auto ok = cuda_result(cub::DeviceRadixSort::SortPairs(temporary, need, both_keys, both, n, 0,
+                                                            key_bits, native(stream)),
+                            "sort");
+      !ok)
+    return tl::unexpected(ok.error());
+  return both.selector;
+}
+
+template Result<int> sort_pairs(const Stream&, void*, std::uint32_t* const (&)[2],
+                                std::uint32_t* const (&)[2], std::int64_t, int);
+template Result<int> sort_pairs(const Stream&, void*, std::uint64_t* const (&)[2],
+                                std::uint32_t* const (&)[2], std::int64_t, int);
 
 }  // namespace sort_device
 
