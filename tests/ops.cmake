@@ -3,6 +3,7 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 add_executable(ops_test
+  ${PROJECT_SOURCE_DIR}/planck/ops/elementwise/elementwise.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding_bag.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/affine_grid.test.cpp
@@ -10,10 +11,13 @@ add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.examples.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.large.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/matmul/matmul.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.exact.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/reduce/reduce.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/ops/softmax/softmax.test.cpp)
+  ${PROJECT_SOURCE_DIR}/planck/ops/index/index.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/softmax/softmax.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/sort/sort.test.cpp)
 target_link_libraries(ops_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest_main)
 gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "-Long.*")
 gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "Long.*" TEST_LIST ops_long PROPERTIES LABELS long)
@@ -21,6 +25,7 @@ if(PLANCK_WITH_CUDA)
   add_executable(ops_cuda_test
     ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.cuda.test.cu
+    ${PROJECT_SOURCE_DIR}/planck/ops/matmul/matmul.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.math.cuda.test.cu)
   target_link_libraries(ops_cuda_test PRIVATE planck_verify planck::planck planck_build_flags

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <array>
+#include <atomic>
 #include <bit>
 #include <cstdlib>
 #include <map>
@@ -18,9 +20,9 @@ namespace planck {
 namespace {
 
 // Eight size classes to a power of two: at most 12.5 % is lost to rounding.
-std::size_t size_class(std::size_t bytes) {
-  constexpr std::size_t kSmallest = 512;
-  if (bytes <= kSmallest) return kSmallest;
+std::size_t size_class(Device device, std::size_t bytes) {
+  const std::size_t smallest = device.kind == DeviceKind::cuda ? 512 : 64;
+  if (bytes <= smallest) return smallest;
   const std::size_t step = std::bit_floor(bytes - 1) / 8;
   return (bytes + step - 1) / step * step;
 }
@@ -28,16 +30,84 @@ std::size_t size_class(std::size_t bytes) {
 struct Pool {
   std::mutex mutex;
   std::map<std::pair<void*, std::size_t>, std::vector<void*>> free;  // (stream, capacity) → blocks
-  AllocatorStats stats{0, 0};
+  std::atomic<std::size_t> in_use{0}, cached{0}, peak{0};
 };
 
 // Pools outlive every static Buffer: they are never destroyed.
+Pool& cpu_pool() {
+  static Pool& pool = *new Pool;
+  return pool;
+}
 Pool& pool(Device device) {
+  if (device.kind == DeviceKind::cpu) return cpu_pool();
   static std::mutex mutex;
   static auto& pools = *new std::map<std::pair<DeviceKind, int>, Pool>;
   std::lock_guard lock(mutex);
   return pools[{device.kind, device.ordinal}];
 }
+
+// Small blocks of host memory that this thread let go of: taken again without a lock. What is left
+// when the thread ends goes to the pool.
+class SmallBlocks {
+ public:
+  static constexpr std::size_t kLargest = 4096, kMostOfAClass = 256;
+
+  ~SmallBlocks() {
+    hand_over();
+    gone() = true;
+  }
+  // Null where none is left, or the thread is ending.
+  static void* take(std::size_t capacity) {
+    if (gone()) return nullptr;
+    auto& blocks = mine().of(capacity).blocks;
+    if (blocks.empty()) return nullptr;
+    void* block = blocks.back();
+    blocks.pop_back();
+    return block;
+  }
+  static bool keep(std::size_t capacity, void* block) {
+    if (gone()) return false;
+    auto& blocks = mine().of(capacity).blocks;
+    if (blocks.size() == kMostOfAClass) return false;
+    blocks.push_back(block);
+    return true;
+  }
+  // To the pool, from where they can be returned to the system.
+  static void give_up() {
+    if (!gone()) mine().hand_over();
+  }
+
+ private:
+  struct Class {
+    std::size_t capacity = 0;
+    std::vector<void*> blocks;
+  };
+  void hand_over() {
+    Pool& p = cpu_pool();
+    std::lock_guard lock(p.mutex);
+    for (Class& c : classes_) {
+      for (void* block : c.blocks) p.free[{nullptr, c.capacity}].push_back(block);
+      c.blocks.clear();
+    }
+  }
+  static SmallBlocks& mine() {
+    thread_local SmallBlocks blocks;
+    return blocks;
+  }
+  static bool& gone() {
+    thread_local bool gone = false;
+    return gone;
+  }
+  // Eight classes to a power of two, from 64 bytes on.
+  Class& of(std::size_t capacity) {
+    const auto power = static_cast<std::size_t>(std::bit_width(capacity - 1));
+    const std::size_t eighth = (capacity - 1) >> (power - 4) & 7;
+    Class& c = classes_[(power - 6) * 8 + eighth];
+    c.capacity = capacity;
+    return c;
+  }
+  std::array<Class, (13 - 6) * 8> classes_;
+};
 
 Result<void*> system_allocate(Device device, std::size_t bytes) {
   if (device.kind == DeviceKind::cuda) return cuda::allocate(device.ordinal, bytes);
@@ -65,23 +135,26 @@ void system_release(Device device, void* p) {
 
 Result<Buffer> allocate(const Stream& stream, std::size_t bytes) {
   const Device device = stream.device();
-  const std::size_t capacity = size_class(bytes);
+  const std::size_t capacity = size_class(device, bytes);
   if (capacity < bytes) {  // it wrapped
     return fail(ErrorCode::out_of_memory,
                 fmt::format("{}: no memory for {} bytes", to_string(device), bytes));
   }
   Pool& p = pool(device);
   Buffer buffer;
-  {
+  if (device.kind == DeviceKind::cpu && capacity <= SmallBlocks::kLargest)
+    buffer.data_ = SmallBlocks::take(capacity);
+  if (buffer.data_ == nullptr) {
     std::lock_guard lock(p.mutex);
     if (auto it = p.free.find({stream.native(), capacity});
         it != p.free.end() && !it->second.empty()) {
       buffer.data_ = it->second.back();
       it->second.pop_back();
-      p.stats.cached -= capacity;
     }
   }
-  if (buffer.data_ == nullptr) {
+  if (buffer.data_ != nullptr) {
+    p.cached.fetch_sub(capacity, std::memory_order_relaxed);
+  } else {
     auto fresh = system_allocate(device, capacity);
     if (!fresh && fresh.error().code == ErrorCode::out_of_memory) {
       release_cached(device);
@@ -94,18 +167,23 @@ Result<Buffer> allocate(const Stream& stream, std::size_t bytes) {
   buffer.capacity_ = capacity;
   buffer.device_ = device;
   buffer.stream_ = stream.native();
-  std::lock_guard lock(p.mutex);
-  p.stats.in_use += capacity;
+  const std::size_t now = p.in_use.fetch_add(capacity, std::memory_order_relaxed) + capacity;
+  for (std::size_t peak = p.peak.load(std::memory_order_relaxed);
+       now > peak && !p.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed);) {
+  }
   return buffer;
 }
 
 Buffer::~Buffer() {
   if (data_ == nullptr) return;
   Pool& p = pool(device_);
+  p.in_use.fetch_sub(capacity_, std::memory_order_relaxed);
+  p.cached.fetch_add(capacity_, std::memory_order_relaxed);
+  if (device_.kind == DeviceKind::cpu && capacity_ <= SmallBlocks::kLargest &&
+      SmallBlocks::keep(capacity_, data_))
+    return;
   std::lock_guard lock(p.mutex);
   p.free[{stream_, capacity_}].push_back(data_);
-  p.stats.in_use -= capacity_;
-  p.stats.cached += capacity_;
 }
 
 void Buffer::swap(Buffer& other) noexcept {
@@ -117,17 +195,23 @@ void Buffer::swap(Buffer& other) noexcept {
 }
 
 AllocatorStats allocator_stats(Device device) {
+  const Pool& p = pool(device);
+  return {p.in_use.load(std::memory_order_relaxed), p.cached.load(std::memory_order_relaxed),
+          p.peak.load(std::memory_order_relaxed)};
+}
+
+void reset_peak(Device device) {
   Pool& p = pool(device);
-  std::lock_guard lock(p.mutex);
-  return p.stats;
+  p.peak.store(p.in_use.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 void release_cached(Device device) {
+  if (device.kind == DeviceKind::cpu) SmallBlocks::give_up();
   Pool& p = pool(device);
   std::lock_guard lock(p.mutex);
   for (auto& [key, blocks] : p.free) {
     for (void* block : blocks) system_release(device, block);
-    p.stats.cached -= key.second * blocks.size();
+    p.cached.fetch_sub(key.second * blocks.size(), std::memory_order_relaxed);
     blocks.clear();
   }
 }

@@ -4,7 +4,8 @@
 // cudaMalloc cost far more than most kernels. On CUDA a block belongs to the stream it was asked
 // for on and is only reused there, so reuse is ordered behind the work that still reads it. When
 // memory runs out, cached blocks are returned to the system and the request is tried once more.
-// Safe to call from any thread.
+// Small host blocks are kept by the thread that released them, and taken again without a lock. Safe
+// to call from any thread.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +43,10 @@ class Buffer {
 
 struct AllocatorStats {
   std::size_t in_use, cached;  // bytes
+  std::size_t peak;            // the most in use since reset_peak
 };
 AllocatorStats allocator_stats(Device device);
+void reset_peak(Device device);
 void release_cached(Device device);
 
 }  // namespace planck

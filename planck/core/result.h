@@ -21,6 +21,11 @@ enum class ErrorCode : std::uint8_t {
   out_of_memory,
   device,  // a device that is absent or answered with an error
   io,      // a file that cannot be read, written or trusted
+  // Of automatic differentiation.
+  untracked,           // backward from a tensor that no tracked tensor leads to
+  graph_released,      // a second backward over a graph whose saved values are gone
+  graph_busy,          // another thread is differentiating the same graph
+  not_differentiable,  // a gradient was asked of an op that has none
 };
 
 constexpr std::string_view name(ErrorCode code) {
@@ -31,7 +36,11 @@ constexpr std::string_view name(ErrorCode code) {
                                          "buffer_too_small",
                                          "out_of_memory",
                                          "device",
-                                         "io"};
+                                         "io",
+                                         "untracked",
+                                         "graph_released",
+                                         "graph_busy",
+                                         "not_differentiable"};
   return kNames[static_cast<int>(code)];
 }
 

@@ -67,10 +67,11 @@ Result<View> SafetensorsFile::view(const SafetensorsEntry& entry) const {
   return View{const_cast<std::byte*>(data), *entry.type->dtype, *shape, row_major(*shape), true};
 }
 
-Result<Tensor> SafetensorsFile::load(const Stream& stream, const SafetensorsEntry& entry) const {
+Result<OwnedTensor> SafetensorsFile::load(const Stream& stream,
+                                          const SafetensorsEntry& entry) const {
   const auto shape = computable_shape(entry);
   if (!shape) return tl::unexpected(shape.error());
-  auto tensor = Tensor::empty(stream, *entry.type->dtype, *shape);
+  auto tensor = OwnedTensor::empty(stream, *entry.type->dtype, *shape);
   if (!tensor || entry.bytes() == 0) return tensor;
   const auto source = bytes(entry);
   if (stream.device().kind == DeviceKind::cpu) {

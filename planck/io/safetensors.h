@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planck/core/tensor.h"
+#include "planck/core/owned_tensor.h"
 #include "planck/io/mapped_file.h"
 #include "planck/io/output_file.h"
 #include "planck/io/safetensors_header.h"
@@ -38,7 +38,7 @@ class SafetensorsFile {
   // load() takes the latter.
   [[nodiscard]] Result<View> view(const SafetensorsEntry& entry) const;
   // A copy on the stream's device, complete when it returns; any position in the file will do.
-  [[nodiscard]] Result<Tensor> load(const Stream& stream, const SafetensorsEntry& entry) const;
+  [[nodiscard]] Result<OwnedTensor> load(const Stream& stream, const SafetensorsEntry& entry) const;
 
   // Hints: see MappedFile.
   void expect(const SafetensorsEntry& entry) const { file_.expect(bytes(entry)); }

@@ -4,7 +4,7 @@
 //   line   blocks of consecutive positions
 //   panel  a range of columns of the innermost axis over many rows: what depends on the column
 //          alone is made once
-//   tile   where an input is contiguous along another axis than the output: tiles of rows × 512
+//   tile   where an input is contiguous along another axis than the output: tiles of rows × 128
 //          columns are brought over line by line and transposed in the cache
 #pragma once
 
@@ -27,15 +27,17 @@ struct BlockAt {
 
 class Map {
  public:
-  static constexpr int kTileColumns = 256;
-  static constexpr int kTileBytes = 1 << 18;
+  static constexpr int kTileColumns = 128;
+  static constexpr int kTileBytes = 1 << 18, kMostTileRows = 1024;
 
   // `output` gives the order; `columns` is an operand that is worth panels when it varies along the
   // innermost axis alone; `transposable` marks inputs that may be tiled, of `element_bytes` at
   // most; `pairs`: two neighbours of the output share a byte, so no block ends between them.
   Map(const Nest& nest, int output, int columns, unsigned transposable, std::size_t element_bytes,
       bool pairs)
-      : nest_(nest), tile_rows_(kTileBytes / kTileColumns / static_cast<int>(element_bytes)) {
+      : nest_(nest),
+        tile_rows_(std::min(kMostTileRows,
+                            kTileBytes / kTileColumns / static_cast<int>(element_bytes))) {
     sort_by(nest_, output);
     collapse(nest_);
     choose_mode(output, columns, transposable, pairs);

@@ -5,9 +5,9 @@
 // loops around them vectorize. Zeros, infinities, subnormals and NaN are as in C99; every NaN
 // returned is the canonical one.
 //
-// Largest error over all arguments, in units in the last place of the exact result (a subnormal's
-// is the smallest number). f32: every float has been tried; f64 and two arguments: samples. The
-// tests hold these figures.
+// Largest error, in units in the last place of the exact result (a subnormal's is the smallest
+// number). The tests hold these figures: f32 for every 4099th float, and for every float in the
+// long tests; f64 and functions of two arguments for samples.
 //
 //              f32    f64                        f32    f64
 //   exp        1.1    1.1          tanh          1.4    1.5

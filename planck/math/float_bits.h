@@ -53,6 +53,10 @@ PLANCK_HD float sqrt_of(float x) { return __builtin_sqrtf(x); }
 PLANCK_HD double sqrt_of(double x) { return __builtin_sqrt(x); }
 PLANCK_HD float abs_of(float x) { return __builtin_fabsf(x); }
 PLANCK_HD double abs_of(double x) { return __builtin_fabs(x); }
+PLANCK_HD float floor_of(float x) { return __builtin_floorf(x); }
+PLANCK_HD double floor_of(double x) { return __builtin_floor(x); }
+PLANCK_HD float nearest_integer(float x) { return __builtin_rintf(x); }  // ties to even
+PLANCK_HD double nearest_integer(double x) { return __builtin_rint(x); }
 PLANCK_HD float infinity_of(float) { return __builtin_inff(); }
 PLANCK_HD double infinity_of(double) { return __builtin_inf(); }
 PLANCK_HD float nan_of(float) { return __builtin_nanf(""); }

@@ -52,14 +52,10 @@ PLANCK_HD T tanh(T x) {
   const auto tail = sigmoid_detail::tanh_tail(small ? z : T(0));
   const T bounded = a > T(22) ? T(22) : a;  // tanh is 1 there
   const T e = exp(bounded + bounded);
-  if constexpr (sizeof(T) == 4) {
-    const T y = small ? fma_of(a * z, tail.numerator, a) : T(1) - T(2) / (e + T(1));
-    return canonical(with_sign(y, x));
-  } else {  // one division for both
-    const T q = (small ? tail.numerator : T(2)) / (small ? tail.denominator : e + T(1));
-    const T y = small ? fma_of(a * z, q, a) : T(1) - q;
-    return canonical(with_sign(y, x));
-  }
+  // One division for both, so that neither becomes a branch.
+  const T q = (small ? tail.numerator : T(2)) / (small ? tail.denominator : e + T(1));
+  const T inner = fma_of(a * z, q, a), outer = T(1) - q;
+  return canonical(with_sign(small ? inner : outer, x));
 }
 
 template <class T>

@@ -1,19 +1,33 @@
 #include "planck/ops/ops.h"
 
+#include "planck/ops/elementwise/problem.h"
 #include "planck/ops/embedding/problem.h"
 #include "planck/ops/grid_sample/problem.h"
+#include "planck/ops/index/problem.h"
+#include "planck/ops/matmul/problem.h"
 #include "planck/ops/norm/problem.h"
 #include "planck/ops/quantize/problem.h"
 #include "planck/ops/reduce/problem.h"
 #include "planck/ops/softmax/problem.h"
+#include "planck/ops/sort/problem.h"
 
 namespace planck {
 
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry>& entries = *[] {
     auto* all = new std::vector<OpEntry>;
-    for (const auto& family : {quantize_ops(), embedding_ops(), grid_sample_ops(), reduce_ops(),
-                               softmax_ops(), norm_ops()})
+    for (const auto& family : {
+             quantize_ops(),
+             embedding_ops(),
+             grid_sample_ops(),
+             reduce_ops(),
+             matmul_ops(),
+             elementwise_ops(),
+             index_ops(),
+             sort_ops(),
+             softmax_ops(),
+             norm_ops(),
+         })
       all->insert(all->end(), family.begin(), family.end());
     return all;
   }();

@@ -42,11 +42,30 @@ struct PrecisionGuarantee {
   }
 };
 
-enum class OpCategory : std::uint8_t { quantize, embedding, sampling, reduction, normalization };
+enum class OpCategory : std::uint8_t {
+  quantize,
+  embedding,
+  sampling,
+  reduction,
+  normalization,
+  matmul,
+  elementwise,
+  index,
+  sort,
+};
 
 constexpr std::string_view name(OpCategory c) {
-  constexpr std::string_view kNames[] = {"quantize", "embedding", "sampling",
-                                         "reduction", "normalization"};
+  constexpr std::string_view kNames[] = {
+      "quantize",
+      "embedding",
+      "sampling",
+      "reduction",
+      "normalization",
+      "matmul",
+      "elementwise",
+      "index",
+      "sort",
+  };
   return kNames[static_cast<int>(c)];
 }
 

@@ -42,6 +42,12 @@ struct OpInfo {
   }
 };
 
+// What is known of an input before it is there.
+struct InputSpec {
+  Dtype dtype;
+  Shape shape;
+};
+
 // What a problem expects of one operand.
 struct OperandSpec {
   Dtype dtype = Dtype::f32;

@@ -91,6 +91,7 @@ class Selection {
             precision_guarantee()};
   }
   const Problem& problem() const { return problem_; }
+  const auto& specs() const { return specs_; }
 
   [[nodiscard]] Result<void> run(const Stream& stream, Workspace workspace,
                                  const Operands& operands) const {

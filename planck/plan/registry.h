@@ -17,10 +17,6 @@ namespace planck {
 
 using Attributes = std::map<std::string, std::string, std::less<>>;
 
-struct InputSpec {
-  Dtype dtype;
-  Shape shape;
-};
 using InputSpecs = std::map<std::string, InputSpec, std::less<>>;
 
 struct KernelStatus {

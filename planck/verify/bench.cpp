@@ -115,6 +115,7 @@ Result<double> time_call(const Stream& stream, const std::function<Result<void>(
 // where that is allowed.
 Case without_elements(const Case& c) {
   Case empty = c;
+  if (c.inputs.empty()) return empty;
   const std::int64_t first = c.inputs.front().shape.rank() > 0 ? c.inputs.front().shape[0] : -1;
   for (CaseInput& in : empty.inputs)
     if (in.shape.rank() > 0 && in.shape[0] == first) in.shape[0] = 0;
@@ -157,11 +158,11 @@ BenchRow describe(const BenchCase& bench, const AnyPlan& plan) {
   row.op = c.op;
   row.dtypes = planck::name(sku.element);
   if (sku.aux) row.dtypes += fmt::format(" {}", planck::name(*sku.aux));
-  row.shape = to_string(c.inputs.front().shape);
+  if (!c.inputs.empty()) row.shape = to_string(c.inputs.front().shape);
   std::vector<std::string> details;
   for (const auto& [key, value] : c.attributes)
     if (key != "dtype") details.push_back(key + "=" + value);
-  if (c.inputs.front().layout != Layout::contiguous)
+  if (!c.inputs.empty() && c.inputs.front().layout != Layout::contiguous)
     details.emplace_back(name(c.inputs.front().layout));
   if (!bench.note.empty()) details.push_back(bench.note);
   row.detail = fmt::format("{}", fmt::join(details, " "));
@@ -169,6 +170,7 @@ BenchRow describe(const BenchCase& bench, const AnyPlan& plan) {
   row.aim_ms = bench.aim_ms;
   row.cpu_share = bench.cpu_share;
   row.call = bench.call;
+  row.flops = bench.flops;
   return row;
 }
 
@@ -176,10 +178,12 @@ BenchRow describe(const BenchCase& bench, const AnyPlan& plan) {
 
 std::string name(const BenchCase& bench) {
   const Case& c = bench.test_case;
-  std::string text = fmt::format("{} {} {}", c.op, planck::name(c.inputs.front().dtype),
-                                 to_string(c.inputs.front().shape));
+  std::string text = c.op;
+  if (!c.inputs.empty())
+    text += fmt::format(" {} {}", planck::name(c.inputs.front().dtype),
+                        to_string(c.inputs.front().shape));
   for (const auto& [key, value] : c.attributes) text += fmt::format(" {}={}", key, value);
-  if (c.inputs.front().layout != Layout::contiguous)
+  if (!c.inputs.empty() && c.inputs.front().layout != Layout::contiguous)
     text += fmt::format(" {}", name(c.inputs.front().layout));
   if (!bench.note.empty()) text += " " + bench.note;
   return text;
@@ -210,9 +214,28 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
     return row;
   }
 
-  const auto variants = ceiling_variants(stream.device().kind);
+  // A peer that this machine has not is no failure: the row then has no ratio.
+  std::vector<std::string_view> variants;
+  std::unique_ptr<AnyPlan> peer;
+  Buffer peer_buffer;
+  if (bench.flops > 0) {
+    PlanPreference preference;
+    preference.kernel = bench.peer;
+    if (auto found = (*problem)->select(stream, preference); found && !bench.peer.empty()) {
+      auto buffer = allocate(stream, (*found)->workspace_size());
+      if (!buffer) return tl::unexpected(buffer.error());
+      peer_buffer = std::move(*buffer);
+      peer = std::move(*found);
+      variants.push_back(bench.peer);
+    }
+  } else {
+    const auto all = ceiling_variants(stream.device().kind);
+    variants.assign(all.begin(), all.end());
+  }
+  const Workspace peer_workspace{peer_buffer.data(), peer_buffer.bytes()};
   const Launch launch = [&](std::size_t work, const BufferSet& set) -> Result<void> {
     if (work == 0) return (*plan)->run(stream, workspace, set.operands);
+    if (peer != nullptr) return peer->run(stream, peer_workspace, set.operands);
     return move_bytes(stream, set.traffic, work - 1);
   };
   const std::size_t works = 1 + variants.size();
@@ -221,6 +244,7 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
                           : time_on_cuda(stream, *sets, works, min_seconds, launch);
   if (!rounds) return tl::unexpected(rounds.error());
   row.seconds = median((*rounds)[0]);
+  if (variants.empty()) return row;
   std::size_t best = 1;
   for (std::size_t w = 2; w < works; ++w)
     if (median((*rounds)[w]) < median((*rounds)[best])) best = w;
@@ -235,9 +259,17 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
 
 std::vector<BenchCase> all_benches(DeviceKind device) {
   std::vector<BenchCase> all;
-  for (auto& family :
-       {quantize_benches(device), embedding_benches(device), grid_sample_benches(device),
-        reduce_benches(device), softmax_benches(device)})
+  for (auto& family : {
+           quantize_benches(device),
+           embedding_benches(device),
+           grid_sample_benches(device),
+           reduce_benches(device),
+           matmul_benches(device),
+           elementwise_benches(device),
+           index_benches(device),
+           sort_benches(device),
+           softmax_benches(device),
+       })
     all.insert(all.end(), family.begin(), family.end());
   return all;
 }

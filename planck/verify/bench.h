@@ -14,13 +14,18 @@
 namespace planck::verify {
 
 struct BenchCase {
-  Case test_case;         // layouts count; values are random
-  bool call = false;      // a tensor so small that the call itself is what is timed
-  double aim_ms = 0;      // on one H200, where one is known
-  double cpu_share = 0;   // of the ceiling, on the CPU, where one is aimed at
+  Case test_case;     // layouts count; values are random
+  bool call = false;  // a tensor so small that the call itself is what is timed
+  double aim_ms = 0;  // on one H200, where one is known
+  double cpu_share =
+      0;  // of the ceiling, on the CPU (of a peer: everywhere), where one is aimed at
   std::string note = {};  // what shape and attributes do not say
   // Elements of an operand that are really moved, where it is not all of them.
   std::map<std::string, std::int64_t, std::less<>> moved = {};
+  // Where arithmetic is what takes time: operations of one run, and the kernel of the same table
+  // that takes the ceiling's place, where this machine has it.
+  double flops = 0;
+  std::string_view peer = {};
 };
 
 struct BenchRow {
@@ -34,6 +39,7 @@ struct BenchRow {
   double aim_ms = 0, cpu_share = 0;
   bool call = false;
   double overhead_seconds = 0;  // of a call, above its kernel
+  double flops = 0;             // of one run, where they count; ceiling_variant is the peer then
 
   double bandwidth() const { return static_cast<double>(bytes) / seconds; }
   double ceiling_bandwidth() const { return static_cast<double>(bytes) / ceiling_seconds; }
@@ -47,10 +53,8 @@ std::string name(const BenchCase& bench);
 std::vector<BenchCase> all_benches(DeviceKind device);
 
 // Families.
-std::vector<BenchCase> quantize_benches(DeviceKind device);
-std::vector<BenchCase> embedding_benches(DeviceKind device);
-std::vector<BenchCase> grid_sample_benches(DeviceKind device);
-std::vector<BenchCase> reduce_benches(DeviceKind device);
-std::vector<BenchCase> softmax_benches(DeviceKind device);  // and the norms
+using BenchList = std::vector<BenchCase>(DeviceKind device);
+BenchList quantize_benches, embedding_benches, grid_sample_benches, reduce_benches,
+    elementwise_benches, matmul_benches, index_benches, sort_benches, softmax_benches;
 
 }  // namespace planck::verify

@@ -25,27 +25,17 @@ std::optional<Case> example_case(std::string_view op, DtypePair dtypes, const Sh
 std::optional<Case> hostile_case(std::string_view op, DtypePair dtypes, const Shape& shape,
                                  std::uint64_t seed);
 
-// Families.
-std::vector<Case> quantize_cases(ListSize size);
-std::optional<Case> quantize_example(std::string_view op, DtypePair dtypes, const Shape& shape);
-std::optional<Case> quantize_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
-                                     std::uint64_t seed);
-std::vector<Case> embedding_cases(ListSize size);
-std::optional<Case> embedding_example(std::string_view op, DtypePair dtypes, const Shape& shape);
-std::optional<Case> embedding_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
-                                      std::uint64_t seed);
-std::vector<Case> grid_sample_cases(ListSize size);
-std::optional<Case> grid_sample_example(std::string_view op, DtypePair dtypes, const Shape& shape);
-std::optional<Case> grid_sample_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
+// Families: the three functions of each.
+using CaseList = std::vector<Case>(ListSize size);
+using ExampleCase = std::optional<Case>(std::string_view op, DtypePair dtypes, const Shape& shape);
+using HostileCase = std::optional<Case>(std::string_view op, DtypePair dtypes, const Shape& shape,
                                         std::uint64_t seed);
 
-std::vector<Case> softmax_cases(ListSize size);  // and the norms
-std::optional<Case> softmax_example(std::string_view op, DtypePair dtypes, const Shape& shape);
-std::optional<Case> softmax_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
-                                    std::uint64_t seed);
-std::vector<Case> reduce_cases(ListSize size);
-std::optional<Case> reduce_example(std::string_view op, DtypePair dtypes, const Shape& shape);
-std::optional<Case> reduce_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
-                                   std::uint64_t seed);
+CaseList quantize_cases, embedding_cases, grid_sample_cases, reduce_cases, matmul_cases,
+    elementwise_cases, index_cases, sort_cases, softmax_cases;
+ExampleCase quantize_example, embedding_example, grid_sample_example, reduce_example,
+    matmul_example, elementwise_example, index_example, sort_example, softmax_example;
+HostileCase quantize_hostile, embedding_hostile, grid_sample_hostile, reduce_hostile,
+    matmul_hostile, elementwise_hostile, index_hostile, sort_hostile, softmax_hostile;
 
 }  // namespace planck::verify

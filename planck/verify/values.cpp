@@ -14,13 +14,14 @@ namespace planck::verify {
 namespace {
 
 // Maps a float to an integer so that neighbours differ by one and ±0 coincide.
-double position_on_line(Dtype dtype, double value) {
+std::int64_t position_on_line(Dtype dtype, double value) {
   HostTensor one(dtype, {1});
   one.set_number(0, value);
   const int width = bits(dtype);
   const std::uint64_t sign = std::uint64_t{1} << (width - 1);
   const std::uint64_t pattern = one.pattern(0), magnitude = pattern & (sign - 1);
-  return (pattern & sign) ? -static_cast<double>(magnitude) : static_cast<double>(magnitude);
+  const auto distance = static_cast<std::int64_t>(magnitude);
+  return (pattern & sign) ? -distance : distance;
 }
 
 }  // namespace
@@ -29,7 +30,10 @@ double ulps_apart(Dtype dtype, double a, double b) {
   if (std::isnan(a) || std::isnan(b))
     return std::isnan(a) && std::isnan(b) ? 0 : std::numeric_limits<double>::infinity();
   if (!is_float(dtype)) return a == b ? 0 : std::numeric_limits<double>::infinity();
-  return std::abs(position_on_line(dtype, a) - position_on_line(dtype, b));
+  // As integers: neighbours of f64 are closer than f64 can tell their positions apart.
+  const std::int64_t p = position_on_line(dtype, a), q = position_on_line(dtype, b);
+  const auto apart = static_cast<std::uint64_t>(p) - static_cast<std::uint64_t>(q);
+  return static_cast<double>(p > q ? apart : 0 - apart);
 }
 
 std::string value_difference(const HostTensor& actual, const std::vector<double>& expected,

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "planck/core/cuda_runtime.h"
-#include "planck/core/tensor.h"
+#include "planck/core/owned_tensor.h"
 #include "planck/ops/ops.h"
 
 namespace planck::conformance {
@@ -22,8 +22,8 @@ std::uint16_t pattern_at(std::int64_t i) {
 }
 
 // quantize_per_channel, f16 to s8, of x: [kChannels, columns].
-Result<Tensor> quantize(const Stream& stream, const Tensor& x, const Tensor& scale,
-                        const Tensor& zero_point) {
+Result<OwnedTensor> quantize(const Stream& stream, const OwnedTensor& x, const OwnedTensor& scale,
+                             const OwnedTensor& zero_point) {
   const auto problem =
       parse_problem(all_ops(), "quantize_per_channel", {{"axis", "0"}, {"dtype", "s8"}},
                     {{"x", {x.dtype(), x.shape()}},
@@ -32,7 +32,7 @@ Result<Tensor> quantize(const Stream& stream, const Tensor& x, const Tensor& sca
   if (!problem) return tl::unexpected(problem.error());
   const auto plan = (*problem)->select(stream);
   if (!plan) return tl::unexpected(plan.error());
-  auto q = Tensor::empty(stream, Dtype::s8, x.shape());
+  auto q = OwnedTensor::empty(stream, Dtype::s8, x.shape());
   if (!q) return q;
   const auto workspace = allocate(stream, (*plan)->workspace_size());
   if (!workspace) return tl::unexpected(workspace.error());
@@ -44,8 +44,8 @@ Result<Tensor> quantize(const Stream& stream, const Tensor& x, const Tensor& sca
 }
 
 // x: [kChannels, columns], where column c holds what column `first` + c of the large tensor holds.
-Result<Tensor> make_x(std::int64_t columns, std::int64_t first) {
-  auto x = Tensor::empty(Stream::cpu(), Dtype::f16, {kChannels, columns});
+Result<OwnedTensor> make_x(std::int64_t columns, std::int64_t first) {
+  auto x = OwnedTensor::empty(Stream::cpu(), Dtype::f16, {kChannels, columns});
   if (!x) return x;
   for (std::int64_t r = 0; r < kChannels; ++r)
     for (std::int64_t c = 0; c < columns; ++c)
@@ -55,8 +55,8 @@ Result<Tensor> make_x(std::int64_t columns, std::int64_t first) {
 
 void expect_same_tail(const Stream& stream) {
   const Stream host = Stream::cpu();
-  auto scale = Tensor::empty(host, Dtype::f16, {kChannels}),
-       zero_point = Tensor::empty(host, Dtype::i32, {kChannels});
+  auto scale = OwnedTensor::empty(host, Dtype::f16, {kChannels}),
+       zero_point = OwnedTensor::empty(host, Dtype::i32, {kChannels});
   ASSERT_TRUE(scale && zero_point);
   for (int r = 0; r < kChannels; ++r) {
     scale->as<f16>()[r] = f16(0.01f * static_cast<float>(r + 1));

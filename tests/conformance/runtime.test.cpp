@@ -6,7 +6,7 @@
 
 #include "planck/core/allocator.h"
 #include "planck/core/cuda_runtime.h"
-#include "planck/core/tensor.h"
+#include "planck/core/owned_tensor.h"
 #include "planck/core/workspace.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
@@ -69,17 +69,17 @@ TEST(Allocator, SaysWhenMemoryRunsOut) {
   }
 }
 
-TEST(Tensor, CopiesBetweenStreams) {
+TEST(OwnedTensor, CopiesBetweenStreams) {
   const Stream stream = Stream::cpu(1);
-  auto a = Tensor::empty(stream, Dtype::i32, {2, 3});
+  auto a = OwnedTensor::empty(stream, Dtype::i32, {2, 3});
   ASSERT_TRUE(a);
   for (int i = 0; i < 6; ++i) a->as<std::int32_t>()[i] = i;
   const auto b = a->to(stream, Stream::cpu(2));
   ASSERT_TRUE(b);
   EXPECT_NE(a->data(), b->data());
   EXPECT_EQ(std::memcmp(a->data(), b->data(), 24), 0);
-  EXPECT_TRUE(Tensor::empty(stream, Dtype::f32, {0, 5}));
-  EXPECT_FALSE(Tensor::empty(stream, Dtype::f32, {-1}));
+  EXPECT_TRUE(OwnedTensor::empty(stream, Dtype::f32, {0, 5}));
+  EXPECT_FALSE(OwnedTensor::empty(stream, Dtype::f32, {-1}));
 }
 
 TEST(Stream, KnowsItsPlace) {
@@ -103,7 +103,7 @@ TEST(CudaStream, CopiesThereAndBack) {
   if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device";
   const auto stream = Stream::cuda();
   ASSERT_TRUE(stream);
-  auto a = Tensor::empty(Stream::cpu(1), Dtype::f64, {1000});
+  auto a = OwnedTensor::empty(Stream::cpu(1), Dtype::f64, {1000});
   ASSERT_TRUE(a);
   for (int i = 0; i < 1000; ++i) a->as<double>()[i] = i * 0.5;
   const auto there = a->to(Stream::cpu(1), *stream);

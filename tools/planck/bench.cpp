@@ -28,7 +28,7 @@ struct BenchOptions {
 
 std::string target_text(const verify::BenchRow& r, bool on_cuda) {
   if (r.call) return "";
-  if (!on_cuda) return r.cpu_share > 0 ? fmt::format(">= {:.2f}", r.cpu_share) : "";
+  if (!on_cuda || r.flops > 0) return r.cpu_share > 0 ? fmt::format(">= {:.2f}", r.cpu_share) : "";
   return r.aim_ms > 0 ? fmt::format("<= {:.3f} ms on an H200", r.aim_ms) : "";
 }
 
@@ -50,14 +50,34 @@ std::string text_of(const std::vector<verify::BenchRow>& rows, bool on_cuda) {
                {"kernel"},
                {"ns a call", Align::right},
                {"above the kernel", Align::right}});
-  bool any_call = false;
+  Table products({{"op"},
+                  {"dtypes"},
+                  {"shape"},
+                  {"detail"},
+                  {"kernel"},
+                  {"ms", Align::right},
+                  {"GFLOP/s", Align::right},
+                  {"peer"},
+                  {"GFLOP/s", Align::right},
+                  {"ratio", Align::right},
+                  {"target"}});
+  bool any_call = false, any_stream = false, any_product = false;
   for (const verify::BenchRow& r : rows) {
     const std::string kernel(r.kernel);
     if (r.call) {
       any_call = true;
       calls.add({r.op, r.dtypes, r.shape, kernel, fmt::format("{:.0f}", r.seconds * 1e9),
                  fmt::format("{:.0f}", r.overhead_seconds * 1e9)});
+    } else if (r.flops > 0) {
+      any_product = true;
+      const bool peer = r.ceiling_seconds > 0;
+      products.add(
+          {r.op, r.dtypes, r.shape, r.detail, kernel, fmt::format("{:.3f}", r.seconds * 1e3),
+           fmt::format("{:.1f}", r.flops / r.seconds * 1e-9), std::string(r.ceiling_variant),
+           peer ? fmt::format("{:.1f}", r.flops / r.ceiling_seconds * 1e-9) : "",
+           peer ? fmt::format("{:.2f}", r.ratio) : "", target_text(r, on_cuda)});
     } else {
+      any_stream = true;
       streams.add({r.op, r.dtypes, r.shape, r.detail, kernel,
                    fmt::format("{:.3f}", r.seconds * 1e3),
                    fmt::format("{:.1f}", r.bandwidth() * 1e-9),
@@ -65,13 +85,18 @@ std::string text_of(const std::vector<verify::BenchRow>& rows, bool on_cuda) {
                    fmt::format("{:.2f}", r.ratio), target_text(r, on_cuda)});
     }
   }
-  return streams.text() + (any_call ? "\n" + calls.text() : "");
+  std::string text;
+  for (const auto& [any, table] : {std::pair{any_stream, &streams},
+                                   std::pair{any_product, &products}, std::pair{any_call, &calls}})
+    if (any) text += (text.empty() ? "" : "\n") + table->text();
+  return text;
 }
 
 nlohmann::ordered_json json_of(const verify::BenchRow& r) {
   nlohmann::ordered_json o = {{"op", r.op},          {"dtypes", r.dtypes}, {"shape", r.shape},
                               {"detail", r.detail},  {"kernel", r.kernel}, {"bytes", r.bytes},
                               {"seconds", r.seconds}};
+  if (r.flops > 0) o["flops"] = r.flops;
   if (r.call) {
     o["overhead_seconds"] = r.overhead_seconds;
   } else {

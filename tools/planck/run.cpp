@@ -43,9 +43,9 @@ Result<InputSpecs> input_specs(const SafetensorsFile& file, const Attributes& at
 }
 
 Result<void> write_outputs(const std::string& path, const OpInfo& info,
-                           const std::vector<Tensor>& tensors, const Stream& stream) {
+                           const std::vector<OwnedTensor>& tensors, const Stream& stream) {
   std::vector<SafetensorsSpec> specs;
-  std::vector<Tensor> on_host;
+  std::vector<OwnedTensor> on_host;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (info.operands[i].role != Role::output || tensors[i].data() == nullptr) continue;
     auto spec = SafetensorsSpec::of(std::string(info.operands[i].name), tensors[i].dtype(),
@@ -66,7 +66,7 @@ Result<void> write_outputs(const std::string& path, const OpInfo& info,
 }
 
 // Some faults of the inputs are counted rather than refused; here they are refused.
-Result<void> check_count(const OpInfo& info, std::size_t i, const Tensor& tensor,
+Result<void> check_count(const OpInfo& info, std::size_t i, const OwnedTensor& tensor,
                          const Stream& stream) {
   const OperandInfo& operand = info.operands[i];
   if (operand.refusal.empty() || tensor.data() == nullptr) return {};
@@ -122,7 +122,7 @@ Result<std::string> run(const RunOptions& options) {
 
   const OpInfo& info = *entry->info;
   const std::vector<OperandSpec> specs = (*problem)->specs();
-  std::vector<Tensor> tensors(specs.size());
+  std::vector<OwnedTensor> tensors(specs.size());
   Operands operands{};
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const bool input = info.operands[i].role == Role::input;
@@ -130,7 +130,7 @@ Result<std::string> run(const RunOptions& options) {
     const bool updated = info.operands[i].updates && given != inputs->end();
     if (input ? given == inputs->end() : !specs[i].used) continue;
     auto tensor = input || updated ? file->load(*stream, **file->find(info.operands[i].name))
-                                   : Tensor::empty(*stream, specs[i].dtype, specs[i].shape);
+                                   : OwnedTensor::empty(*stream, specs[i].dtype, specs[i].shape);
     if (!tensor) return tl::unexpected(tensor.error());
     tensors[i] = std::move(*tensor);
     operands[i] = tensors[i].view();

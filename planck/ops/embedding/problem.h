@@ -44,6 +44,8 @@ struct EmbeddingProblem {
   std::int64_t offsets() const { return bags + (include_last_offset ? 1 : 0); }
   bool is_bag() const { return kind >= EmbeddingKind::embedding_bag; }
 
+  bool operator==(const EmbeddingProblem&) const = default;
+
   // What Selection<EmbeddingProblem> asks for.
   const OpInfo& info() const;
   Result<void> check() const;

@@ -18,18 +18,28 @@ namespace {
 
 enum class Way : std::uint8_t { plain, add, stream, staged };
 
-template <class C, class T, Way kWay, class U>
-void sum_all(const ShortRows& job, RowRun<U>& run) {
+// kWidth: the width where it is a constant; 0 for any.
+template <class C, class T, Way kWay, int kWidth, class U>
+void sum_all(const ShortRows& rows_and_sums, RowRun<U>& progress) {
+  const ShortRows job = rows_and_sums;  // copies: stores cannot change what only this loop knows
+  RowRun<U> run = progress;
   const Entry<U>* e = run.entries;
-  const std::int64_t bytes = job.width * static_cast<std::int64_t>(sizeof(T));
+  const int width = kWidth > 0 ? kWidth : job.width;
+  const std::int64_t bytes = width * static_cast<std::int64_t>(sizeof(T));
   const T* rows[kSumChunk];
   [[maybe_unused]] std::conditional_t<kWay == Way::staged, Stage, char> stage;
-  const auto zero = [&](std::byte* at, std::size_t count) {
+  const auto zero = [&](std::byte* at, std::size_t count) HWY_ATTR {
     if constexpr (kWay == Way::staged) {
       if (count <= Stage::kBytes / 4) return void(std::memset(stage.next(at, count), 0, count));
       stage.flush();
     }
-    zero_bytes(at, count, job.streams);
+    if constexpr (kWay == Way::stream) {  // whole lines
+      const hn::ScalableTag<std::uint8_t> d;
+      auto* out = reinterpret_cast<std::uint8_t*>(at);
+      for (std::size_t b = 0; b < count; b += hn::Lanes(d)) hn::Stream(hn::Zero(d), d, out + b);
+    } else {
+      zero_bytes(at, count, job.streams);
+    }
   };
   const auto source = [&](const Entry<U>& entry) {
     const auto position = static_cast<std::int64_t>(entry.position);
@@ -64,19 +74,22 @@ void sum_all(const ShortRows& job, RowRun<U>& run) {
     }
     std::byte* out = job.out + to * job.out_step;
     if constexpr (kWay == Way::staged) out = stage.next(out, static_cast<std::size_t>(bytes));
-    sum_columns<C, kWay == Way::stream, kWay == Way::add>(rows, m, job.width,
+    sum_columns<C, kWay == Way::stream, kWay == Way::add>(rows, m, width,
                                                           reinterpret_cast<T*>(out));
   }
   if constexpr (kWay == Way::staged) stage.flush();
+  progress = run;
 }
 
 template <class C, class T, class U>
 void sum_typed(const ShortRows& job, RowRun<U>& run) {
-  if (job.adds) return sum_all<C, T, Way::add>(job, run);
-  if (!job.streams) return sum_all<C, T, Way::plain>(job, run);
+  if (job.adds) return sum_all<C, T, Way::add, 0>(job, run);
+  if (!job.streams) return sum_all<C, T, Way::plain, 0>(job, run);
   const auto ends =
       reinterpret_cast<std::uintptr_t>(job.out) | static_cast<std::uintptr_t>(job.out_step);
-  ends % 64 == 0 ? sum_all<C, T, Way::stream>(job, run) : sum_all<C, T, Way::staged>(job, run);
+  if (ends % 64 != 0) return sum_all<C, T, Way::staged, 0>(job, run);
+  job.width == 64 ? sum_all<C, T, Way::stream, 64>(job, run)
+                  : sum_all<C, T, Way::stream, 0>(job, run);
 }
 
 template <class U>

@@ -1,25 +1,32 @@
 #include "planck/ops/embedding/sorted_entries.cpu.h"
 
 #include <bit>
+#include <span>
+#include <utility>
 
 namespace planck {
 
 namespace {
 
 constexpr std::int64_t kSegment = 8192, kMostSegments = 32;
-constexpr std::int64_t kBucketEntries = 64, kBucketBytes = 1 << 19, kMostBuckets = 2048;
-constexpr int kDigitBits = 10;
+constexpr std::int64_t kBucketEntries = 64, kBucketBytes = 1 << 19, kMostBuckets = 512;
 constexpr std::int64_t kInsertionEntries = 24;
-constexpr std::int64_t kLargeBucket = 1 << 16;  // several threads sort one bucket
 
 // Turns counts[part][digit] into places: parts of a digit one behind the other, digits ascending.
-void count_to_places(std::int64_t* counts, std::int64_t parts, std::int64_t digits) {
-  std::int64_t place = 0;
-  for (std::int64_t d = 0; d < digits; ++d)
-    for (std::int64_t p = 0; p < parts; ++p) {
-      const std::int64_t count = counts[p * digits + d];
-      counts[p * digits + d] = place;
-      place += count;
+// Part by part: digit by digit every step would be to another line.
+template <class U>
+void count_to_places(U* counts, std::int64_t parts, std::int64_t digits) {
+  U next[1 << EntrySorter<U>::kDigitBits];
+  std::fill_n(next, digits, U(0));
+  for (std::int64_t p = 0; p < parts; ++p)
+    for (std::int64_t d = 0; d < digits; ++d) next[d] += counts[p * digits + d];
+  U place = 0;
+  for (std::int64_t d = 0; d < digits; ++d) place += std::exchange(next[d], place);
+  for (std::int64_t p = 0; p < parts; ++p)
+    for (std::int64_t d = 0; d < digits; ++d) {
+      const U count = counts[p * digits + d];
+      counts[p * digits + d] = next[d];
+      next[d] += count;
     }
 }
 
@@ -34,7 +41,8 @@ SortCut::SortCut(std::int64_t table_rows, std::int64_t entries, std::int64_t row
   const auto a_bucket = static_cast<std::uint64_t>((rows + wanted - 1) / wanted);
   row_bits = a_bucket <= 1 ? 0 : static_cast<int>(std::bit_width(a_bucket - 1));
   buckets = std::max<std::int64_t>(1, ((rows - 1) >> row_bits) + 1);
-  passes = (row_bits + kDigitBits - 1) / kDigitBits;
+  constexpr int kDigitBits = EntrySorter<std::uint32_t>::kDigitBits;
+  passes = std::max(1, (row_bits + kDigitBits - 1) / kDigitBits);
   segments = std::clamp<std::int64_t>(count / kSegment, 1, kMostSegments);
 }
 
@@ -47,115 +55,127 @@ std::int64_t EntrySorter<U>::scatter(const Stream& stream, const IndexReader& in
     return embedding_math::is_valid(index, rows, padding) && position >= first && position < last;
   };
   parallel_for(stream, cut_.segments, [&](std::int64_t s) {
-    std::int64_t* counts = places_ + s * cut_.buckets;
-    std::fill_n(counts, cut_.buckets, 0);
+    const std::int64_t begin = cut_.segment_begin(s), end = cut_.segment_begin(s + 1);
+    U next[kMostBuckets + 1];
+    std::fill_n(next, cut_.buckets + 1, U(0));
     std::int64_t bad = 0;
-    indices.each(cut_.segment_begin(s), cut_.segment_begin(s + 1),
-                 [valid, counts, rows = cut_.rows, bits = cut_.row_bits, &bad](
+    indices.each(begin, end,
+                 [valid, counts = next, rows = cut_.rows, bits = cut_.row_bits, &bad](
                      std::int64_t position, std::int64_t index) {
                    bad += embedding_math::is_bad(index, rows);
                    if (valid(position, index)) ++counts[index >> bits];
                  });
     bad_[s] = bad;
-  });
-  std::int64_t place = 0, bad = 0;
-  for (std::int64_t b = 0; b < cut_.buckets; ++b) {
-    starts_[b] = place;
-    for (std::int64_t s = 0; s < cut_.segments; ++s) {
-      const std::int64_t n = places_[s * cut_.buckets + b];
-      places_[s * cut_.buckets + b] = place;
-      place += n;
+    U* runs = runs_ + s * (cut_.buckets + 1);
+    U place = 0;
+    for (std::int64_t b = 0; b <= cut_.buckets; ++b) {
+      runs[b] = place;
+      place += std::exchange(next[b], place);
     }
-  }
-  starts_[cut_.buckets] = place;
-  for (std::int64_t s = 0; s < cut_.segments; ++s) bad += bad_[s];
-  parallel_for(stream, cut_.segments, [&](std::int64_t s) {
-    indices.each(cut_.segment_begin(s), cut_.segment_begin(s + 1),
-                 [valid, next = places_ + s * cut_.buckets, to = entries_[0], bits = cut_.row_bits](
+    indices.each(begin, end,
+                 [valid, next = +next, to = scattered_ + begin, bits = cut_.row_bits](
                      std::int64_t position, std::int64_t index) {
                    if (valid(position, index))
                      to[next[index >> bits]++] = {static_cast<U>(index), static_cast<U>(position)};
                  });
   });
+  std::fill_n(starts_, cut_.buckets + 1, 0);
+  std::int64_t bad = 0;
+  for (std::int64_t s = 0; s < cut_.segments; ++s) {
+    const U* at = runs_ + s * (cut_.buckets + 1);
+    for (std::int64_t b = 0; b <= cut_.buckets; ++b) starts_[b] += static_cast<std::int64_t>(at[b]);
+    bad += bad_[s];
+  }
   return bad;
-}
-
-template <class U>
-void EntrySorter<U>::sort(const Stream& stream) const {
-  if (cut_.passes == 0) return;
-  parallel_for(stream, cut_.buckets, [&](std::int64_t b) {
-    if (starts_[b + 1] - starts_[b] < kLargeBucket) sort_bucket(b);
-  });
-  for (std::int64_t b = 0; b < cut_.buckets; ++b)
-    if (starts_[b + 1] - starts_[b] >= kLargeBucket) sort_large_bucket(stream, b);
 }
 
 // One pass: entries counted by a digit of their row, then each brought to its place, stably.
 template <class U>
 struct EntrySorter<U>::Pass {
   Pass(const EntrySorter& sorter, std::int64_t begin, int pass)
-      : from(sorter.entries_[pass % 2] + begin),
-        to(sorter.entries_[(pass + 1) % 2] + begin),
+      : from(sorter.entries_[(pass + 1) % 2] + begin),
+        to(sorter.entries_[pass % 2] + begin),
         bits((sorter.cut_.row_bits + sorter.cut_.passes - 1) / sorter.cut_.passes),
         shift(pass * bits) {}
   std::int64_t digits() const { return std::int64_t{1} << bits; }
   std::uint64_t digit(const Entry<U>& e) const {
     return (static_cast<std::uint64_t>(e.row) >> shift) & ((std::uint64_t{1} << bits) - 1);
   }
-  void count(std::int64_t begin, std::int64_t end, std::int64_t* counts) const {
-    std::fill_n(counts, digits(), 0);
-    for (std::int64_t i = begin; i < end; ++i) ++counts[digit(from[i])];
+  void count(const Run& run, U* counts) const {
+    for (const Entry<U>* e = run.begin; e != run.end; ++e) ++counts[digit(*e)];
   }
-  void move(std::int64_t begin, std::int64_t end, std::int64_t* places) const {
-    for (std::int64_t i = begin; i < end; ++i) to[places[digit(from[i])]++] = from[i];
+  void move(const Run& run, U* places) const {
+    for (const Entry<U>* e = run.begin; e != run.end; ++e) to[places[digit(*e)]++] = *e;
   }
-  const Entry<U>* from;
+  const Entry<U>* from;  // but for the first pass, which takes runs
   Entry<U>* to;
   int bits, shift;
 };
 
 // Few entries are inserted in order; many are counted by digits of their row, lowest first.
 template <class U>
-void EntrySorter<U>::sort_bucket(std::int64_t bucket) const {
+void EntrySorter<U>::sort(std::int64_t bucket) const {
   const std::int64_t begin = starts_[bucket], n = starts_[bucket + 1] - begin;
+  if (n == 0) return;
   if (n <= kInsertionEntries) {
-    const Entry<U>* from = entries_[0] + begin;
-    Entry<U>* to = entries_[cut_.passes % 2] + begin;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const Entry<U> e = from[i];
-      std::int64_t k = i;
-      for (; k > 0 && to[k - 1].row > e.row; --k) to[k] = to[k - 1];
-      to[k] = e;
-    }
+    Entry<U>* to = sorted().entries + begin;
+    std::int64_t i = 0;
+    for (std::int64_t s = 0; s < cut_.segments; ++s)
+      for (const Run r = run(bucket, s); const Entry<U>& e : std::span(r.begin, r.end)) {
+        std::int64_t k = i++;
+        for (; k > 0 && to[k - 1].row > e.row; --k) to[k] = to[k - 1];
+        to[k] = e;
+      }
     return;
   }
-  std::int64_t places[1 << kDigitBits];
+  U places[1 << kDigitBits];
   for (int k = 0; k < cut_.passes; ++k) {
     const Pass pass(*this, begin, k);
-    pass.count(0, n, places);
-    count_to_places(places, 1, pass.digits());
-    pass.move(0, n, places);
+    const std::int64_t runs = k == 0 ? cut_.segments : 1;
+    const auto run_of = [&](std::int64_t r) {
+      return k == 0 ? run(bucket, r) : Run{pass.from, pass.from + n};
+    };
+    std::fill_n(places, pass.digits(), U(0));
+    constexpr std::int64_t kRunsAhead = 4, kLineEntries = 64 / sizeof(Entry<U>);
+    for (std::int64_t i = 0; i < n; i += kLineEntries) __builtin_prefetch(pass.to + i, 1);
+    for (std::int64_t r = 0; r < runs; ++r) {
+      if (r + kRunsAhead < runs) __builtin_prefetch(run_of(r + kRunsAhead).begin);
+      pass.count(run_of(r), places);
+    }
+    U place = 0;
+    for (std::int64_t x = 0; x < pass.digits(); ++x) place += std::exchange(places[x], place);
+    for (std::int64_t r = 0; r < runs; ++r) pass.move(run_of(r), places);
   }
 }
 
-// The same by parts, side by side. Only tables of more than kMostBuckets rows have buckets to sort,
-// so the places of scatter(), done with, have room for two parts at least.
+// The same by parts, side by side.
 template <class U>
 void EntrySorter<U>::sort_large_bucket(const Stream& stream, std::int64_t bucket) const {
   const std::int64_t begin = starts_[bucket], n = starts_[bucket + 1] - begin;
+  const std::int64_t parts = cut_.segments;
   for (int k = 0; k < cut_.passes; ++k) {
     const Pass pass(*this, begin, k);
-    const std::int64_t parts =
-        std::min(cut_.segments, cut_.buckets * cut_.segments / pass.digits());
-    const auto part = [&](std::int64_t p) { return n / parts * p + std::min(p, n % parts); };
+    const auto part = [&](std::int64_t p) {
+      const auto cut = [&](std::int64_t q) {
+        return pass.from + (n / parts * q + std::min(q, n % parts));
+      };
+      return k == 0 ? run(bucket, p) : Run{cut(p), cut(p + 1)};
+    };
     parallel_for(stream, parts, [&](std::int64_t p) {
-      pass.count(part(p), part(p + 1), places_ + p * pass.digits());
+      U* counts = places_ + p * pass.digits();
+      std::fill_n(counts, pass.digits(), U(0));
+      pass.count(part(p), counts);
     });
     count_to_places(places_, parts, pass.digits());
-    parallel_for(stream, parts, [&](std::int64_t p) {
-      pass.move(part(p), part(p + 1), places_ + p * pass.digits());
-    });
+    parallel_for(stream, parts,
+                 [&](std::int64_t p) { pass.move(part(p), places_ + p * pass.digits()); });
   }
+}
+
+template <class U>
+void EntrySorter<U>::sort_large(const Stream& stream) const {
+  for (std::int64_t b = 0; b < cut_.buckets; ++b)
+    if (is_large(b)) sort_large_bucket(stream, b);
 }
 
 template class EntrySorter<std::uint32_t>;

@@ -1,10 +1,14 @@
 // The valid entries of a list of indices, sorted by row and, within a row, by position.
 //
-// Rows are cut into buckets of a power of two. Segments of the list are counted and scattered to
-// buckets side by side, each segment behind the ones before it, so that order within a bucket is
-// kept; then every bucket is sorted for itself, in the cache, or by several threads where a few
-// rows fill it. No thread looks at more than its own segments and buckets, and every cut follows
-// from shape and data alone.
+// Rows are cut into buckets of a power of two, the list into segments. Every segment is sorted by
+// bucket for itself, in the cache; then each bucket collects its entries from all segments, in
+// their order, and is sorted, in the cache again, or by several threads where a few rows fill it.
+// No thread looks at more than its own segments and buckets, and every cut follows from shape and
+// data alone.
+//
+// Tried, two threads, ms for 2^20 indices of a million rows, uniform: all segments counted, then
+// scattered to where a bucket lies among all entries, 2,048 buckets, 4.6 to 7.7; every segment for
+// itself, 3.7.
 #pragma once
 
 #include "planck/loops/parallel.h"
@@ -41,30 +45,51 @@ class EntrySorter {
  public:
   EntrySorter(const SortCut& cut, Parts& parts)
       : cut_(cut),
+        scattered_(parts.take<Entry<U>>(cut.count)),
         entries_{parts.take<Entry<U>>(cut.count),
-                 parts.take<Entry<U>>(cut.passes > 0 ? cut.count : 0)},
-        places_(parts.take<std::int64_t>(cut.buckets * cut.segments)),
+                 parts.take<Entry<U>>(cut.passes > 1 ? cut.count : 0)},
+        runs_(parts.take<U>((cut.buckets + 1) * cut.segments)),
+        places_(parts.take<U>(cut.count < kLargeBucket ? 0 : cut.segments << kDigitBits)),
         bad_(parts.take<std::int64_t>(cut.segments)),
         starts_(parts.take<std::int64_t>(cut.buckets + 1)) {}
 
-  // Counts and scatters the valid entries at positions [first, last); returns the number of indices
-  // outside of the table, at any position.
+  // Brings the valid entries at positions [first, last) of every segment to their buckets; returns
+  // the number of indices outside of the table, at any position.
   std::int64_t scatter(const Stream& stream, const IndexReader& indices, std::int64_t padding,
                        std::int64_t first, std::int64_t last);
-  // After scatter: sorts every bucket.
-  void sort(const Stream& stream) const;
-  SortedEntries<U> sorted() const {
-    return {entries_[cut_.passes % 2], starts_, cut_.buckets, cut_.row_bits};
+
+  // After scatter, every bucket is to be sorted: the large ones together, the others one by one, on
+  // any thread.
+  void sort_large(const Stream& stream) const;
+  void sort(std::int64_t bucket) const;
+  bool is_large(std::int64_t bucket) const {
+    return starts_[bucket + 1] - starts_[bucket] >= kLargeBucket;
   }
+  SortedEntries<U> sorted() const {
+    return {entries_[(cut_.passes - 1) % 2], starts_, cut_.buckets, cut_.row_bits};
+  }
+
+  static constexpr int kDigitBits = 11;
+  static constexpr std::int64_t kLargeBucket = 1 << 15;  // several threads sort one bucket
 
  private:
   struct Pass;
-  void sort_bucket(std::int64_t bucket) const;
+  // The entries of a bucket in a segment.
+  struct Run {
+    const Entry<U>*begin, *end;
+  };
+  Run run(std::int64_t bucket, std::int64_t segment) const {
+    const U* at = runs_ + segment * (cut_.buckets + 1) + bucket;
+    const Entry<U>* entries = scattered_ + cut_.segment_begin(segment);
+    return {entries + at[0], entries + at[1]};
+  }
   void sort_large_bucket(const Stream& stream, std::int64_t bucket) const;
 
   SortCut cut_;
+  Entry<U>* scattered_;  // segment by segment
   Entry<U>* entries_[2];
-  std::int64_t* places_;  // [segment][bucket]: where the segment's next entry of the bucket goes
+  U* runs_;    // [segment][buckets + 1]: where a bucket's entries begin in the segment
+  U* places_;  // [segment][digit], of one large bucket
   std::int64_t* bad_;
   std::int64_t* starts_;
 };

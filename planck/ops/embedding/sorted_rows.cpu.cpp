@@ -12,7 +12,10 @@
 //   up to 64 rows summed in registers, straight to memory                  63 / 63 / 47
 //   short rows in one loop (short_rows.cpu.cpp)                            43 / 47 / 41
 // Of the last, sorting takes 14 ms; 256 to 2,048 buckets make no difference. V 50,257 D 768
-// N 65,536: 29 / 28 / 23 at first, 19 / 23 / 23 now (memcpy: 16).
+// N 65,536: 29 / 28 / 23 at first, 19 / 23 / 23 now (memcpy: 16). Then, two threads, shares of the
+// ceiling on a machine that others use, uniform / Zipf: 0.52 / 0.49 so; buckets sorted while they
+// are summed 0.51 to 0.57 / 0.52 to 0.56; zeros and rows of 64 without calls 0.58 / 0.52, and 0.72
+// / 0.59 on a quiet one.
 #include <optional>
 #include <type_traits>
 
@@ -33,6 +36,7 @@ using Sparse = embedding_operand::SparseBackward;
 using Bag = embedding_operand::BagBackward;
 
 constexpr std::int64_t kTaskEntries = 1024;
+constexpr std::int64_t kJobBuckets = 4, kJobEntries = 8192;
 constexpr std::int64_t kShortBytes = 4096;
 
 // The rows that begin in entries [begin, end) of a bucket.
@@ -46,6 +50,11 @@ struct RowTask {
   int heavies;
 };
 
+// Tasks [begin, end), one thread's, one after the other.
+struct Job {
+  std::int64_t begin, end;
+};
+
 template <class C, class U>
 class SortedRows {
  public:
@@ -54,6 +63,7 @@ class SortedRows {
         cut_(p.num_embeddings, p.count(), writes_all() ? row_bytes() : 0),
         sorter_(cut_, parts),
         tasks_(parts.take<RowTask>(cut_.buckets + p.count() / kTaskEntries)),
+        jobs_(parts.take<Job>(cut_.buckets + p.count() / kTaskEntries)),
         heavy_(p.count(), p.dim, parts),
         bags_(p, parts),
         bag_of_(parts.take<std::int64_t>(p.is_bag() ? p.count() : 0)),
@@ -77,7 +87,8 @@ class SortedRows {
                 bad);
     cut_tasks();
     const SortedEntries<U> sorted = sorter_.sorted();
-    sorter_.sort(stream);
+    sorter_.sort_large(stream);
+    if (is_sparse()) sort_small(stream);
 
     typename RowReader<C>::Changes changes;
     changes.bag_of = bag_of_;
@@ -95,9 +106,11 @@ class SortedRows {
     std::int64_t unique = 0;
     if (is_sparse()) unique = place_rows(stream, sorted);
     const std::optional<ShortRows> short_rows = short_rows_of(reader, writer);
-    parallel_for(stream, task_count_, [&](std::int64_t t) {
-      emit_task(tasks_[t], sorted, reader, writer, short_rows ? &*short_rows : nullptr,
-                o[Sparse::rows]);
+    parallel_for(stream, job_count_, [&](std::int64_t j) {
+      run_job(jobs_[j], [&](RowTask& t, std::int64_t ready) {
+        emit_task(t, sorted, ready, reader, writer, short_rows ? &*short_rows : nullptr,
+                  o[Sparse::rows]);
+      });
     });
     for (std::int64_t t = 0; t < task_count_; ++t)
       for (int k = 0; k < tasks_[t].heavies; ++k) {
@@ -153,6 +166,55 @@ class SortedRows {
         t.heavies = 0;
       } while (begin < end);
     }
+    cut_jobs();
+  }
+
+  // A few buckets, or one task of a large bucket.
+  void cut_jobs() {
+    const std::int64_t* starts = sorter_.sorted().starts;
+    job_count_ = 0;
+    for (std::int64_t t = 0; t < task_count_;) {
+      const std::int64_t begin = t, first = tasks_[t].bucket;
+      bool ends = sorter_.is_large(first);
+      for (++t; t < task_count_ && !ends; ++t) {
+        const std::int64_t b = tasks_[t].bucket;
+        if (b == tasks_[t - 1].bucket) continue;
+        ends = sorter_.is_large(b) || b - first >= kJobBuckets ||
+               starts[b + 1] - starts[first] > kJobEntries;
+        if (ends) break;
+      }
+      jobs_[job_count_++] = {begin, t};
+    }
+  }
+
+  void sort_small(const Stream& stream) const {
+    parallel_for(stream, cut_.buckets, [&](std::int64_t b) {
+      if (!sorter_.is_large(b)) sorter_.sort(b);
+    });
+  }
+
+  // Each bucket is sorted before the one in front of it is summed, so that rows can be asked for
+  // across their border. emit(task, end of what is sorted)
+  template <class F>
+  void run_job(const Job& job, F&& emit) const {
+    const SortedEntries<U> sorted = sorter_.sorted();
+    if (is_sparse() || sorter_.is_large(tasks_[job.begin].bucket)) {
+      for (std::int64_t t = job.begin; t < job.end; ++t)
+        emit(tasks_[t], sorted.starts[is_sparse() ? sorted.buckets : tasks_[t].bucket + 1]);
+      return;
+    }
+    std::int64_t ahead = job.begin;  // the first task whose bucket is not sorted
+    const auto sort_next = [&] {
+      if (ahead == job.end) return;
+      const std::int64_t b = tasks_[ahead].bucket;
+      sorter_.sort(b);
+      while (ahead < job.end && tasks_[ahead].bucket == b) ++ahead;
+    };
+    sort_next();
+    for (std::int64_t t = job.begin; t < job.end; ++t) {
+      if (t == job.begin || tasks_[t].bucket != tasks_[t - 1].bucket) sort_next();
+      emit(tasks_[t], sorted.starts[tasks_[ahead - 1].bucket + 1]);
+    }
   }
 
   // The first entry of the task whose row does not begin before it.
@@ -193,17 +255,14 @@ class SortedRows {
     return place;
   }
 
-  void emit_task(RowTask& t, const SortedEntries<U>& sorted, const RowReader<C>& reader,
-                 const RowWriter<C>& writer, const ShortRows* short_rows, const View& rows) const {
+  void emit_task(RowTask& t, const SortedEntries<U>& sorted, std::int64_t last,
+                 const RowReader<C>& reader, const RowWriter<C>& writer,
+                 const ShortRows* short_rows, const View& rows) const {
     SumBuffers<C> b;
     const Entry<U>* e = sorted.entries;
     std::int64_t place = t.rows;
-    RowRun<U> run{e,
-                  first_entry(t, sorted),
-                  t.end,
-                  sorted.starts[t.bucket + 1],
-                  sorted.starts[sorted.buckets],
-                  sorted.first_row(t.bucket)};
+    RowRun<U> run{e,    first_entry(t, sorted),    t.end, sorted.starts[t.bucket + 1],
+                  last, sorted.first_row(t.bucket)};
     if (t.begin > sorted.starts[t.bucket])
       run.next = static_cast<std::int64_t>(e[t.begin - 1].row) + 1;
     if (is_sparse()) {
@@ -248,7 +307,8 @@ class SortedRows {
   SortCut cut_;
   EntrySorter<U> sorter_;
   RowTask* tasks_;
-  std::int64_t task_count_ = 0;
+  Job* jobs_;
+  std::int64_t task_count_ = 0, job_count_ = 0;
   HeavyRows<C, U> heavy_;
   Bags bags_;
   std::int64_t* bag_of_;

@@ -32,6 +32,8 @@ struct GridSampleProblem {
   SampleGeometry geometry() const;
   int taps() const;  // elements a point reads from each channel
 
+  bool operator==(const GridSampleProblem&) const = default;
+
   // What Selection<GridSampleProblem> asks for.
   const OpInfo& info() const;
   Result<void> check() const;
@@ -50,6 +52,8 @@ struct AffineGridProblem {
   int dims() const { return size.rank() - 2; }
   Shape theta() const;  // [N, 2, 3] or [N, 3, 4]
   Shape grid() const;   // [N, (D,) H, W, 2 or 3]
+
+  bool operator==(const AffineGridProblem&) const = default;
 
   // What Selection<AffineGridProblem> asks for.
   const OpInfo& info() const;

@@ -78,7 +78,7 @@ class GroupLoader {
   // The groups of the rows of a tile, one each: entries `first + r · step` of scale and zero point.
   void load_rows(std::int64_t scale_first, std::int64_t scale_step, std::int64_t zero_first,
                  std::int64_t zero_step, int rows) {
-    static_assert(Map::kTileBytes / Map::kTileColumns <= GroupTable<C>::kCapacity);
+    static_assert(Map::kMostTileRows <= GroupTable<C>::kCapacity);
     key_ = -1;
     one_begin_ = one_end_ = 0;
     load_block(block_ops(), scale_.dtype, scale_.base, scale_first, scale_step, rows, table_.scale);

@@ -59,6 +59,8 @@ struct QuantProblem {
   std::array<std::int64_t, kMaxRank + 1> element_strides(const View& v) const;
   std::array<std::int64_t, kMaxRank + 1> group_strides(const View& v) const;
 
+  bool operator==(const QuantProblem&) const = default;
+
   // What Selection<QuantProblem> asks for.
   const OpInfo& info() const;
   Result<void> check() const;

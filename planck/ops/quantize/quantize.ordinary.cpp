@@ -9,6 +9,7 @@
 // The plain loops, vectorized by the compiler with two corrections of every quotient, took 15 for
 // bf16 to s8 where lines are long.
 #include <algorithm>
+#include <array>
 
 #include "planck/loops/targets.h"
 #include "planck/ops/quantize/quantize.blocks.h"
@@ -18,7 +19,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "planck/ops/quantize/quantize.vectors-inl.h"
+#include "planck/ops/quantize/quantize.lookup-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
@@ -51,40 +52,76 @@ HWY_INLINE V position(const Grid& g, V x) {
   }
 }
 
-// The low bytes of two vectors, in the order of the elements.
+// The low bytes of two units, in the order of the elements: merged into 32-bit words, whose bytes
+// are then brought together within 16 bytes and across.
 template <class E>
-HWY_INLINE hn::Vec<DB2> low_bytes(V a, V b) {
-  const VU wa = hn::BitCast(du, a), wb = hn::BitCast(du, b);
-  if constexpr (E::kByHalves) {
-    const hn::Repartition<std::uint8_t, D> d8;
-    const auto both = hn::OddEven(hn::BitCast(d8, hn::ShiftLeft<8>(wb)), hn::BitCast(d8, wa));
-    return hn::BitCast(DB2{}, hn::TruncateTo(DH1{}, hn::BitCast(du, both)));
-  } else {
-    return hn::Combine(DB2{}, hn::TruncateTo(DB1{}, wb), hn::TruncateTo(DB1{}, wa));
-  }
+HWY_INLINE hn::Vec<DB4> low_bytes(Two v, Two w) {
+  const auto merged = [](V even, V odd) HWY_ATTR {
+    return hn::OddEven(hn::BitCast(db, hn::ShiftLeft<8>(hn::BitCast(du, odd))),
+                       hn::BitCast(db, even));
+  };
+  const auto low = merged(v.a, v.b), high = merged(w.a, w.b);
+  const auto words =
+      hn::OddEven(hn::BitCast(dh, hn::ShiftLeft<16>(hn::BitCast(du, high))), hn::BitCast(dh, low));
+  alignas(16) static constexpr std::uint8_t kBytes[2][16] = {
+      {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15},
+      {0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15}};
+  const auto within = hn::TableLookupBytes(hn::BitCast(db, words),
+                                           hn::LoadDup128(db, kBytes[E::kByHalves ? 1 : 0]));
+  constexpr int kSixteens = kLanes / 4;
+  alignas(64) static constexpr auto kAcross = [] {
+    std::array<std::int32_t, kLanes> from{};
+    for (int k = 0; k < kLanes; ++k) {
+      const int part = E::kByHalves ? k / 2 : k;
+      const int at = part % kSixteens * (E::kByHalves ? 2 : 4) + part / kSixteens;
+      from[static_cast<std::size_t>(k)] = E::kByHalves ? 2 * at + k % 2 : at;
+    }
+    return from;
+  }();
+  return hn::BitCast(
+      db, hn::TableLookupLanes(hn::BitCast(du, within), hn::SetTableIndices(du, kAcross.data())));
+}
+
+template <class E, bool kPacked>
+void quantize_to(const BlockGroups<float>& g, RowPart part, const Source& x, const Sink& q) {
+  const From<typename E::T> in(x);
+  const To<std::uint8_t> out(q);
+  const std::uint8_t* zero_byte = g.zero_byte;
+  const GroupLayout layout = g.layout;
+  const int run_shift = g.run_shift, row_step = g.row_step;
+  for_chunks(g, part, make_grid, [=](int r, int c, auto with_groups) HWY_ATTR {
+    in.fetch(r, c);
+    for (int i = c; i < c + kChunk; i += 2 * kUnit) {
+      const auto positions = [&](int at) HWY_ATTR {
+        const Two v = E::load(in.at(r, at));
+        Two t;
+        with_groups(at, [&](const Grid& ga, const Grid& gb) HWY_ATTR {
+          t = {position<E>(ga, v.a), position<E>(gb, v.b)};
+        });
+        return t;
+      };
+      const auto zeros = [&]() HWY_ATTR {
+        if (layout == GroupLayout::one) return hn::Set(db, zero_byte[r * row_step]);
+        if (layout == GroupLayout::each) return hn::LoadU(db, zero_byte + i);
+        return hn::Combine(db, hn::Set(DB2{}, zero_byte[(i + kUnit) >> run_shift]),
+                           hn::Set(DB2{}, zero_byte[i >> run_shift]));
+      };
+      const auto bytes = hn::Add(low_bytes<E>(positions(i), positions(i + kUnit)), zeros());
+      if constexpr (kPacked) {
+        const auto halves = hn::BitCast(dh, hn::And(bytes, hn::Set(db, 0x0f)));
+        put(hn::TruncateTo(DB2{}, hn::Or(halves, hn::ShiftRight<4>(halves))), DB2{},
+            out.at(r, i / 2), out.stream);
+      } else {
+        put(bytes, db, out.at(r, i), out.stream);
+      }
+    }
+  });
 }
 
 void quantize(const BlockGroups<float>& g, RowPart part, Source x, Sink q) {
-  const std::uint8_t* zero_byte = g.zero_byte;
-  const bool packed = is_packed(q.dtype);
-  const To<std::uint8_t> out(q);
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
-    const From<typename E::T> in(x);
-    for_units(
-        g, part, make_grid, [=](int r, int c) { in.fetch(r, c); },
-        [=](int r, int i, const Grid& ga, const Grid& gb, int e) {
-          const Two v = E::load(in.at(r, i));
-          auto bytes = low_bytes<E>(position<E>(ga, v.a), position<E>(gb, v.b));
-          bytes = hn::Add(bytes,
-                          e < 0 ? hn::LoadU(DB2{}, zero_byte + i) : hn::Set(DB2{}, zero_byte[e]));
-          if (!packed) return put(bytes, DB2{}, out.at(r, i), out.stream);
-          const hn::Repartition<std::uint16_t, DB2> d16;
-          const auto w = hn::BitCast(d16, bytes);
-          const auto pairs = hn::Or(hn::And(w, hn::Set(d16, 0x0f)),
-                                    hn::And(hn::ShiftRight<4>(w), hn::Set(d16, 0xf0)));
-          put(hn::TruncateTo(DB1{}, pairs), DB1{}, out.at(r, i / 2), out.stream);
-        });
+    is_packed(q.dtype) ? quantize_to<E, true>(g, part, x, q) : quantize_to<E, false>(g, part, x, q);
   });
 }
 
@@ -204,33 +241,32 @@ void scale_by(const BlockGroups<float>& g, RowPart part, Source dy, Sink dq) {
 // ---- dequantize ----
 
 // Bytes of a unit in the order of the elements; packed ones without their sign.
-HWY_INLINE hn::Vec<DB2> load_bytes(const From<std::uint8_t>& in, bool packed, int r, int i) {
-  if (!packed) return hn::LoadU(DB2{}, in.at(r, i));
+template <bool kPacked>
+HWY_INLINE hn::Vec<DB2> load_bytes(const From<std::uint8_t>& in, int r, int i) {
+  if constexpr (!kPacked) return hn::LoadU(DB2{}, in.at(r, i));
   const hn::Repartition<std::uint16_t, DB2> d16;
   const auto w = hn::PromoteTo(d16, hn::LoadU(DB1{}, in.at(r, i / 2)));
   return hn::BitCast(DB2{}, hn::Or(hn::And(w, hn::Set(d16, 0x0f)),
                                    hn::And(hn::ShiftLeft<4>(w), hn::Set(d16, 0x0f00))));
 }
 
-void dequantize(const BlockGroups<float>& g, RowPart part, Source q, Sink x) {
+template <class E, bool kPacked>
+void dequantize_to(const BlockGroups<float>& g, RowPart part, const Source& q, const Sink& x) {
   const auto sign = static_cast<std::uint8_t>(sign_of(q.dtype));
-  const bool packed = is_packed(q.dtype);
   const From<std::uint8_t> in(q);
-  struct Line {
-    V scale, origin;
-  };
-  with_element(x.dtype, [&](auto element) {
-    using E = decltype(element);
-    const To<typename E::T> out(x);
-    for_units(
-        g, part,
-        [](const auto& groups, auto read) {
-          return Line{read(groups.v_scale), read(groups.origin)};
-        },
-        [=](int r, int c) { __builtin_prefetch(in.at(r, packed ? c / 2 : c) + in.ahead); },
-        [=](int r, int i, const Line& la, const Line& lb, int) {
-          const auto raw = hn::Xor(load_bytes(in, packed, r, i), hn::Set(DB2{}, sign));  // q + sign
-          VU a, b;
+  const To<typename E::T> out(x);
+  for_units(
+      g, part, make_line,
+      [=](int r, int c) { __builtin_prefetch(in.at(r, kPacked ? c / 2 : c) + in.ahead); },
+      [=](int r, int i, const Line& la, const Line& lb, int) {
+        VU a, b;  // q + sign
+        if constexpr (E::kByHalves && kPacked) {
+          const VU w = hn::Xor(hn::PromoteTo(du, hn::LoadU(DB1{}, in.at(r, i / 2))),
+                               hn::Set(du, sign * 0x11u));
+          a = hn::And(w, hn::Set(du, 15));
+          b = hn::ShiftRight<4>(w);
+        } else {
+          const auto raw = hn::Xor(load_bytes<kPacked>(in, r, i), hn::Set(DB2{}, sign));
           if constexpr (E::kByHalves) {
             const VU w = hn::PromoteTo(du, hn::BitCast(DH1{}, raw));
             a = hn::And(w, hn::Set(du, 0xff));
@@ -239,14 +275,22 @@ void dequantize(const BlockGroups<float>& g, RowPart part, Source q, Sink x) {
             a = hn::PromoteTo(du, hn::LowerHalf(DB1{}, raw));
             b = hn::PromoteTo(du, hn::UpperHalf(DB1{}, raw));
           }
-          const auto value = [](const Line& line, VU v) {
-            const V f = hn::ConvertTo(d, hn::BitCast(di, v));
-            // 16 bits: s · (z + sign) is exact. f32: the origin is −(z + sign), and the sum is.
-            return E::kHalf ? hn::MulAdd(f, line.scale, line.origin)
-                            : hn::Mul(line.scale, hn::Add(f, line.origin));
-          };
-          E::store({value(la, a), value(lb, b)}, out.at(r, i), out.stream);
-        });
+        }
+        E::store({value_on<E>(la, a), value_on<E>(lb, b)}, out.at(r, i), out.stream);
+      });
+}
+
+void dequantize(const BlockGroups<float>& g, RowPart part, Source q, Sink x) {
+  with_element(x.dtype, [&](auto element) {
+    using E = decltype(element);
+    if (!is_packed(q.dtype)) return dequantize_to<E, false>(g, part, q, x);
+    if constexpr (E::kHalf) {
+      const bool whole = g.layout == GroupLayout::one ||
+                         (g.layout == GroupLayout::runs && (1 << g.run_shift) >= kChunk &&
+                          part.begin % kChunk == 0);
+      if (whole) return look_up<E>(g, part, q, x);
+    }
+    dequantize_to<E, true>(g, part, q, x);
   });
 }
 

@@ -32,15 +32,17 @@ using DH1 = hn::Rebind<std::uint16_t, D>;      // as many lanes
 using DF16 = hn::Rebind<hwy::float16_t, D>;
 using DB2 = hn::Rebind<std::uint8_t, DH>;  // two bytes a lane
 using DB1 = hn::Rebind<std::uint8_t, D>;   // one byte a lane
+using DB4 = hn::Repartition<std::uint8_t, D>;
 using V = hn::Vec<D>;
 using VU = hn::Vec<DU>;
 constexpr D d;
 constexpr DU du;
 constexpr DI di;
 constexpr DH dh;
+constexpr DB4 db;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D{}));
 constexpr int kUnit = 2 * kLanes;
-static_assert(kChunk % kUnit == 0 && 32 % kUnit == 0);
+static_assert(kChunk % (2 * kUnit) == 0 && 32 % kUnit == 0);
 
 struct Two {
   V a, b;
@@ -85,6 +87,7 @@ struct InF16 {
     put(hn::BitCast(DH1{}, hn::DemoteTo(DF16{}, v.a)), DH1{}, p, stream);
     put(hn::BitCast(DH1{}, hn::DemoteTo(DF16{}, v.b)), DH1{}, p + kLanes, stream);
   }
+  static HWY_INLINE hn::Vec<DH1> bits(V v) { return hn::BitCast(DH1{}, hn::DemoteTo(DF16{}, v)); }
   // Of a chunk of gradients, whether every quotient by a scale is normal and finite.
   static HWY_INLINE bool quotients_are_normal(const T* p) {
     auto most = hn::Zero(dh);
@@ -104,6 +107,9 @@ struct InBf16 {
   static HWY_INLINE void store(Two v, T* p, bool stream) {
     const VU even = hn::ShiftRight<16>(rounded_to_bf16(v.a));
     put(hn::OddEven(hn::BitCast(dh, rounded_to_bf16(v.b)), hn::BitCast(dh, even)), dh, p, stream);
+  }
+  static HWY_INLINE hn::Vec<DH1> bits(V v) {
+    return hn::TruncateTo(DH1{}, hn::ShiftRight<16>(rounded_to_bf16(v)));
   }
   static HWY_INLINE bool quotients_are_normal(const T* p) {
     constexpr std::uint16_t kLeast = (127 - 40) << 7, kMost = (127 + 60) << 7;
@@ -158,6 +164,33 @@ struct Read {
     return hn::Set(d, a[e]);
   }
 };
+
+// Calls chunk(row, c, with groups) for every chunk of a part; with_groups(i, f) calls f with what
+// make makes of the groups of both vectors of the unit at i.
+template <class Make, class Chunk>
+HWY_INLINE void for_chunks(const BlockGroups<float>& groups, RowPart part, Make make, Chunk chunk) {
+  const BlockGroups<float> g = groups;
+  using Made = decltype(make(g, Read<false>{0}));
+  for (int r = 0; r < part.rows; ++r) {
+    if (g.layout == GroupLayout::one) {
+      const int e = r * g.row_step;
+      const Made one = make(g, Read<false>{e});
+      for (int c = part.begin; c < part.end; c += kChunk)
+        chunk(r, c, [&](int, auto f) HWY_ATTR { f(one, one); });
+    } else if (g.layout == GroupLayout::runs) {
+      for (int c = part.begin; c < part.end; c += kChunk)
+        chunk(r, c, [&](int i, auto f) HWY_ATTR {
+          const Made run = make(g, Read<false>{i >> g.run_shift});
+          f(run, run);
+        });
+    } else {
+      for (int c = part.begin; c < part.end; c += kChunk)
+        chunk(r, c, [&](int i, auto f) HWY_ATTR {
+          f(make(g, Read<true>{i}), make(g, Read<true>{i + kLanes}));
+        });
+    }
+  }
+}
 
 // Calls unit(row, i, group of the first vector, group of the second, group number) for every unit
 // of a part; make(groups, Read) gives what the loop needs of a group; ahead(row, i) once a chunk.

@@ -6,11 +6,11 @@
 
 namespace planck {
 
-class Tensor {
+class OwnedTensor {
  public:
-  Tensor() = default;
+  OwnedTensor() = default;
   // Uninitialized memory.
-  static Result<Tensor> empty(const Stream& stream, Dtype dtype, const Shape& shape);
+  static Result<OwnedTensor> empty(const Stream& stream, Dtype dtype, const Shape& shape);
 
   Dtype dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
@@ -23,7 +23,7 @@ class Tensor {
   View view() const { return View{buffer_.data(), dtype_, shape_, row_major(shape_), true}; }
 
   // A copy on another device; the host's side is complete when it returns.
-  Result<Tensor> to(const Stream& from, const Stream& destination) const;
+  Result<OwnedTensor> to(const Stream& from, const Stream& destination) const;
 
  private:
   Buffer buffer_;

@@ -1,4 +1,4 @@
-#include "planck/core/tensor.h"
+#include "planck/core/owned_tensor.h"
 
 #include <cstring>
 
@@ -6,10 +6,10 @@
 
 namespace planck {
 
-Result<Tensor> Tensor::empty(const Stream& stream, Dtype dtype, const Shape& shape) {
+Result<OwnedTensor> OwnedTensor::empty(const Stream& stream, Dtype dtype, const Shape& shape) {
   if (auto ok = check_shape(shape, "tensor"); !ok) return tl::unexpected(ok.error());
   return allocate(stream, bytes_for(dtype, numel(shape))).map([&](Buffer&& buffer) {
-    Tensor t;
+    OwnedTensor t;
     t.buffer_ = std::move(buffer);
     t.dtype_ = dtype;
     t.shape_ = shape;
@@ -17,7 +17,7 @@ Result<Tensor> Tensor::empty(const Stream& stream, Dtype dtype, const Shape& sha
   });
 }
 
-Result<Tensor> Tensor::to(const Stream& from, const Stream& destination) const {
+Result<OwnedTensor> OwnedTensor::to(const Stream& from, const Stream& destination) const {
   auto copy = empty(destination, dtype_, shape_);
   if (!copy) return copy;
   const bool source_cuda = from.device().kind == DeviceKind::cuda;

@@ -1,0 +1,140 @@
+// The two sides of a pullback.
+//
+//   template <class R>
+//   auto pullback(const Mul&, const R& r) {
+//     return [a = in<0>(r, r.needs(1)), b = in<1>(r, r.needs(0))](auto& g) {
+//       if (g.needs(0)) g.give(0, g.dy() * g[b]);
+//       if (g.needs(1)) g.give(1, g.dy() * g[a]);
+//     };
+//   }
+//
+// pullback(op, record) runs in the forward pass: it saves what the gradient needs (what the closure
+// captures is what stays alive) and returns what the backward pass will do. The closure gets a
+// Flow: the gradients of the outputs, and where to give those of the inputs.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "planck/autodiff/gradients.h"
+#include "planck/autodiff/saved.h"
+
+namespace planck {
+
+// A float tensor of Autodiff<B, C>: the value, and how it came about where that is tracked.
+template <class B>
+struct Tracked {
+  using Kind = FloatKind;
+  using Inner = B;
+
+  typename B::FloatTensor value;
+  Edge<B> from;              // its node; null where it is not tracked
+  Shared<Recipe<B>> recipe;  // null unless it can be computed again
+
+  bool is_tracked() const { return static_cast<bool>(from.node); }
+  Saved<B> saved() const { return recipe ? Saved<B>(recipe) : Saved<B>(value); }
+};
+
+// What a pullback sees of the forward pass: inputs and outputs, as the op got and gave them.
+template <class B, class Inputs, class Outputs>
+class Record {
+ public:
+  using InnerBackend = B;
+  Record(const Inputs& inputs, const Outputs& outputs) : inputs_(inputs), outputs_(outputs) {}
+
+  // Whether input i is tracked. Save nothing for a gradient that nobody wants.
+  bool needs(std::size_t i) const {
+    bool found = false;
+    std::size_t at = 0;
+    std::apply([&](const auto&... in) { ((found |= at++ == i && is_tracked(in)), ...); }, inputs_);
+    return found;
+  }
+  const Inputs& inputs() const { return inputs_; }
+  const Outputs& outputs() const { return outputs_; }
+
+ private:
+  static bool is_tracked(const Tracked<B>& t) { return t.is_tracked(); }
+  static bool is_tracked(const auto&) { return false; }
+  const Inputs& inputs_;
+  const Outputs& outputs_;
+};
+
+// Input I of the op, saved: a Saved<B> for floats, the tensor itself for others. With `wanted`
+// false nothing is kept.
+template <std::size_t I, class B, class In, class Out>
+auto in(const Record<B, In, Out>& r, bool wanted = true) {
+  const auto& x = std::get<I>(r.inputs());
+  if constexpr (requires { x.saved(); })
+    return wanted ? x.saved() : Saved<B>();
+  else
+    return Tensor<B, typename std::remove_cvref_t<decltype(x)>::Kind>(x);
+}
+template <std::size_t I = 0, class B, class In, class Out>
+auto out(const Record<B, In, Out>& r, bool wanted = true) {
+  const auto& y = std::get<I>(r.outputs());
+  if constexpr (requires { y.saved(); })
+    return wanted ? y.saved() : Saved<B>();
+  else
+    return Tensor<B, typename std::remove_cvref_t<decltype(y)>::Kind>(y);
+}
+// The shape of input I; of the inputs of an op that takes a vector, of element i.
+template <std::size_t I, class B, class In, class Out>
+Shape shape_of(const Record<B, In, Out>& r) {
+  const auto& x = std::get<I>(r.inputs());
+  if constexpr (requires { x.value; })
+    return B::shape(x.value);
+  else
+    return B::shape(x);
+}
+template <std::size_t I, class B, class In, class Out>
+Dtype dtype_of_input(const Record<B, In, Out>& r) {
+  const auto& x = std::get<I>(r.inputs());
+  if constexpr (requires { x.value; })
+    return B::dtype(x.value);
+  else
+    return B::dtype(x);
+}
+template <class B, class In, class Out>
+std::vector<Shape> shapes_of(const Record<B, In, Out>& r) {
+  std::vector<Shape> shapes;
+  for (const auto& x : std::get<0>(r.inputs())) shapes.push_back(B::shape(x.value));
+  return shapes;
+}
+
+template <class B>
+class Pass;
+
+// What a pullback's closure gets.
+template <class B>
+class Flow {
+ public:
+  Flow(Pass<B>& pass, Node<B>& node) : pass_(pass), node_(node) {}
+
+  // The gradient of output i; has() tells whether there is one.
+  bool has(std::uint32_t i) const { return node_.gradient_of(i).has_value(); }
+  Tensor<B> dy(std::uint32_t i = 0) const { return Tensor<B>(*node_.gradient_of(i)); }
+  bool needs(std::size_t input) const { return static_cast<bool>(node_.edges()[input].node); }
+  void give(std::size_t input, Tensor<B> gradient);
+  void give(Tensor<B> gradient) { give(0, std::move(gradient)); }
+  // A saved value, computed again where only its recipe was kept.
+  Tensor<B> operator[](const Saved<B>& saved);
+  std::string_view op() const { return node_.op(); }
+  // Gradients of leaves found by a pass inside this one.
+  void merge(Gradients<B>&& found, std::span<const Shared<Node<B>>> except);
+  bool retains() const;
+
+ private:
+  Pass<B>& pass_;
+  Node<B>& node_;
+};
+
+// For ops whose derivative is zero wherever it exists: floor, sign, …
+inline auto zero_pullback() {
+  return [](auto& g) { g.give(0, zeros_like(g.dy())); };
+}
+// For ops that nothing can be differentiated through.
+inline auto no_pullback(std::string_view why) {
+  return
+      [why](auto& g) { raise(ErrorCode::not_differentiable, fmt::format("{}: {}", g.op(), why)); };
+}
+
+}  // namespace planck

@@ -1,0 +1,93 @@
+// The concepts: what a Backend is, and what makes one differentiable.
+//
+// A backend has four kinds of tensors and one verb, apply(op, inputs…). Backends differ in how they
+// do an op, never in what it means: the ops are values (plan/value_op.h) that all of them share,
+// and an op that a backend has no way to do is decomposed into simpler ones by call() (tensor.h).
+#pragma once
+
+#include <optional>
+
+#include "planck/plan/value_op.h"
+
+namespace planck {
+
+namespace backend_detail {
+template <class B, class K>
+struct TensorOf;
+template <class B>
+struct TensorOf<B, FloatKind> {
+  using type = typename B::FloatTensor;
+};
+template <class B>
+struct TensorOf<B, IntKind> {
+  using type = typename B::IntTensor;
+};
+template <class B>
+struct TensorOf<B, BoolKind> {
+  using type = typename B::BoolTensor;
+};
+}  // namespace backend_detail
+
+// B's tensors of one kind.
+template <class B, class K>
+using TensorOf = typename backend_detail::TensorOf<B, K>::type;
+
+// Creation, metadata and read-back, for one kind of tensor.
+template <class B, class K>
+concept HoldsTensors = requires(const TensorOf<B, K>& t, const typename B::Device& device,
+                                Dtype dtype, const Shape& shape, const void* from, void* to) {
+  {TensorOf<B, K>::Kind::name};
+  { B::template from_host<K>(device, dtype, shape, from) } -> std::same_as<TensorOf<B, K>>;
+  {B::to_host(t, to)};  // row-major; complete when it returns
+  { B::shape(t) } -> std::convertible_to<Shape>;
+  { B::dtype(t) } -> std::convertible_to<Dtype>;
+  { B::device(t) } -> std::convertible_to<typename B::Device>;
+};
+
+template <class B>
+concept Backend = requires {
+  typename B::Device;
+  typename B::FloatElem;
+  typename B::IntElem;
+  typename B::FloatTensor;
+  typename B::IntTensor;
+  typename B::BoolTensor;
+  typename B::QuantizedTensor;
+  { B::default_device() } -> std::same_as<typename B::Device>;
+}
+&&HoldsTensors<B, FloatKind>&& HoldsTensors<B, IntKind>&& HoldsTensors<B, BoolKind>;
+
+// B does this op on tensors of these kinds, by itself.
+template <class B, class Op, class... K>
+concept Applies = B::template applies<Op>&& requires(const Op& op, const TensorOf<B, K>&... in) {
+  B::apply(op, in...);
+};
+
+// One to one with what makes a backend differentiable: the gradients of a backward pass are a value
+// of their own, keyed by the tracked tensors.
+template <class A>
+concept AutodiffBackend = Backend<A> && Backend<typename A::InnerBackend> &&
+    std::same_as<typename A::Device, typename A::InnerBackend::Device> &&
+    std::same_as<typename A::FloatElem, typename A::InnerBackend::FloatElem> &&
+    std::same_as<typename A::IntElem, typename A::InnerBackend::IntElem> &&
+    std::movable<typename A::Gradients> &&
+    requires(typename A::FloatTensor t, const typename A::FloatTensor& ct, typename A::IntTensor i,
+             typename A::BoolTensor b, typename A::QuantizedTensor q, typename A::Gradients& g,
+             const typename A::Gradients& cg, typename A::InnerBackend::FloatTensor it,
+             typename A::InnerBackend::IntTensor ii, typename A::InnerBackend::BoolTensor ib,
+             typename A::InnerBackend::QuantizedTensor iq) {
+  { A::backward(t) } -> std::same_as<typename A::Gradients>;
+  { A::grad(ct, cg) } -> std::same_as<std::optional<typename A::InnerBackend::FloatTensor>>;
+  { A::grad_remove(ct, g) } -> std::same_as<std::optional<typename A::InnerBackend::FloatTensor>>;
+  {A::grad_replace(ct, g, it)};  // registers where none existed
+  { A::inner(t) } -> std::same_as<typename A::InnerBackend::FloatTensor>;
+  { A::int_inner(i) } -> std::same_as<typename A::InnerBackend::IntTensor>;
+  { A::bool_inner(b) } -> std::same_as<typename A::InnerBackend::BoolTensor>;
+  { A::q_inner(q) } -> std::same_as<typename A::InnerBackend::QuantizedTensor>;
+  { A::from_inner(it) } -> std::same_as<typename A::FloatTensor>;
+  { A::int_from_inner(ii) } -> std::same_as<typename A::IntTensor>;
+  { A::bool_from_inner(ib) } -> std::same_as<typename A::BoolTensor>;
+  { A::q_from_inner(iq) } -> std::same_as<typename A::QuantizedTensor>;
+};
+
+}  // namespace planck

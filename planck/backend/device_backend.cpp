@@ -1,0 +1,141 @@
+#include "planck/backend/device_backend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "planck/core/cuda_runtime.h"
+#include "planck/ops/elementwise/problem.h"
+
+namespace planck {
+
+Shared<Storage> Storage::allocate(const Stream& stream, std::size_t bytes) {
+  return Shared<Storage>::adopt(
+      new Storage(value_or_throw(planck::allocate(stream, bytes)), stream));
+}
+
+namespace backend_detail {
+
+Stream shared_stream(Device device) {
+  // Streams of the defaults live as long as the process.
+  static std::mutex mutex;
+  static auto& streams = *new std::map<std::pair<DeviceKind, int>, Stream>;
+  std::lock_guard lock(mutex);
+  const auto key = std::pair{device.kind, device.ordinal};
+  if (auto it = streams.find(key); it != streams.end()) return it->second;
+  return streams.emplace(key, value_or_throw(Stream::on(device))).first->second;
+}
+
+void refuse_other_place(std::string_view op, const Stream& first, const Stream& other) {
+  if (first.device() != other.device())
+    raise(ErrorCode::device, fmt::format("{}: inputs are on {} and {}; move one with to()", op,
+                                         to_string(first.device()), to_string(other.device())));
+  raise(ErrorCode::device, fmt::format("{}: inputs belong to two streams of {}; move one with to()",
+                                       op, to_string(first.device())));
+}
+
+std::uint64_t hash(std::span<const InputSpec> specs) {
+  std::uint64_t h = 0x9E3779B97F4A7C15u;
+  for (const InputSpec& s : specs) {
+    h = (h ^ static_cast<std::uint64_t>(s.dtype)) * 0xD6E8FEB86659FD93u;
+    for (std::int64_t e : s.shape) h = (h ^ static_cast<std::uint64_t>(e)) * 0xD6E8FEB86659FD93u;
+    h ^= h >> 32;
+  }
+  return h;
+}
+
+namespace {
+
+void run_elementwise(const ElementwiseProblem& problem, const Stream& stream,
+                     const Operands& operands) {
+  const InputSpec spec{problem.dtype, problem.shape};
+  const auto& plan =
+      PlanCache<ElementwiseProblem>::get(stream, problem, {}, hash(std::span(&spec, 1)));
+  value_or_throw(plan.run(stream, {}, operands));
+}
+
+// Of each axis, the part of a piece that lies within the tensor it is put on.
+struct Overlap {
+  View from, onto;
+};
+Overlap overlap(const View& piece, const Slice& where, const View& whole) {
+  Overlap both{piece, whole};
+  std::int64_t skipped = 0, first = 0;
+  for (int d = 0; d < piece.shape.rank(); ++d) {
+    std::int64_t begin = 0, end = piece.shape[d];
+    const auto inside = [&](std::int64_t i) {
+      const std::int64_t at = where.start[d] + i * where.step[d];
+      return at >= 0 && at < whole.shape[d];
+    };
+    if (where.step[d] == 1) {
+      begin = std::max<std::int64_t>(begin, -where.start[d]);
+      end = std::min(end, whole.shape[d] - where.start[d]);
+    } else {  // slices of an axis lie within it
+      while (begin < end && !inside(begin)) ++begin;
+    }
+    both.from.shape[d] = both.onto.shape[d] = std::max<std::int64_t>(0, end - begin);
+    skipped += begin * piece.strides[d];
+    first += (where.start[d] + begin * where.step[d]) * whole.strides[d];
+    both.onto.strides[d] = whole.strides[d] * where.step[d];
+  }
+  if (numel(both.onto.shape) == 0) return both;
+  const auto element = static_cast<std::int64_t>(storage_bytes(piece.dtype));
+  both.from.data = static_cast<std::byte*>(piece.data) + skipped * element;
+  both.onto.data = static_cast<std::byte*>(whole.data) + first * element;
+  return both;
+}
+
+}  // namespace
+
+void copy(const View& from, const View& to, const Stream& stream) {
+  if (numel(to.shape) == 0) return;
+  ElementwiseProblem problem{
+      .op = ElementwiseOp::copy, .dtype = to.dtype, .to = to.dtype, .shape = to.shape};
+  run_elementwise(problem, stream, Operands{from, to});
+}
+
+void assemble(const Assembly& assembly, std::span<const View> inputs, const View& out,
+              const Stream& stream) {
+  if (numel(out.shape) == 0) return;
+  if (assembly.fill) {
+    ElementwiseProblem problem{.op = ElementwiseOp::fill,
+                               .dtype = out.dtype,
+                               .to = out.dtype,
+                               .shape = out.shape,
+                               .scalars = {Scalar(*assembly.fill), {}}};
+    run_elementwise(problem, stream, Operands{out});
+  }
+  for (const auto& piece : assembly.pieces) {
+    const auto [from, onto] =
+        overlap(inputs[static_cast<std::size_t>(piece.input)], piece.onto, out);
+    copy(from, onto, stream);
+  }
+}
+
+void upload(const void* host, std::size_t bytes, void* device, const Stream& stream) {
+  if (bytes == 0) return;
+  if (stream.device().kind == DeviceKind::cpu) {
+    std::memcpy(device, host, bytes);
+    return;
+  }
+  value_or_throw(
+      cuda::copy_to_device(stream.device().ordinal, stream.native(), device, host, bytes));
+  value_or_throw(stream.synchronize());  // the caller may reuse its memory
+}
+
+void download(const void* device, std::size_t bytes, void* host, const Stream& stream) {
+  if (bytes == 0) return;
+  if (stream.device().kind == DeviceKind::cpu) {
+    std::memcpy(host, device, bytes);
+    return;
+  }
+  value_or_throw(cuda::copy_to_host(stream.device().ordinal, stream.native(), host, device, bytes));
+  value_or_throw(stream.synchronize());
+}
+
+}  // namespace backend_detail
+
+}  // namespace planck

@@ -1,0 +1,150 @@
+// Tensor<B>: the thing people hold. A value: copies are cheap and share elements that nothing
+// changes. Tensor<B> holds floats, Tensor<B, IntKind> integers, Tensor<B, BoolKind> truth values.
+//
+//   auto y = matmul(x, w) + b;   auto grads = sum(y).backward();   auto dw = w.grad(grads);
+//
+// Functions on tensors are free functions beside their ops (ops/*/*.ops.h); include
+// planck/planck.h for all of them. What a caller does wrong is thrown as planck::Exception.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "planck/backend/backend.h"
+#include "planck/core/exception.h"
+
+namespace planck {
+
+inline constexpr std::array<Dtype, 4> kFloatDtypes = {Dtype::f32, Dtype::f64, Dtype::f16,
+                                                      Dtype::bf16};
+
+template <class T>
+using KindOfElement =
+    std::conditional_t<Float<T>, FloatKind,
+                       std::conditional_t<std::same_as<T, bool>, BoolKind, IntKind>>;
+
+// As NumPy prints arrays: nested brackets, columns aligned, the middle of long axes left out.
+std::string format_elements(Dtype dtype, const Shape& shape, const void* row_major_elements);
+
+template <class B, class K>
+class Tensor {
+ public:
+  using Backend = B;
+  using Kind = K;
+  using Primitive = TensorOf<B, K>;
+  using Device = typename B::Device;
+
+  explicit Tensor(Primitive primitive) : primitive_(std::move(primitive)) {}
+
+  // Row-major elements of the host.
+  template <class T>
+  requires std::same_as<KindOfElement<T>, K>
+  static Tensor from(std::span<const T> values, const Shape& shape,
+                     const Device& device = B::default_device()) {
+    value_or_throw(check_shape(shape, "from"));
+    if (static_cast<std::int64_t>(values.size()) != planck::numel(shape))
+      raise(ErrorCode::invalid_problem,
+            fmt::format("from: {} values, shape {} has {} elements", values.size(),
+                        to_string(shape), planck::numel(shape)));
+    return Tensor(B::template from_host<K>(device, dtype_of<T>, shape, values.data()));
+  }
+  template <class T>
+  requires std::same_as<KindOfElement<T>, K>
+  static Tensor from(std::initializer_list<T> values, const Shape& shape,
+                     const Device& device = B::default_device()) {
+    return from(std::span<const T>(values.begin(), values.size()), shape, device);
+  }
+  template <class T>
+  requires std::same_as<KindOfElement<T>, K>
+  static Tensor scalar(T value, const Device& device = B::default_device()) {
+    return from(std::span<const T>(&value, 1), {}, device);
+  }
+
+  decltype(auto) shape() const { return B::shape(primitive_); }
+  std::int64_t extent(int axis) const { return shape()[axis < 0 ? axis + shape().rank() : axis]; }
+  int rank() const { return shape().rank(); }
+  std::int64_t numel() const { return planck::numel(shape()); }
+  Dtype dtype() const { return B::dtype(primitive_); }
+  decltype(auto) device() const { return B::device(primitive_); }
+
+  // Elements on the host, row-major. T must be the tensor's dtype.
+  template <class T>
+  std::vector<T> to_vector() const {
+    static_assert(!std::same_as<T, bool>, "read booleans as std::uint8_t");
+    constexpr bool kByte = std::same_as<T, std::uint8_t>;
+    if (dtype() != dtype_of<T> && !(kByte && dtype() == Dtype::boolean))
+      raise(ErrorCode::invalid_problem, fmt::format("to_vector: the tensor is {}, {} is asked for",
+                                                    name(dtype()), name(dtype_of<T>)));
+    std::vector<T> values(static_cast<std::size_t>(numel()));
+    B::to_host(primitive_, values.data());
+    return values;
+  }
+  template <class T>
+  T item() const {
+    if (numel() != 1)
+      raise(ErrorCode::invalid_problem,
+            fmt::format("item: shape {} has {} elements", to_string(shape()), numel()));
+    return to_vector<T>()[0];
+  }
+  std::string to_string_of_elements() const {
+    std::vector<std::byte> bytes(bytes_for(dtype(), numel()));
+    B::to_host(primitive_, bytes.data());
+    return format_elements(dtype(), shape(), bytes.data());
+  }
+
+  // The same elements elsewhere: on another device of this backend, or on another backend. Goes
+  // through the host; gradients do not pass.
+  Tensor to(const Device& device) const { return to<B>(device); }
+  template <class Other>
+  Tensor<Other, K> to(const typename Other::Device& device = Other::default_device()) const {
+    if constexpr (AutodiffBackend<B> && std::same_as<K, FloatKind>)
+      if (is_tracked())
+        raise(ErrorCode::not_differentiable,
+              "to: gradients do not pass from one device to another; detach() the tensor first");
+    std::vector<std::byte> bytes(bytes_for(dtype(), numel()));
+    B::to_host(primitive_, bytes.data());
+    return Tensor<Other, K>(Other::template from_host<K>(device, dtype(), shape(), bytes.data()));
+  }
+
+  const Primitive& primitive() const& { return primitive_; }
+  Primitive&& primitive() && { return std::move(primitive_); }
+
+  // With gradients: see autodiff/autodiff.h.
+  Tensor require_grad() && requires AutodiffBackend<B> {
+    return Tensor(B::require_grad(std::move(primitive_)));
+  }
+  Tensor require_grad() const& requires AutodiffBackend<B> {
+    return Tensor(B::require_grad(primitive_));
+  }
+  Tensor detach() const requires AutodiffBackend<B> {
+    return Tensor(B::from_inner(B::inner(primitive_)));
+  }
+  bool is_tracked() const requires AutodiffBackend<B> { return B::is_tracked(primitive_); }
+  auto backward() const requires AutodiffBackend<B> { return B::backward(primitive_); }
+  template <class Gradients>
+  auto grad(const Gradients& gradients) const requires AutodiffBackend<B> {
+    using Inner = Tensor<typename B::InnerBackend>;
+    auto g = B::grad(primitive_, gradients);
+    return g ? std::optional<Inner>(Inner(std::move(*g))) : std::nullopt;
+  }
+  auto inner() const requires AutodiffBackend<B> {
+    if constexpr (std::same_as<K, FloatKind>)
+      return Tensor<typename B::InnerBackend, K>(B::inner(primitive_));
+    else if constexpr (std::same_as<K, IntKind>)
+      return Tensor<typename B::InnerBackend, K>(B::int_inner(primitive_));
+    else
+      return Tensor<typename B::InnerBackend, K>(B::bool_inner(primitive_));
+  }
+
+  friend std::ostream& operator<<(std::ostream& out, const Tensor& t) {
+    return out << t.to_string_of_elements();
+  }
+
+ private:
+  Primitive primitive_;
+};
+
+}  // namespace planck

@@ -1,0 +1,211 @@
+// Element math of the elementwise family: one struct an op, host and device, no loops, no memory.
+//
+// C is the compute type: float (f32, f16, bf16), double, int32_t, int64_t, or uint8_t for booleans.
+// of(…) may return any NaN; whoever stores makes it the canonical one. Integers wrap around.
+#pragma once
+
+#include <limits>
+#include <type_traits>
+
+#include "planck/math/elementary.h"
+#include "planck/ops/elementwise/problem.h"
+
+namespace planck::elementwise_math {
+
+// The scalars of a problem in its compute type.
+template <class C>
+struct Scalars {
+  C a, b;
+};
+template <class C>
+Scalars<C> scalars_of(const ElementwiseProblem& p) {
+  if constexpr (std::is_floating_point_v<C>) {
+    return {static_cast<C>(p.scalars[0].number), static_cast<C>(p.scalars[1].number)};
+  } else {  // what an integer cannot hold is its nearest end
+    const auto held = [](std::int64_t v) {
+      constexpr std::int64_t kLow = std::numeric_limits<C>::min(),
+                             kHigh = std::numeric_limits<C>::max();
+      return static_cast<C>(v < kLow ? kLow : v > kHigh ? kHigh : v);
+    };
+    return {held(p.scalars[0].whole), held(p.scalars[1].whole)};
+  }
+}
+
+// Arithmetic that wraps around for integers and is IEEE's for floats.
+template <class C>
+using Wrapping = typename std::conditional_t<std::is_integral_v<C>, std::make_unsigned<C>,
+                                             std::type_identity<C>>::type;
+template <class C>
+PLANCK_HD C plus(C a, C b) {
+  return static_cast<C>(static_cast<Wrapping<C>>(a) + static_cast<Wrapping<C>>(b));
+}
+template <class C>
+PLANCK_HD C minus(C a, C b) {
+  return static_cast<C>(static_cast<Wrapping<C>>(a) - static_cast<Wrapping<C>>(b));
+}
+template <class C>
+PLANCK_HD C times(C a, C b) {
+  return static_cast<C>(static_cast<Wrapping<C>>(a) * static_cast<Wrapping<C>>(b));
+}
+
+#define PLANCK_UNARY(Name, op_name, ...)                               \
+  struct Name {                                                        \
+    static constexpr ElementwiseOp kOp = ElementwiseOp::op_name;       \
+    template <class C>                                                 \
+    PLANCK_HD static C of(C x, [[maybe_unused]] const Scalars<C>& s) { \
+      __VA_ARGS__                                                      \
+    }                                                                  \
+  };
+#define PLANCK_BINARY(Name, op_name, ...)                        \
+  struct Name {                                                  \
+    static constexpr ElementwiseOp kOp = ElementwiseOp::op_name; \
+    template <class C>                                           \
+    PLANCK_HD static auto of(C a, C b) {                         \
+      __VA_ARGS__                                                \
+    }                                                            \
+  };
+
+PLANCK_UNARY(Neg, neg, {
+  if constexpr (std::is_integral_v<C>)
+    return minus(C(0), x);
+  else
+    return -x;
+})
+PLANCK_UNARY(Abs, abs, {
+  if constexpr (std::is_integral_v<C>)
+    return x < 0 ? minus(C(0), x) : x;
+  else
+    return math::abs_of(x);
+})
+PLANCK_UNARY(Sign, sign, {
+  const C y = x > C(0) ? C(1) : x < C(0) ? C(-1) : C(0);
+  return x != x ? x : y;
+})
+PLANCK_UNARY(Square, square, return times(x, x);)
+PLANCK_UNARY(Sqrt, sqrt, return math::sqrt_of(x);)
+PLANCK_UNARY(Rsqrt, rsqrt, return math::rsqrt(x);)
+PLANCK_UNARY(Reciprocal, reciprocal, return C(1) / x;)
+PLANCK_UNARY(Exp, exp, return math::exp(x);)
+PLANCK_UNARY(Expm1, expm1, return math::expm1(x);)
+PLANCK_UNARY(Log, log, return math::log(x);)
+PLANCK_UNARY(Log1p, log1p, return math::log1p(x);)
+PLANCK_UNARY(Tanh, tanh, return math::tanh(x);)
+PLANCK_UNARY(Sigmoid, sigmoid, return math::sigmoid(x);)
+PLANCK_UNARY(Relu, relu, {
+  const C y = x > C(0) ? x : C(0);
+  return x != x ? x : y;
+})
+PLANCK_UNARY(LeakyRelu, leaky_relu, return x > C(0) ? x : s.a * x;)
+PLANCK_UNARY(Gelu, gelu, return math::gelu(x);)
+PLANCK_UNARY(Silu, silu, return math::silu(x);)
+PLANCK_UNARY(Softplus, softplus, return math::softplus(x);)
+PLANCK_UNARY(Erf, erf, return math::erf(x);)
+PLANCK_UNARY(Floor, floor, return math::floor_of(x);)
+PLANCK_UNARY(Ceil, ceil, return -math::floor_of(-x);)
+PLANCK_UNARY(Round, round, return math::nearest_integer(x);)
+PLANCK_UNARY(Trunc, trunc, return math::with_sign(math::floor_of(math::abs_of(x)), x);)
+PLANCK_UNARY(Clamp, clamp, {
+  const C y = x < s.a ? s.a : x;
+  return y > s.b ? s.b : y;
+})
+PLANCK_UNARY(AddScalar, add_scalar, return plus(x, s.a);)
+PLANCK_UNARY(MulScalar, mul_scalar, return times(x, s.a);)
+PLANCK_UNARY(PowScalar, pow_scalar, return math::pow(x, s.a);)
+PLANCK_UNARY(LogicalNot, logical_not, return static_cast<C>(x == 0);)
+
+// Loops compute the near part for all elements and look at far ones again.
+struct Sin {
+  static constexpr ElementwiseOp kOp = ElementwiseOp::sin;
+  static constexpr bool kHasFar = true;
+  template <class C>
+  PLANCK_HD static C of(C x, const Scalars<C>&) {
+    return math::sin(x);
+  }
+  template <class C>
+  PLANCK_HD static C near(C x) {
+    return math::sin_near(x);
+  }
+};
+struct Cos {
+  static constexpr ElementwiseOp kOp = ElementwiseOp::cos;
+  static constexpr bool kHasFar = true;
+  template <class C>
+  PLANCK_HD static C of(C x, const Scalars<C>&) {
+    return math::cos(x);
+  }
+  template <class C>
+  PLANCK_HD static C near(C x) {
+    return math::cos_near(x);
+  }
+};
+template <class F>
+concept HasFar = requires {
+  F::kHasFar;
+};
+
+PLANCK_BINARY(Add, add, return plus(a, b);)
+PLANCK_BINARY(Sub, sub, return minus(a, b);)
+PLANCK_BINARY(Mul, mul, return times(a, b);)
+PLANCK_BINARY(Div, div, {
+  if constexpr (std::is_integral_v<C>) {  // −2^31 / −1 wraps around: 0 − a
+    const bool plain = b != C(0) && b != C(-1);
+    const C quotient = a / (plain ? b : C(1));
+    return b == C(0) ? C(0) : b == C(-1) ? minus(C(0), a) : quotient;
+  } else {
+    return a / b;
+  }
+})
+// Of two equal floats, maximum takes +0 and minimum −0.
+PLANCK_BINARY(Maximum, maximum, {
+  if constexpr (std::is_integral_v<C>) {
+    return a > b ? a : b;
+  } else {
+    const C same = math::from_bits(math::bits_of(a) & math::bits_of(b));
+    const C y = a > b ? a : b > a ? b : same;
+    return (a != a) | (b != b) ? math::nan_of(a) : y;
+  }
+})
+PLANCK_BINARY(Minimum, minimum, {
+  if constexpr (std::is_integral_v<C>) {
+    return a < b ? a : b;
+  } else {
+    const C same = math::from_bits(math::bits_of(a) | math::bits_of(b));
+    const C y = a < b ? a : b < a ? b : same;
+    return (a != a) | (b != b) ? math::nan_of(a) : y;
+  }
+})
+PLANCK_BINARY(Pow, pow, return math::pow(a, b);)
+PLANCK_BINARY(Atan2, atan2, return math::atan2(a, b);)
+PLANCK_BINARY(Eq, eq, return static_cast<std::uint8_t>(a == b);)
+PLANCK_BINARY(Ne, ne, return static_cast<std::uint8_t>(a != b);)
+PLANCK_BINARY(Lt, lt, return static_cast<std::uint8_t>(a < b);)
+PLANCK_BINARY(Le, le, return static_cast<std::uint8_t>(a <= b);)
+PLANCK_BINARY(Gt, gt, return static_cast<std::uint8_t>(a > b);)
+PLANCK_BINARY(Ge, ge, return static_cast<std::uint8_t>(a >= b);)
+// Any byte but 0 is true.
+PLANCK_BINARY(LogicalAnd, logical_and, return static_cast<C>((a != 0) & (b != 0));)
+PLANCK_BINARY(LogicalOr, logical_or, return static_cast<C>((a | b) != 0);)
+PLANCK_BINARY(LogicalXor, logical_xor, return static_cast<C>((a != 0) != (b != 0));)
+#undef PLANCK_UNARY
+#undef PLANCK_BINARY
+
+template <class... F>
+struct Ops {};
+using FloatUnary = Ops<Neg, Abs, Sign, Square, Sqrt, Rsqrt, Reciprocal, Exp, Expm1, Log, Log1p, Sin,
+                       Cos, Tanh, Sigmoid, Relu, LeakyRelu, Gelu, Silu, Softplus, Erf, Floor, Ceil,
+                       Round, Trunc, Clamp, AddScalar, MulScalar, PowScalar>;
+using IntegerUnary = Ops<Neg, Abs, Sign, Square, Relu, Clamp, AddScalar, MulScalar>;
+using FloatBinary = Ops<Add, Sub, Mul, Div, Maximum, Minimum, Pow, Atan2, Eq, Ne, Lt, Le, Gt, Ge>;
+using IntegerBinary = Ops<Add, Sub, Mul, Div, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge>;
+using BooleanUnary = Ops<LogicalNot>;
+using BooleanBinary = Ops<LogicalAnd, LogicalOr, LogicalXor>;
+
+template <class C>
+PLANCK_HD C stored(C v) {
+  if constexpr (std::is_floating_point_v<C>)
+    return math::canonical(v);
+  else
+    return v;
+}
+
+}  // namespace planck::elementwise_math

@@ -1,0 +1,192 @@
+// Elementwise ops as values. What each computes, and its conventions, are in elementwise.h; the
+// functions and operators on tensors that apply them in elementwise.functions.h.
+//
+// Ops on several tensors broadcast: extents are equal, or 1 on one side. Scalars are attributes,
+// not tensors. Float and integer tensors do not mix: to_float and to_int say what is meant.
+#pragma once
+
+#include "planck/ops/elementwise/problem.h"
+#include "planck/plan/value_op.h"
+
+namespace planck {
+
+template <OpName N, ElementwiseOp Op>
+struct Elementwise {
+  static constexpr std::string_view name = N.view();
+  static constexpr bool broadcasts = true, memory_bound = true;
+
+  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
+    return of(in[0], {}, {});
+  }
+
+ protected:
+  // The values' dtype and shape, and the op's scalars.
+  static ElementwiseProblem of(const InputSpec& values, Scalar first, Scalar second) {
+    return {.op = Op,
+            .dtype = values.dtype,
+            .to = values.dtype,
+            .shape = values.shape,
+            .scalars = {first, second}};
+  }
+};
+
+using Neg = Elementwise<"neg", ElementwiseOp::neg>;
+using Abs = Elementwise<"abs", ElementwiseOp::abs>;
+using Sign = Elementwise<"sign", ElementwiseOp::sign>;
+using Square = Elementwise<"square", ElementwiseOp::square>;
+using Sqrt = Elementwise<"sqrt", ElementwiseOp::sqrt>;
+using Rsqrt = Elementwise<"rsqrt", ElementwiseOp::rsqrt>;
+using Reciprocal = Elementwise<"reciprocal", ElementwiseOp::reciprocal>;
+using Exp = Elementwise<"exp", ElementwiseOp::exp>;
+using Expm1 = Elementwise<"expm1", ElementwiseOp::expm1>;
+using Log = Elementwise<"log", ElementwiseOp::log>;
+using Log1p = Elementwise<"log1p", ElementwiseOp::log1p>;
+using Sin = Elementwise<"sin", ElementwiseOp::sin>;
+using Cos = Elementwise<"cos", ElementwiseOp::cos>;
+using Tanh = Elementwise<"tanh", ElementwiseOp::tanh>;
+using Sigmoid = Elementwise<"sigmoid", ElementwiseOp::sigmoid>;
+using Relu = Elementwise<"relu", ElementwiseOp::relu>;
+using Gelu = Elementwise<"gelu", ElementwiseOp::gelu>;
+using Silu = Elementwise<"silu", ElementwiseOp::silu>;
+using Softplus = Elementwise<"softplus", ElementwiseOp::softplus>;
+using Erf = Elementwise<"erf", ElementwiseOp::erf>;
+using Floor = Elementwise<"floor", ElementwiseOp::floor>;
+using Ceil = Elementwise<"ceil", ElementwiseOp::ceil>;
+using Round = Elementwise<"round", ElementwiseOp::round>;
+using Trunc = Elementwise<"trunc", ElementwiseOp::trunc>;
+
+using Add = Elementwise<"add", ElementwiseOp::add>;
+using Sub = Elementwise<"sub", ElementwiseOp::sub>;
+using Mul = Elementwise<"mul", ElementwiseOp::mul>;
+using Div = Elementwise<"div", ElementwiseOp::div>;
+using Maximum = Elementwise<"maximum", ElementwiseOp::maximum>;
+using Minimum = Elementwise<"minimum", ElementwiseOp::minimum>;
+using Pow = Elementwise<"pow", ElementwiseOp::pow>;
+using Atan2 = Elementwise<"atan2", ElementwiseOp::atan2>;
+
+struct LeakyRelu : Elementwise<"leaky_relu", ElementwiseOp::leaky_relu> {
+  double slope = 0.01;
+  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
+    return of(in[0], slope, {});
+  }
+};
+struct Clamp : Elementwise<"clamp", ElementwiseOp::clamp> {
+  Scalar lowest = 0, highest = 1;
+  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
+    return of(in[0], lowest, highest);
+  }
+};
+struct AddScalar : Elementwise<"add_scalar", ElementwiseOp::add_scalar> {
+  Scalar value = 0;
+  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
+    return of(in[0], value, {});
+  }
+};
+struct MulScalar : Elementwise<"mul_scalar", ElementwiseOp::mul_scalar> {
+  Scalar value = 1;
+  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
+    return of(in[0], value, {});
+  }
+};
+struct PowScalar : Elementwise<"pow_scalar", ElementwiseOp::pow_scalar> {
+  double exponent = 1;
+  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
+    return of(in[0], exponent, {});
+  }
+};
+
+template <OpName N, ElementwiseOp Op>
+struct CompareOp : Elementwise<N, Op> {
+  using Gives = BoolKind;
+};
+using Eq = CompareOp<"eq", ElementwiseOp::eq>;
+using Ne = CompareOp<"ne", ElementwiseOp::ne>;
+using Lt = CompareOp<"lt", ElementwiseOp::lt>;
+using Le = CompareOp<"le", ElementwiseOp::le>;
+using Gt = CompareOp<"gt", ElementwiseOp::gt>;
+using Ge = CompareOp<"ge", ElementwiseOp::ge>;
+
+using LogicalAnd = Elementwise<"logical_and", ElementwiseOp::logical_and>;
+using LogicalOr = Elementwise<"logical_or", ElementwiseOp::logical_or>;
+using LogicalXor = Elementwise<"logical_xor", ElementwiseOp::logical_xor>;
+using LogicalNot = Elementwise<"logical_not", ElementwiseOp::logical_not>;
+
+// mask ? a : b, for tensors of kind K.
+template <class K>
+struct Where : Elementwise<"where", ElementwiseOp::where> {
+  using Gives = K;
+  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
+    return of(in[1], {}, {});
+  }
+};
+// x, but value where the mask is true.
+struct MaskFill : Elementwise<"mask_fill", ElementwiseOp::mask_fill> {
+  Scalar value = 0;
+  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
+    return of(in[0], value, {});
+  }
+};
+// To a dtype of kind K; elementwise.h says how values are rounded.
+template <class K>
+struct Cast : Elementwise<"cast", ElementwiseOp::cast> {
+  using Gives = K;
+  Dtype dtype = Dtype::f32;
+  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
+    ElementwiseProblem p = of(in[0], {}, {});
+    p.to = dtype;
+    return p;
+  }
+};
+// The same elements in memory of their own.
+using Copy = Elementwise<"copy", ElementwiseOp::copy>;
+
+// Without inputs.
+template <OpName N, ElementwiseOp Op, class K>
+struct Creation {
+  static constexpr std::string_view name = N.view();
+  using Gives = K;
+
+ protected:
+  static ElementwiseProblem of(Dtype dtype, const Shape& shape, Scalar first, Scalar second) {
+    return {.op = Op, .dtype = dtype, .to = dtype, .shape = shape, .scalars = {first, second}};
+  }
+};
+template <class K>
+struct Full : Creation<"fill", ElementwiseOp::fill, K> {
+  Scalar value;
+  Dtype dtype;
+  Shape shape;
+  Full(Scalar v, Dtype t, const Shape& s) : value(v), dtype(t), shape(s) {}
+  Result<ElementwiseProblem> problem(std::span<const InputSpec>) const {
+    return this->of(dtype, shape, value, {});
+  }
+};
+// start, start + step, …
+template <class K>
+struct Arange : Creation<"arange", ElementwiseOp::arange, K> {
+  Scalar start = 0, step = 1;
+  Dtype dtype = Dtype::i64;
+  std::int64_t count = 0;
+  Result<ElementwiseProblem> problem(std::span<const InputSpec>) const {
+    return this->of(dtype, {count}, start, step);
+  }
+};
+// Random values: a function of seed, offset and position.
+template <OpName N, ElementwiseOp Op>
+struct RandomOp : Creation<N, Op, FloatKind> {
+  double first = 0, second = 1;  // low and high; mean and deviation; the probability
+  Dtype dtype = Dtype::f32;
+  Shape shape;
+  std::uint64_t seed = 0, offset = 0;
+  Result<ElementwiseProblem> problem(std::span<const InputSpec>) const {
+    ElementwiseProblem p = this->of(dtype, shape, first, second);
+    p.seed = seed;
+    p.offset = offset;
+    return p;
+  }
+};
+using RandomUniform = RandomOp<"random_uniform", ElementwiseOp::random_uniform>;
+using RandomNormal = RandomOp<"random_normal", ElementwiseOp::random_normal>;
+using RandomBernoulli = RandomOp<"random_bernoulli", ElementwiseOp::random_bernoulli>;
+
+}  // namespace planck

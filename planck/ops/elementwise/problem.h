@@ -1,0 +1,132 @@
+// The elementwise family as one plain value: which op, which dtype, which shape, which scalars.
+//
+// All operands of a problem have the full shape; what is broadcast comes as a view with stride 0.
+// elementwise.h says what each op computes.
+#pragma once
+
+#include <bit>
+
+#include "planck/plan/plan.h"
+#include "planck/plan/registry.h"
+
+namespace planck {
+
+enum class ElementwiseOp : std::uint8_t {
+  // y = f(x), y = f(x, scalars)
+  neg,
+  abs,
+  sign,
+  square,
+  sqrt,
+  rsqrt,
+  reciprocal,
+  exp,
+  expm1,
+  log,
+  log1p,
+  sin,
+  cos,
+  tanh,
+  sigmoid,
+  relu,
+  leaky_relu,  // slope
+  gelu,
+  silu,
+  softplus,
+  erf,
+  floor,
+  ceil,
+  round,
+  trunc,
+  clamp,       // min, max
+  add_scalar,  // value
+  mul_scalar,  // value
+  pow_scalar,  // value
+  // y = f(a, b)
+  add,
+  sub,
+  mul,
+  div,
+  maximum,
+  minimum,
+  pow,
+  atan2,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,
+  logical_and,
+  logical_or,
+  logical_xor,
+  logical_not,
+  // selection and movement: bits are kept
+  where,
+  mask_fill,  // value
+  cast,
+  copy,
+  fill,    // value
+  arange,  // start, step
+  // random numbers
+  random_uniform,    // low, high
+  random_normal,     // mean, std
+  random_bernoulli,  // p
+};
+inline constexpr int kElementwiseOps = static_cast<int>(ElementwiseOp::random_bernoulli) + 1;
+inline constexpr int kElementwiseOperands = 4;  // the most operands an op of the family has
+
+// A scalar as both kinds of dtype read it. Equal means the same bits: −0 is not 0.
+struct Scalar {
+  double number = 0;
+  std::int64_t whole = 0;
+
+  constexpr Scalar() = default;
+  constexpr Scalar(double v)
+      : number(v),
+        whole(v >= 0x1p63              ? INT64_MAX
+              : v <= -0x1p63 || v != v ? (v != v ? 0 : INT64_MIN)
+                                       : static_cast<std::int64_t>(v)) {}
+  constexpr Scalar(std::int64_t v) : number(static_cast<double>(v)), whole(v) {}
+  constexpr Scalar(int v) : Scalar(std::int64_t{v}) {}
+
+  friend constexpr bool operator==(const Scalar& a, const Scalar& b) {
+    return std::bit_cast<std::uint64_t>(a.number) == std::bit_cast<std::uint64_t>(b.number) &&
+           a.whole == b.whole;
+  }
+};
+
+struct ElementwiseProblem {
+  ElementwiseOp op = ElementwiseOp::copy;
+  Dtype dtype = Dtype::f32;  // of the values read; of those written where nothing is read
+  Dtype to = Dtype::f32;     // cast: of the values written
+  Shape shape;
+  std::array<Scalar, 2> scalars = {};  // in the order of the op's attributes
+  std::uint64_t seed = 0, offset = 0;  // random numbers
+
+  bool operator==(const ElementwiseProblem&) const = default;
+
+  int inputs() const { return static_cast<int>(info().operands.size()) - 1; }
+  Dtype output_dtype() const;
+
+  // What Selection<ElementwiseProblem> asks for.
+  const OpInfo& info() const;
+  Result<void> check() const;
+  std::array<OperandSpec, kElementwiseOperands> specs() const;
+  std::span<const Kernel<ElementwiseProblem>> kernels() const;
+  Dtype element() const { return dtype; }
+  std::optional<Dtype> aux() const {
+    return op == ElementwiseOp::cast ? std::optional<Dtype>(to) : std::nullopt;
+  }
+};
+
+// Largest error of a result in the compute type, in units in the last place; 0: rounded once.
+double elementwise_max_ulp(ElementwiseOp op);
+
+// Whether an op knows a dtype of its inputs.
+bool elementwise_accepts(ElementwiseOp op, Dtype dtype);
+
+// The ops of the family, for the registry.
+std::vector<OpEntry> elementwise_ops();
+
+}  // namespace planck

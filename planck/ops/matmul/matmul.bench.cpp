@@ -1,0 +1,82 @@
+// Products worth timing, against the library's: large squares, transposed operands as backward has
+// them, thin ones, batches, and small ones for the cost of a call.
+#include <fmt/format.h>
+
+#include "planck/verify/bench.h"
+#include "planck/verify/case_lists.h"
+
+namespace planck::verify {
+
+namespace {
+
+struct Product {
+  Dtype dtype;
+  Shape batch;
+  std::int64_t m, n, k;
+  double share = 0;  // of the peer, where one is aimed at
+  Layout a = Layout::contiguous, b = Layout::contiguous;
+  bool call = false;
+};
+
+BenchCase make_bench(DeviceKind device, const Product& p) {
+  Shape a = p.batch, b = p.batch;
+  double flops = 2;
+  for (std::int64_t extent : p.batch) flops *= static_cast<double>(extent);
+  for (std::int64_t extent : {p.m, p.n, p.k}) flops *= static_cast<double>(extent);
+  for (std::int64_t extent : {p.m, p.k}) a.push_back(extent);
+  for (std::int64_t extent : {p.k, p.n}) b.push_back(extent);
+  const Fill fill = p.dtype == Dtype::s8 ? Fill::integers : Fill::normal;
+  BenchCase bench{
+      .test_case =
+          {.op = "matmul",
+           .attributes = {},
+           .inputs = {{.name = "a", .dtype = p.dtype, .shape = a, .fill = fill, .layout = p.a},
+                      {.name = "b", .dtype = p.dtype, .shape = b, .fill = fill, .layout = p.b}},
+           .output_layouts = {},
+           .seed = 1},
+      .call = p.call,
+      .cpu_share = p.share,
+      .note = fmt::format("x {}{}", to_string(b), p.b == Layout::contiguous ? "" : " transposed"),
+      .flops = p.call ? 0 : flops};
+  // The library copies what is not dense: no measure for us.
+  if (p.dtype != Dtype::s8 && p.a == Layout::contiguous && p.b == Layout::contiguous)
+    bench.peer = device == DeviceKind::cpu ? "cpu:openblas" : "cuda:cublaslt";
+  return bench;
+}
+
+}  // namespace
+
+std::vector<BenchCase> matmul_benches(DeviceKind device) {
+  constexpr Layout kDense = Layout::contiguous, kTransposed = Layout::transposed;
+  const bool on_cpu = device == DeviceKind::cpu;
+  const std::int64_t side = on_cpu ? 2048 : 4096;
+  std::vector<Product> all = {
+      {Dtype::f32, {}, side, side, side, 0.8},
+      {Dtype::f32, {}, side, side, side, 0, kDense, kTransposed},
+      {Dtype::f32, {}, side, side, side, 0, kTransposed, kDense},
+      {Dtype::f32, {}, side, side, side, 0, kTransposed, kTransposed},
+      {Dtype::f64, {}, side / 2, side / 2, side / 2},
+      {Dtype::f16, {}, side / 2, side / 2, side / 2},
+      {Dtype::bf16, {}, side / 2, side / 2, side / 2},
+      {Dtype::s8, {}, side / 2, side / 2, side / 2},
+      {Dtype::f32, {}, 512, 512, 512},
+      {Dtype::f32, {}, 256, 256, 256},
+      {Dtype::f32, {}, 128, 128, 128},
+      {Dtype::f32, {}, 1, 4096, 4096},
+      {Dtype::f32, {}, 1, 4096, 4096, 0, kDense, kTransposed},
+      {Dtype::f32, {}, 8, 4096, 4096},
+      {Dtype::f32, {}, 32, 4096, 4096},
+      {Dtype::f32, {}, 100'000, 16, 64},
+      {Dtype::f32, {}, 100'000, 64, 64},
+      {Dtype::f32, {}, 4096, 1, 4096},
+      {Dtype::f32, {64}, 64, 64, 64},
+      {Dtype::f32, {16}, 512, 64, 512},
+  };
+  for (std::int64_t small : {1, 4, 16, 64})
+    all.push_back({Dtype::f32, {}, small, small, small, 0, kDense, kDense, true});
+  std::vector<BenchCase> benches;
+  for (const Product& p : all) benches.push_back(make_bench(device, p));
+  return benches;
+}
+
+}  // namespace planck::verify

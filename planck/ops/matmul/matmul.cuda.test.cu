@@ -1,0 +1,183 @@
+// The CUDA kernels of the matmul family: every tile and reading against the CPU's bits, the library
+// within its bound, and more than 2^31 elements.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "planck/core/allocator.h"
+#include "planck/core/cuda_runtime.h"
+#include "planck/core/tensor.h"
+#include "planck/ops/matmul/matmul.h"
+#include "planck/verify/fill.h"
+
+namespace planck {
+namespace {
+
+using verify::Fill;
+using verify::HostTensor;
+
+#define PLANCK_NEEDS_GPU() \
+  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
+
+// A tensor on the host with the values of a fill.
+Tensor values(Dtype dtype, const Shape& shape, Fill fill, std::uint64_t seed) {
+  HostTensor made(dtype, shape);
+  verify::fill(made, fill, seed, 0);
+  auto t = Tensor::empty(Stream::cpu(), dtype, shape);
+  EXPECT_TRUE(t);
+  std::copy(made.bytes.begin(), made.bytes.end(), t->as<std::byte>());
+  return std::move(*t);
+}
+
+View swapped(View v) {  // the last two axes
+  const int r = v.shape.rank();
+  std::swap(v.shape[r - 2], v.shape[r - 1]);
+  std::swap(v.strides[r - 2], v.strides[r - 1]);
+  return v;
+}
+
+// Which operands are transposed in memory.
+struct Transposed {
+  bool a = false, b = false, c = false;
+};
+
+Result<Tensor> multiply(const Stream& stream, const MatmulProblem& p, const Tensor& a,
+                        const Tensor& b, Transposed t, std::string_view kernel) {
+  PlanPreference preference;
+  preference.kernel = kernel;
+  const auto plan = Selection<MatmulProblem>::select(stream, p, preference);
+  if (!plan) return tl::unexpected(plan.error());
+  Shape shape = p.specs()[2].shape;
+  const int r = shape.rank();
+  if (t.c) std::swap(shape[r - 2], shape[r - 1]);
+  auto c = Tensor::empty(stream, p.output_dtype(), shape);
+  const auto workspace = allocate(stream, plan->workspace_size());
+  if (!c || !workspace) return fail(ErrorCode::device, "no memory");
+  const Operands operands = {t.a ? swapped(a.view()) : a.view(), t.b ? swapped(b.view()) : b.view(),
+                             t.c ? swapped(c->view()) : c->view()};
+  auto ok = plan->run(stream, {workspace->data(), workspace->bytes()}, operands);
+  if (ok) ok = stream.synchronize();
+  if (!ok) return tl::unexpected(ok.error());
+  return c;
+}
+
+std::size_t wrong_bits(const Tensor& x, const Tensor& y) {
+  const auto* a = x.as<std::byte>();
+  const auto* b = y.as<std::byte>();
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < bytes_for(x.dtype(), numel(x.shape())); ++i) wrong += a[i] != b[i];
+  return wrong;
+}
+
+void expect_cpu_bits(Dtype dtype, const Shape& batch, std::int64_t m, std::int64_t n,
+                     std::int64_t k, Transposed t, Fill fill) {
+  const MatmulProblem p{dtype, batch, m, n, k};
+  const auto with = [&](std::int64_t rows, std::int64_t columns, bool transposed) {
+    Shape s = batch;
+    s.push_back(transposed ? columns : rows);
+    s.push_back(transposed ? rows : columns);
+    return s;
+  };
+  if (dtype == Dtype::s8) fill = Fill::integers;
+  const Stream host = Stream::cpu();
+  const auto stream = Stream::cuda();
+  ASSERT_TRUE(stream);
+  const Tensor a = values(dtype, with(m, k, t.a), fill, 1),
+               b = values(dtype, with(k, n, t.b), fill, 2);
+  const auto expected = multiply(host, p, a, b, t, "cpu:fma_chain");
+  const auto there_a = a.to(host, *stream), there_b = b.to(host, *stream);
+  ASSERT_TRUE(expected && there_a && there_b);
+  const auto made = multiply(*stream, p, *there_a, *there_b, t, "cuda:fma_chain");
+  ASSERT_TRUE(made) << made.error().message;
+  const auto got = made->to(*stream, host);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(wrong_bits(*expected, *got), 0u) << name(dtype) << " " << to_string(batch) << " " << m
+                                             << " " << n << " " << k << " " << t.a << t.b << t.c;
+}
+
+TEST(MatmulCuda, EveryTileAndReadingGivesTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  struct Size {
+    Shape batch;
+    std::int64_t m, n, k;
+  };
+  const Size sizes[] = {{{}, 1, 1, 1},          {{}, 1, 513, 70},      {{}, 17, 40, 33},
+                        {{}, 700, 516, 68},     {{}, 701, 515, 67},    {{}, 1408, 1280, 96},
+                        {{}, 1411, 1283, 101},  {{}, 1408, 1280, 100}, {{4}, 520, 768, 36},
+                        {{3, 2}, 130, 200, 50}, {{}, 2000, 3, 64},     {{2}, 33, 900, 1}};
+  for (const Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16, Dtype::s8})
+    for (const Size& s : sizes)
+      for (int mask = 0; mask < 8; ++mask) {
+        if (dtype != Dtype::f32 && mask != 0 && mask != 3 && mask != 5) continue;
+        expect_cpu_bits(dtype, s.batch, s.m, s.n, s.k,
+                        {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0},
+                        mask == 3 ? Fill::adversarial : Fill::normal);
+      }
+}
+
+TEST(MatmulCuda, TheLibraryKeepsItsBound) {
+  PLANCK_NEEDS_GPU();
+  const Stream host = Stream::cpu();
+  const auto stream = Stream::cuda();
+  ASSERT_TRUE(stream);
+  for (const Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16}) {
+    const MatmulProblem p{dtype, {2}, 130, 72, 200};
+    const Tensor a = values(dtype, {2, 130, 200}, Fill::uniform, 1);
+    const Tensor b = values(dtype, {2, 200, 72}, Fill::uniform, 2);
+    const auto expected = multiply(host, p, a, b, {}, "cpu:fma_chain");
+    const auto there_a = a.to(host, *stream), there_b = b.to(host, *stream);
+    ASSERT_TRUE(expected && there_a && there_b);
+    const auto made = multiply(*stream, p, *there_a, *there_b, {}, "cuda:cublaslt");
+    ASSERT_TRUE(made) << made.error().message;
+    const auto got = made->to(*stream, host);
+    ASSERT_TRUE(got);
+    const auto number = [&](const Tensor& t, std::int64_t i) {
+      return visit_float(dtype, [&](auto type) {
+        return static_cast<double>(t.as<typename decltype(type)::type>()[i]);
+      });
+    };
+    // Sums of 200 products below 1: both are within the bound of either.
+    const int digits = dtype == Dtype::f64   ? 53
+                       : dtype == Dtype::f32 ? 24
+                       : dtype == Dtype::f16 ? 11
+                                             : 8;
+    double worst = 0;
+    for (std::int64_t i = 0; i < numel(got->shape()); ++i)
+      worst = std::max(worst, std::abs(number(*got, i) - number(*expected, i)));
+    const double bound = Selection<MatmulProblem>::select(*stream, p, {.kernel = "cuda:cublaslt"})
+                             ->precision_guarantee()
+                             .max_ulp;
+    EXPECT_LE(worst, 2 * bound * 200 * std::ldexp(1.0, 1 - digits)) << name(dtype);
+    EXPECT_LE(worst, dtype == Dtype::f64 ? 1e-12 : dtype == Dtype::f32 ? 1e-4 : 0.2) << name(dtype);
+  }
+}
+
+TEST(Long, MatmulPast2To31ElementsOnCuda) {
+  PLANCK_NEEDS_GPU();
+  const auto stream = Stream::cuda();
+  ASSERT_TRUE(stream);
+  constexpr std::int64_t kM = (std::int64_t{1} << 25) + 77, kK = 65, kN = 3, kTail = 100;
+  const Stream host = Stream::cpu();
+  const Tensor part = values(Dtype::s8, {kTail, kK}, Fill::integers, 1);
+  const Tensor b = values(Dtype::s8, {kK, kN}, Fill::integers, 2);
+  auto a = Tensor::empty(*stream, Dtype::s8, {kM, kK});
+  const auto there_b = b.to(host, *stream);
+  ASSERT_TRUE(a && there_b);
+  for (std::int64_t at : {std::int64_t{0}, kM - kTail})
+    ASSERT_TRUE(cuda::copy_to_device(0, stream->native(), a->as<std::byte>() + at * kK,
+                                     part.as<std::byte>(), kTail * kK));
+  const auto expected =
+      multiply(host, {Dtype::s8, {}, kTail, kN, kK}, part, b, {}, "cpu:fma_chain");
+  const auto made =
+      multiply(*stream, {Dtype::s8, {}, kM, kN, kK}, *a, *there_b, {}, "cuda:fma_chain");
+  ASSERT_TRUE(expected && made);
+  const auto got = made->to(*stream, host);
+  ASSERT_TRUE(got);
+  for (std::int64_t at : {std::int64_t{0}, kM - kTail})
+    EXPECT_TRUE(std::equal(expected->as<std::int32_t>(), expected->as<std::int32_t>() + kTail * kN,
+                           got->as<std::int32_t>() + at * kN))
+        << at;
+}
+
+}  // namespace
+}  // namespace planck

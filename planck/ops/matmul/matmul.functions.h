@@ -1,0 +1,33 @@
+// matmul(a, b) on tensors: [..., M, K] × [..., K, N] → [..., M, N], batch axes broadcast.
+#pragma once
+
+#include "planck/ops/matmul/matmul.ops.h"
+#include "planck/ops/shape/shape.functions.h"
+
+namespace planck {
+
+template <class B, class K>
+Tensor<B, K> matmul(const Tensor<B, K>& a, const Tensor<B, K>& b, std::string_view kernel = {}) {
+  if (a.rank() < 2 || b.rank() < 2)
+    raise(ErrorCode::invalid_problem,
+          fmt::format("matmul: shapes {} and {}: both need rank 2 or more", to_string(a.shape()),
+                      to_string(b.shape())));
+  const Matmul op{kernel};
+  if (b.rank() == 2 && a.rank() > 2) {  // one matrix for all: rows of all batches in one product
+    Shape shape = a.shape();
+    shape[a.rank() - 1] = b.shape()[1];
+    return reshape(call(op, reshape(a, {-1, a.shape()[a.rank() - 1]}), b), shape);
+  }
+  Shape batch_a, batch_b;
+  for (int d = 0; d + 2 < a.rank(); ++d) batch_a.push_back(a.shape()[d]);
+  for (int d = 0; d + 2 < b.rank(); ++d) batch_b.push_back(b.shape()[d]);
+  if (batch_a == batch_b) return call(op, a, b);
+  Shape wide_a = value_or_throw(broadcast_shape("matmul", batch_a, batch_b)), wide_b = wide_a;
+  for (int d = 2; d > 0; --d) {
+    wide_a.push_back(a.shape()[a.rank() - d]);
+    wide_b.push_back(b.shape()[b.rank() - d]);
+  }
+  return call(op, expand(a, wide_a), expand(b, wide_b));
+}
+
+}  // namespace planck

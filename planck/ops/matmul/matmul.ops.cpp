@@ -1,0 +1,33 @@
+#include "planck/ops/matmul/matmul.ops.h"
+
+#include <fmt/format.h>
+
+namespace planck {
+
+Result<MatmulProblem> Matmul::problem(std::span<const InputSpec> in) const {
+  const Shape &a = in[0].shape, &b = in[1].shape;
+  const auto invalid = [&](std::string_view what) {
+    return fail(ErrorCode::invalid_problem,
+                fmt::format("matmul: shapes {} and {}: {}", to_string(a), to_string(b), what));
+  };
+  const int rank = a.rank();
+  if (rank < 2 || b.rank() != rank) return invalid("both need the same rank, at least 2");
+  if (in[0].dtype != in[1].dtype)
+    return fail(ErrorCode::invalid_problem,
+                fmt::format("matmul: a is {}, b is {}", planck::name(in[0].dtype),
+                            planck::name(in[1].dtype)));
+  MatmulProblem p{.element_dtype = in[0].dtype,
+                  .batch = {},
+                  .m = a[rank - 2],
+                  .n = b[rank - 1],
+                  .k = a[rank - 1]};
+  for (int d = 0; d < rank - 2; ++d) {
+    if (a[d] != b[d]) return invalid(fmt::format("axis {} has extents {} and {}", d, a[d], b[d]));
+    p.batch.push_back(a[d]);
+  }
+  if (p.k != b[rank - 2])
+    return invalid(fmt::format("a has {} columns, b has {} rows", p.k, b[rank - 2]));
+  return p;
+}
+
+}  // namespace planck

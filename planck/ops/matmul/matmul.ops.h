@@ -1,0 +1,17 @@
+// Matrix products as values; matmul.h says what they compute. Batch axes of both inputs are equal;
+// matmul() on tensors broadcasts them.
+#pragma once
+
+#include "planck/ops/matmul/problem.h"
+#include "planck/plan/value_op.h"
+
+namespace planck {
+
+struct Matmul {
+  static constexpr std::string_view name = "matmul";
+  std::string_view kernel = {};  // force one: "cpu:openblas", "cuda:cublaslt"
+
+  Result<MatmulProblem> problem(std::span<const InputSpec> in) const;
+};
+
+}  // namespace planck

@@ -1,0 +1,255 @@
+// Products against a plain loop: the chain of fma bit for bit, and every kernel's error against
+// sums in more precision.
+#include "planck/ops/matmul/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "planck/ops/ops.h"
+#include "planck/verify/case_lists.h"
+#include "planck/verify/placed_run.h"
+#include "planck/verify/run_plan.test.h"
+
+namespace planck {
+namespace {
+
+using verify::Case;
+using verify::HostTensor;
+using verify::NamedTensors;
+
+struct Sizes {
+  std::int64_t batches, m, n, k;
+};
+
+Sizes sizes_of(const NamedTensors& inputs) {
+  const Shape &a = inputs.find("a")->second.shape, &b = inputs.find("b")->second.shape;
+  const int rank = a.rank();
+  std::int64_t batches = 1;
+  for (int d = 0; d < rank - 2; ++d) batches *= a[d];
+  return {batches, a[rank - 2], b[rank - 1], a[rank - 1]};
+}
+
+// Calls f(index in C, a(k), b(k)) for every element of C.
+template <class F>
+void for_each_sum(const NamedTensors& inputs, F&& f) {
+  const auto numbers = [&](std::string_view operand) {
+    const HostTensor& t = inputs.find(operand)->second;
+    std::vector<double> all(static_cast<std::size_t>(t.count()));
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = t.number(static_cast<std::int64_t>(i));
+    return all;
+  };
+  const std::vector<double> all_a = numbers("a"), all_b = numbers("b");
+  const double *a = all_a.data(), *b = all_b.data();
+  const Sizes s = sizes_of(inputs);
+  for (std::int64_t t = 0; t < s.batches; ++t)
+    for (std::int64_t i = 0; i < s.m; ++i)
+      for (std::int64_t j = 0; j < s.n; ++j)
+        f((t * s.m + i) * s.n + j, s.k, [=](std::int64_t k) { return a[(t * s.m + i) * s.k + k]; },
+          [=](std::int64_t k) { return b[(t * s.k + k) * s.n + j]; });
+}
+
+template <class C>
+HostTensor chain(const NamedTensors& inputs, Dtype output, const Shape& shape) {
+  HostTensor c(output, shape);
+  for_each_sum(inputs, [&](std::int64_t at, std::int64_t count, auto a, auto b) {
+    C sum = 0;
+    for (std::int64_t k = 0; k < count; ++k)
+      if constexpr (std::is_integral_v<C>)
+        sum += static_cast<C>(a(k)) * static_cast<C>(b(k));
+      else
+        sum = std::fma(static_cast<C>(a(k)), static_cast<C>(b(k)), sum);
+    if constexpr (std::is_same_v<C, double>) {
+      c.set_pattern(at, sum != sum ? 0x7ff8000000000000u : std::bit_cast<std::uint64_t>(sum));
+    } else if constexpr (std::is_same_v<C, float>) {
+      const float v = sum != sum ? std::bit_cast<float>(0x7fc00000u) : sum;
+      c.set_pattern(at, output == Dtype::f32   ? std::bit_cast<std::uint32_t>(v)
+                        : output == Dtype::f16 ? f16(v).bits
+                                               : bf16(v).bits);
+    } else {
+      c.set_number(at, static_cast<double>(sum));
+    }
+  });
+  return c;
+}
+
+HostTensor chain_of(const NamedTensors& inputs, const MatmulProblem& p) {
+  const Shape shape = p.specs()[matmul_operand::c].shape;
+  if (p.element_dtype == Dtype::s8) return chain<std::int64_t>(inputs, Dtype::i32, shape);
+  if (p.element_dtype == Dtype::f64) return chain<double>(inputs, Dtype::f64, shape);
+  return chain<float>(inputs, p.element_dtype, shape);
+}
+
+MatmulProblem problem_of(const NamedTensors& inputs) {
+  const HostTensor& a = inputs.find("a")->second;
+  const Sizes s = sizes_of(inputs);
+  MatmulProblem p{a.dtype, {}, s.m, s.n, s.k};
+  for (int d = 0; d < a.shape.rank() - 2; ++d) p.batch.push_back(a.shape[d]);
+  return p;
+}
+
+// What a kernel makes of a case.
+HostTensor run_case(const Case& c, const NamedTensors& inputs, std::string_view kernel,
+                    int threads) {
+  auto problem = verify::parse_problem(all_ops(), c);
+  EXPECT_TRUE(problem) << problem.error().message;
+  PlanPreference preference;
+  preference.kernel = kernel;
+  const Stream stream = Stream::cpu(threads);
+  const auto plan = (*problem)->select(stream, preference);
+  EXPECT_TRUE(plan) << plan.error().message;
+  verify::Subject subject{&c, problem->get(), plan->get(), (*problem)->specs()};
+  verify::Outcome outcome = execute(subject, stream, inputs, {.what = "", .layouts = {}});
+  EXPECT_EQ(outcome.fault, "") << c.id();
+  return std::move(outcome.outputs[matmul_operand::c]);
+}
+
+TEST(Matmul, IsTheChainOfFma) {
+  for (const Case& c : verify::matmul_cases(verify::ListSize::usual)) {
+    const NamedTensors inputs = c.make_inputs();
+    const HostTensor expected = chain_of(inputs, problem_of(inputs));
+    const HostTensor got = run_case(c, inputs, "cpu:fma_chain", 2);
+    ASSERT_EQ(verify::bit_difference(expected, got), "") << c.id();
+  }
+}
+
+// Relative to the sum of magnitudes, in units in the last place of the result.
+TEST(Matmul, EveryKernelKeepsItsBound) {
+  std::size_t kernels = 0;
+  for (const Case& c : verify::matmul_cases(verify::ListSize::usual)) {
+    if (c.inputs[0].fill != verify::Fill::normal) continue;
+    const NamedTensors inputs = c.make_inputs();
+    const MatmulProblem p = problem_of(inputs);
+    const int digits = p.element_dtype == Dtype::f64   ? 53
+                       : p.element_dtype == Dtype::f32 ? 24
+                       : p.element_dtype == Dtype::f16 ? 11
+                                                       : 8;
+    for (const Kernel<MatmulProblem>& kernel : p.kernels()) {
+      if (kernel.device != DeviceKind::cpu || !kernel.reject(p).empty()) continue;
+      ++kernels;
+      const HostTensor got = run_case(c, inputs, kernel.name, 2);
+      const double max_ulp = kernel.guarantee(p).max_ulp;
+      double worst = 0;
+      for_each_sum(inputs, [&](std::int64_t at, std::int64_t count, auto a, auto b) {
+        long double sum = 0, magnitude = 0;
+        for (std::int64_t k = 0; k < count; ++k) {
+          const long double product = static_cast<long double>(a(k)) * b(k);
+          sum += product;
+          magnitude += std::abs(product);
+        }
+        if (magnitude < 1e-4) return;  // sums of nothing; subnormal 16-bit results
+        const long double apart = std::abs(static_cast<long double>(got.number(at)) - sum);
+        worst = std::max(worst, static_cast<double>(std::ldexp(apart / magnitude, digits - 1)));
+      });
+      EXPECT_LE(worst, max_ulp) << c.id() << " " << kernel.name;
+    }
+  }
+  EXPECT_GT(kernels, 50u);
+}
+
+TEST(Matmul, AWorkedExample) {
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6}, b = {7, 8, 9, 10, 11, 12};
+  std::vector<float> c(4);
+  run<MatmulPlan<float>>({2, 2, 3}, {{a.data(), {2, 3}}, {b.data(), {3, 2}}, {c.data(), {2, 2}}});
+  EXPECT_EQ(c, (std::vector<float>{58, 64, 139, 154}));
+}
+
+// 1 + 2^-24 is lost to rounding before 2^-24 more could help: the order is the one promised.
+TEST(Matmul, AddsInAscendingOrder) {
+  const float tiny = 0x1p-24f;
+  const std::vector<float> a = {1, tiny, tiny}, ones = {1, 1, 1}, back = {tiny, tiny, 1};
+  float c = 0;
+  run<MatmulPlan<float>>({1, 1, 3}, {{a.data(), {1, 3}}, {ones.data(), {3, 1}}, {&c, {1, 1}}});
+  EXPECT_EQ(c, 1.0f);
+  run<MatmulPlan<float>>({1, 1, 3}, {{back.data(), {1, 3}}, {ones.data(), {3, 1}}, {&c, {1, 1}}});
+  EXPECT_EQ(c, 1.0f + 0x1p-23f);
+}
+
+TEST(Matmul, BroadcastsByStrideZero) {
+  constexpr std::int64_t kBatch = 3, kM = 5, kN = 6, kK = 4;
+  std::vector<double> a(kBatch * kM * kK), b(kK * kN), c(kBatch * kM * kN), one(kM * kN);
+  std::iota(a.begin(), a.end(), -20.0);
+  std::iota(b.begin(), b.end(), 3.0);
+  run<MatmulPlan<double>>({kM, kN, kK, {kBatch}}, {{a.data(), {kBatch, kM, kK}},
+                                                   {b.data(), {kBatch, kK, kN}, {0, kN, 1}},
+                                                   {c.data(), {kBatch, kM, kN}}});
+  for (std::int64_t t = 0; t < kBatch; ++t) {
+    run<MatmulPlan<double>>(
+        {kM, kN, kK},
+        {{a.data() + t * kM * kK, {kM, kK}}, {b.data(), {kK, kN}}, {one.data(), {kM, kN}}});
+    EXPECT_TRUE(std::equal(one.begin(), one.end(), c.begin() + t * kM * kN)) << t;
+  }
+  // One A for all batches, and batches in reverse.
+  run<MatmulPlan<double>>({kM, kN, kK, {2}},
+                          {{a.data(), {2, kM, kK}, {0, kK, 1}},
+                           {b.data() + kK * kN - 1, {2, kK, kN}, {0, -kN, -1}},
+                           {c.data() + kM * kN, {2, kM, kN}, {-kM * kN, kN, 1}}});
+  EXPECT_TRUE(std::equal(c.begin(), c.begin() + kM * kN, c.begin() + kM * kN));
+}
+
+TEST(Matmul, IntegersReachTheEndsOfTheirRange) {
+  const auto k = static_cast<std::size_t>(kMostIntegerProducts);
+  const std::vector<std::int8_t> low(k, -128), high(k, 127);
+  std::int32_t c = 0;
+  const Shape row = {1, kMostIntegerProducts}, column = {kMostIntegerProducts, 1};
+  run<MatmulPlan<std::int8_t>>({1, 1, kMostIntegerProducts},
+                               {{low.data(), row}, {low.data(), column}, {&c, {1, 1}}});
+  EXPECT_EQ(c, 16384 * std::int32_t{131071});
+  run<MatmulPlan<std::int8_t>>({1, 1, kMostIntegerProducts},
+                               {{low.data(), row}, {high.data(), column}, {&c, {1, 1}}});
+  EXPECT_EQ(c, -128 * 127 * std::int32_t{131071});
+}
+
+TEST(Matmul, RefusesWhatItCannotKeep) {
+  const auto message = [](const MatmulProblem& p) {
+    const auto ok = p.check();
+    return ok ? std::string() : ok.error().message;
+  };
+  EXPECT_EQ(message({Dtype::s8, {}, 1, 1, kMostIntegerProducts}), "");
+  EXPECT_EQ(message({Dtype::s8, {}, 1, 1, 131072}),
+            "matmul: K is 131072, sums of s8 products fit in i32 up to 131071");
+  EXPECT_EQ(message({Dtype::u8, {}, 1, 1, 1}),
+            "matmul: element dtype is u8, must be f32, f64, f16, bf16 or s8");
+  EXPECT_EQ(message({Dtype::f32, {1, 1, 1, 1, 1, 1, 1}, 1, 1, 1}),
+            "matmul: there are 7 batch axes, at most 6 leave room for the matrices'");
+  const auto refused = [](const Shape& a, const Shape& b, Dtype b_dtype = Dtype::f32) {
+    const auto p =
+        parse_problem(all_ops(), "matmul", {}, {{"a", {Dtype::f32, a}}, {"b", {b_dtype, b}}});
+    return p ? std::string() : p.error().message;
+  };
+  EXPECT_EQ(refused({2, 3}, {4, 5}), "matmul: a has 3 columns, b 4 rows: must be the same");
+  EXPECT_EQ(refused({3}, {3, 5}), "matmul: a has shape [3], must have two axes at least");
+  EXPECT_EQ(refused({2, 2, 3}, {3, 5}),
+            "matmul: b has shape [3, 5], a [2, 2, 3]: must have as many axes");
+  EXPECT_EQ(refused({2, 2, 3}, {1, 3, 5}), "matmul: axis 0 is 2 in a, 1 in b: must be the same");
+  EXPECT_EQ(refused({2, 3}, {3, 5}, Dtype::f64), "matmul: a is f32, b is f64: must be the same");
+}
+
+// Whatever cuts the work: one, two and many threads.
+TEST(Matmul, ThreadsChangeNothing) {
+  const auto c = verify::matmul_example("matmul", {Dtype::bf16, std::nullopt}, {301, 270});
+  const NamedTensors inputs = c->make_inputs();
+  const HostTensor one = run_case(*c, inputs, "cpu:fma_chain", 1);
+  for (int threads : {2, 3, 8})
+    EXPECT_EQ(verify::bit_difference(one, run_case(*c, inputs, "cpu:fma_chain", threads)), "");
+}
+
+// More than 2^31 elements: the last rows are those of a small product.
+TEST(Long, MatmulPast2To31Elements) {
+  constexpr std::int64_t kM = (std::int64_t{1} << 25) + 77, kK = 65, kN = 3, kTail = 100;
+  std::vector<std::int8_t> a(static_cast<std::size_t>(kM * kK)), b(kK * kN);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    a[i] = static_cast<std::int8_t>(i * 0x9e3779b97f4a7c15u >> 56);
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<std::int8_t>(i * 37);
+  std::vector<std::int32_t> c(static_cast<std::size_t>(kM * kN)), tail(kTail * kN);
+  run<MatmulPlan<std::int8_t>>({kM, kN, kK},
+                               {{a.data(), {kM, kK}}, {b.data(), {kK, kN}}, {c.data(), {kM, kN}}});
+  run<MatmulPlan<std::int8_t>>({kTail, kN, kK}, {{a.data() + (kM - kTail) * kK, {kTail, kK}},
+                                                 {b.data(), {kK, kN}},
+                                                 {tail.data(), {kTail, kN}}});
+  EXPECT_TRUE(std::equal(tail.begin(), tail.end(), c.end() - kTail * kN));
+}
+
+}  // namespace
+}  // namespace planck

@@ -1,0 +1,39 @@
+// The matmul family as one plain value: dtype, batch axes, M, N, K.
+#pragma once
+
+#include <array>
+
+#include "planck/plan/plan.h"
+#include "planck/plan/registry.h"
+
+namespace planck {
+
+struct MatmulProblem {
+  Dtype element_dtype = Dtype::f32;  // of A and B
+  Shape batch;                       // leading axes of A, B and C
+  std::int64_t m = 0, n = 0, k = 0;
+
+  bool operator==(const MatmulProblem&) const = default;
+  Dtype output_dtype() const { return element_dtype == Dtype::s8 ? Dtype::i32 : element_dtype; }
+
+  // What Selection<MatmulProblem> asks for.
+  const OpInfo& info() const;
+  Result<void> check() const;
+  std::array<OperandSpec, 3> specs() const;
+  std::span<const Kernel<MatmulProblem>> kernels() const;
+  Dtype element() const { return element_dtype; }
+  std::optional<Dtype> aux() const {
+    return element_dtype == Dtype::s8 ? std::optional(Dtype::i32) : std::nullopt;
+  }
+};
+
+// The longest sum of products of two s8 that i32 holds, whatever they are: 2^14 each.
+inline constexpr std::int64_t kMostIntegerProducts = (std::int64_t{1} << 17) - 1;
+
+namespace matmul_operand {
+enum { a, b, c };
+}
+
+std::vector<OpEntry> matmul_ops();
+
+}  // namespace planck

@@ -1,0 +1,52 @@
+// The innermost loops of a product on the CPU: tiles of C that stay in registers while k runs.
+//
+// C is the type that is accumulated in: float, double, or std::int32_t, for which a packed word
+// holds two 16-bit numbers, of k and k + 1.
+#pragma once
+
+#include <cstdint>
+
+namespace planck::matmul_detail {
+
+// Adds rows × columns products to `sums`. A is packed in panels of TileOps::rows rows, [panel][k]
+// [row]; B has `columns` numbers, filled up to whole vectors, for each k. Sums have whole vectors
+// too.
+template <class C>
+struct TileBlock {
+  const C* a;
+  std::int64_t rows;
+  const C* b;
+  std::int64_t b_step;  // from one k to the next
+  int columns;  // at most thin_vectors * lanes where rows <= thin_rows, else vectors * lanes
+  std::int64_t k;
+  C* sums;
+  std::int64_t sums_step;  // from one row to the next
+  bool continues;          // add to the sums as they are; else they start at +0
+  bool last;               // no further k: NaN becomes the canonical one
+};
+
+// A product of so few numbers that nothing is worth preparing.
+template <class C>
+struct TinyProduct {
+  std::int64_t m, n, k;
+  const C *a, *b;
+  C* c;
+  std::int64_t a_row, a_column, b_row, b_column, c_row, c_column;
+};
+
+template <class C>
+struct TileOps {
+  int rows, lanes, vectors;
+  int thin_rows,
+      thin_vectors;  // few rows may take more columns, so that enough chains are in flight
+  void (*multiply)(const TileBlock<C>&);
+  void (*multiply_tiny)(const TinyProduct<C>&);  // floats
+};
+
+// For the best instruction set this CPU has.
+template <class C>
+const TileOps<C>& tile_ops();
+
+inline constexpr int kMostTileRows = 12, kMostTileColumns = 64;  // of all instruction sets
+
+}  // namespace planck::matmul_detail

@@ -1,0 +1,84 @@
+// Reductions on tensors: over all axes, over one, or over a list; negative axes count from the end.
+// Reduced axes are dropped unless keep is true.
+#pragma once
+
+#include "planck/ops/reduce/reduce.ops.h"
+#include "planck/ops/shape/shape.functions.h"
+
+namespace planck {
+
+// Axes of a reduction: all of them, one, or several.
+class Axes {
+ public:
+  Axes() = default;
+  Axes(int axis) : all_(false) { axes_.push_back(axis); }
+  Axes(std::initializer_list<int> axes) : all_(false) {
+    for (int a : axes) axes_.push_back(a);
+  }
+  unsigned mask(std::string_view op, int rank) const {
+    if (all_) return (1u << rank) - 1;
+    unsigned m = 0;
+    for (std::int64_t a : axes_)
+      m |= 1u << value_or_throw(checked_axis(op, static_cast<int>(a), rank));
+    return m;
+  }
+
+ private:
+  bool all_ = true;
+  Extents axes_;
+};
+
+namespace reduce_detail {
+
+template <class Op, class B, class K>
+auto reduce(Op op, const Tensor<B, K>& x, const Axes& axes, bool keep) {
+  op.axes = axes.mask(Op::name, x.rank());
+  auto y = call(op, x);
+  if (keep || op.axes == 0) return y;
+  Shape kept;
+  for (int d = 0; d < x.rank(); ++d)
+    if (!(op.axes >> d & 1u)) kept.push_back(x.shape()[d]);
+  return reshape(y, kept);
+}
+
+}  // namespace reduce_detail
+
+#define PLANCK_REDUCTION(function, Op)                                             \
+  template <class B, class K>                                                      \
+  auto function(const Tensor<B, K>& x, const Axes& axes = {}, bool keep = false) { \
+    return reduce_detail::reduce(Op{}, x, axes, keep);                             \
+  }
+PLANCK_REDUCTION(sum, Sum)
+PLANCK_REDUCTION(mean, Mean)
+PLANCK_REDUCTION(prod, Prod)
+PLANCK_REDUCTION(max, Max)
+PLANCK_REDUCTION(min, Min)
+PLANCK_REDUCTION(logsumexp, LogSumExp)
+PLANCK_REDUCTION(argmax, Argmax)
+PLANCK_REDUCTION(argmin, Argmin)
+PLANCK_REDUCTION(any, Any)
+PLANCK_REDUCTION(all, All)
+#undef PLANCK_REDUCTION
+
+template <class B>
+Tensor<B> var(const Tensor<B>& x, const Axes& axes = {}, std::int64_t correction = 1,
+              bool keep = false) {
+  return reduce_detail::reduce(Var{{}, correction}, x, axes, keep);
+}
+template <class B, class K>
+Tensor<B, K> cumsum(const Tensor<B, K>& x, int axis, bool reverse = false) {
+  return call(Cumsum{value_or_throw(checked_axis("cumsum", axis, x.rank())), reverse}, x);
+}
+
+// The sum over what broadcasting repeated: x had been expanded from `shape`.
+template <class B, class K>
+Tensor<B, K> sum_to(const Tensor<B, K>& x, const Shape& shape) {
+  const int added = x.rank() - shape.rank();
+  unsigned mask = 0;
+  for (int d = 0; d < x.rank(); ++d)
+    if (d < added || (shape[d - added] == 1 && x.shape()[d] != 1)) mask |= 1u << d;
+  if (mask == 0) return x;
+  return reshape(call(Sum{mask}, x), shape);
+}
+
+}  // namespace planck

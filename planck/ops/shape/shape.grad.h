@@ -1,0 +1,74 @@
+// Gradients of the ops that see or place elements elsewhere: the elements' gradients, back where
+// they came from; where one element is seen many times, the sum.
+#pragma once
+
+#include "planck/autodiff/flow.h"
+#include "planck/ops/reduce/reduce.functions.h"
+#include "planck/ops/shape/shape.functions.h"
+
+namespace planck {
+
+template <class R>
+auto pullback(const Reshape&, const R& r) {
+  return [shape = shape_of<0>(r)](auto& g) { g.give(reshape(g.dy(), shape)); };
+}
+template <class R>
+auto pullback(const Permute& op, const R&) {
+  return [op](auto& g) {
+    const int rank = op.axes.rank();
+    Extents back = op.axes;
+    for (int d = 0; d < rank; ++d)
+      back[static_cast<int>(op.axes[d] < 0 ? op.axes[d] + rank : op.axes[d])] = d;
+    g.give(permute(g.dy(), back));
+  };
+}
+template <class R>
+auto pullback(const Expand&, const R& r) {
+  return [shape = shape_of<0>(r)](auto& g) { g.give(sum_to(g.dy(), shape)); };
+}
+template <class R>
+auto pullback(const SliceAxis& op, const R& r) {
+  return [op, shape = shape_of<0>(r)](auto& g) {
+    const auto dy = g.dy();
+    g.give(slice_assign(full_like(dy, 0, shape), dy, op.axis, op.start, op.stop, op.step));
+  };
+}
+template <class R>
+auto pullback(const Flip& op, const R&) {
+  return [op](auto& g) { g.give(call(op, g.dy())); };
+}
+template <class R>
+auto pullback(const Cat& op, const R& r) {
+  return [op, shapes = shapes_of(r)](auto& g) {
+    const auto dy = g.dy();
+    const int axis = op.axis < 0 ? op.axis + dy.rank() : op.axis;
+    std::int64_t from = 0;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const std::int64_t size = shapes[i][axis];
+      if (g.needs(i)) g.give(i, slice(dy, axis, from, from + size));
+      from += size;
+    }
+  };
+}
+template <class R>
+auto pullback(const Pad& op, const R&) {
+  return [op](auto& g) {
+    Extents before = op.before, after = op.after;
+    for (std::int64_t* e = &before[0]; e != &before[0] + before.rank(); ++e) *e = -*e;
+    for (std::int64_t* e = &after[0]; e != &after[0] + after.rank(); ++e) *e = -*e;
+    g.give(pad(g.dy(), before, after));
+  };
+}
+template <class R>
+auto pullback(const SliceAssign& op, const R&) {
+  return [s = op.slice](auto& g) {
+    const auto dy = g.dy();
+    if (g.needs(1)) g.give(1, slice(dy, s.axis, s.start, s.stop, s.step));
+    if (g.needs(0)) {
+      const auto piece = slice(dy, s.axis, s.start, s.stop, s.step);
+      g.give(0, slice_assign(dy, zeros_like(piece), s.axis, s.start, s.stop, s.step));
+    }
+  };
+}
+
+}  // namespace planck

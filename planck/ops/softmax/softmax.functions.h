@@ -1,0 +1,51 @@
+// softmax, log_softmax and cross_entropy on tensors.
+#pragma once
+
+#include "planck/ops/elementwise/elementwise.functions.h"
+#include "planck/ops/embedding/embedding.functions.h"
+#include "planck/ops/reduce/reduce.functions.h"
+#include "planck/ops/softmax/softmax.ops.h"
+
+namespace planck {
+
+template <class B>
+Tensor<B> softmax(const Tensor<B>& x, int axis = -1) {
+  return call(Softmax{value_or_throw(checked_axis("softmax", axis, x.rank()))}, x);
+}
+template <class B>
+Tensor<B> log_softmax(const Tensor<B>& x, int axis = -1) {
+  return call(LogSoftmax{value_or_throw(checked_axis("log_softmax", axis, x.rank()))}, x);
+}
+
+// 1 where the class is the target, as floats of x's dtype: [N, C]
+template <class B>
+Tensor<B> target_mask(const Tensor<B>& x, const Tensor<B, IntKind>& targets) {
+  const Shape& shape = x.shape();
+  const auto classes = arange<B>(shape[1], targets.dtype(), x.device());
+  return to_float(eq(expand(reshape(targets, {shape[0], 1}), shape), expand(classes, shape)),
+                  x.dtype());
+}
+
+// The loss of each row of logits [N, C] against its target, log(Σ exp x) − x[target]; 0 for
+// ignore_index. mean() or sum() make one number of it. Targets out of range are refused.
+template <class B>
+Tensor<B> cross_entropy(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
+                        std::int64_t ignore_index = kDefaultIgnoreIndex,
+                        BadIndices bad = BadIndices::refuse) {
+  if (logits.rank() != 2 || targets.shape() != Shape{logits.shape()[0]})
+    raise(
+        ErrorCode::invalid_problem,
+        fmt::format("cross_entropy: logits have shape {}, targets {}; they must be [N, C] and [N]",
+                    to_string(logits.shape()), to_string(targets.shape())));
+  if constexpr (B::template applies<CrossEntropy>) {
+    auto [loss, lse, count] = call(CrossEntropy{ignore_index}, logits, targets);
+    if (bad == BadIndices::refuse) refuse_bad("cross_entropy", "targets are", count);
+    return loss;
+  } else {
+    const auto chosen = sum(logits * target_mask(logits, targets), 1);
+    const auto ignored = eq(targets, full_like(targets, Scalar(ignore_index)));
+    return mask_fill(logsumexp(logits, 1) - chosen, ignored, 0);
+  }
+}
+
+}  // namespace planck

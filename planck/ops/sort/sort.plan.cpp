@@ -1,0 +1,48 @@
+// The kernel tables of the sort family, best first.
+#include "planck/ops/sort/device_layout.h"
+#include "planck/ops/sort/kernels.h"
+
+namespace planck {
+
+std::string sort_block_cuda_refusal(const SortProblem& p) {
+  if (p.length() <= kMostBlockRow) return "";
+  return "sorts rows of up to " + std::to_string(kMostBlockRow) + " elements, they have " +
+         std::to_string(p.length());
+}
+std::string sort_radix_cuda_refusal(const SortProblem& p) {
+  if (p.length() <= sort_device::kMostRow) return "";
+  return "sorts rows of up to " + std::to_string(sort_device::kMostRow) + " elements, they have " +
+         std::to_string(p.length());
+}
+std::size_t sort_radix_cuda_workspace(const SortProblem& p) {
+  return sort_device::RadixLayout(p).bytes;
+}
+
+namespace {
+
+std::string accept(const SortProblem&) { return ""; }
+std::size_t no_workspace(const SortProblem&) { return 0; }
+PrecisionGuarantee guarantee(const SortProblem& p) {
+  return {p.element_dtype, p.element_dtype, Reproducibility::cross_device, 0};
+}
+
+// A build without CUDA keeps the rows and launches none of them.
+#if defined(PLANCK_WITH_CUDA)
+#define PLANCK_CUDA_LAUNCH(function) function
+#else
+#define PLANCK_CUDA_LAUNCH(function) nullptr
+#endif
+
+constexpr Kernel<SortProblem> kKernels[] = {
+    {"cuda:block", DeviceKind::cuda, sort_block_cuda_refusal, no_workspace, guarantee,
+     PLANCK_CUDA_LAUNCH(sort_block_cuda)},
+    {"cuda:radix", DeviceKind::cuda, sort_radix_cuda_refusal, sort_radix_cuda_workspace, guarantee,
+     PLANCK_CUDA_LAUNCH(sort_radix_cuda)},
+    {"cpu:radix", DeviceKind::cpu, accept, sort_cpu_workspace, guarantee, sort_cpu},
+};
+
+}  // namespace
+
+std::span<const Kernel<SortProblem>> SortProblem::kernels() const { return kKernels; }
+
+}  // namespace planck

@@ -1,0 +1,59 @@
+# Backends and automatic differentiation: the same tests for every backend.
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+add_library(planck_reference STATIC reference/evaluate.cpp)
+target_include_directories(planck_reference PUBLIC ${PROJECT_SOURCE_DIR})
+target_link_libraries(planck_reference PUBLIC planck::planck PRIVATE planck_build_flags)
+
+# One executable of every test that is generic over the backend.
+function(add_autodiff_tests backend)
+  string(TOLOWER ${backend} name)
+  add_executable(autodiff_${name}_test autodiff/gradients.test.cpp autodiff/graphs.test.cpp
+    autodiff/rows.test.cpp)
+  if(NOT backend STREQUAL "Reference")
+    target_sources(autodiff_${name}_test PRIVATE
+      autodiff/families.test.cpp autodiff/tensors.test.cpp autodiff/training.test.cpp)
+  endif()
+  target_compile_definitions(autodiff_${name}_test PRIVATE PLANCK_TESTED_BACKEND=planck::${backend})
+  target_compile_options(autodiff_${name}_test PRIVATE -O1)  # thousands of small functions
+  target_link_libraries(autodiff_${name}_test PRIVATE planck_reference planck::planck planck_build_flags
+    GTest::gtest_main)
+  gtest_discover_tests(autodiff_${name}_test TEST_PREFIX autodiff.${name}. DISCOVERY_TIMEOUT 60)
+endfunction()
+add_autodiff_tests(Reference)
+add_autodiff_tests(Cpu)
+if(PLANCK_WITH_CUDA)
+  add_autodiff_tests(Cuda)
+endif()
+
+# Eight threads under the thread sanitizer. The Reference backend has no threads of its own, so what is reported is
+# about graphs, and every source can be instrumented.
+if(NOT PLANCK_SANITIZE)
+  set(core ${PROJECT_SOURCE_DIR}/planck)
+  add_executable(autodiff_threads_test autodiff/graphs.test.cpp reference/evaluate.cpp
+    ${core}/backend/format.cpp ${core}/core/allocator.cpp ${core}/core/cuda_absent.cpp ${core}/core/shape.cpp
+    ${core}/core/stream.cpp ${core}/core/view.cpp ${core}/ops/matmul/matmul.ops.cpp ${core}/ops/shape/shape.ops.cpp)
+  target_include_directories(autodiff_threads_test PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(autodiff_threads_test PRIVATE PLANCK_TESTED_BACKEND=planck::Reference)
+  target_compile_options(autodiff_threads_test PRIVATE -O1 -fsanitize=thread)
+  target_link_options(autodiff_threads_test PRIVATE -fsanitize=thread)
+  target_link_libraries(autodiff_threads_test PRIVATE tl::expected fmt::fmt GTest::gtest_main)
+  add_test(NAME autodiff.threads COMMAND autodiff_threads_test --gtest_filter=-*Million*:*Recipes*)
+endif()
+
+# What must not compile, and how the compiler says so.
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  file(GLOB sources CONFIGURE_DEPENDS compile_fail/*.cpp)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    add_test(NAME compile_fail.${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/check.py
+      ${source} ${CMAKE_CXX_COMPILER} -std=c++20 -I${PROJECT_SOURCE_DIR})
+  endforeach()
+endif()
+
+# What the tape costs: build/release/tests/tape_bench
+add_executable(tape_bench ${PROJECT_SOURCE_DIR}/bench/tape.cpp)
+target_link_libraries(tape_bench PRIVATE planck::planck planck_build_flags)
+add_test(NAME autodiff.tape COMMAND tape_bench)

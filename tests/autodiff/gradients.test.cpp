@@ -1,0 +1,155 @@
+// Gradients of every elementwise op, reduction, shape op and matrix product. Compiled once for each
+// backend.
+#include "tests/autodiff/gradcheck.h"
+#include "tests/autodiff/tested_backend.h"
+
+namespace planck::test {
+
+namespace {
+
+using B = TestedBackend;
+constexpr auto kFirst = Order::first, kSecond = Order::second;
+const Input kMatrix{{2, 3}}, kPositive{{2, 3}, 0.3, 3}, kVector{{3}}, kColumn{{2, 1}},
+    kPositiveRow{{3}, 0.3, 3};
+
+#define CHECK(order, expression, ...) \
+  check_gradient<B>(                  \
+      #expression, order, [](const auto&... in) { return expression(in...); }, __VA_ARGS__)
+#define CHECK1(order, body, ...) \
+  check_gradient<B>(             \
+      #body, order, [](const auto& x) { return body; }, __VA_ARGS__)
+#define CHECK2(order, body, ...) \
+  check_gradient<B>(             \
+      #body, order, [](const auto& x, const auto& y) { return body; }, __VA_ARGS__)
+
+TEST_F(Gradients, OfUnaryOps) {
+  CHECK1(kSecond, -x, kMatrix);
+  CHECK1(kSecond, square(x), kMatrix);
+  CHECK1(kSecond, sqrt(x), kPositive);
+  CHECK1(kSecond, rsqrt(x), kPositive);
+  CHECK1(kSecond, reciprocal(x), kPositive);
+  CHECK1(kSecond, exp(x), kMatrix);
+  CHECK1(kSecond, expm1(x), kMatrix);
+  CHECK1(kSecond, log(x), kPositive);
+  CHECK1(kSecond, log1p(x), kPositive);
+  CHECK1(kSecond, sin(x), kMatrix);
+  CHECK1(kSecond, cos(x), kMatrix);
+  CHECK1(kSecond, tanh(x), kMatrix);
+  CHECK1(kSecond, sigmoid(x), kMatrix);
+  CHECK1(kSecond, gelu(x), kMatrix);
+  CHECK1(kSecond, silu(x), kMatrix);
+  CHECK1(kSecond, softplus(x), kMatrix);
+  CHECK1(kSecond, erf(x), kMatrix);
+  // Away from their kinks.
+  CHECK1(kSecond, abs(x), kMatrix);
+  CHECK1(kSecond, relu(x), kMatrix);
+  CHECK1(kSecond, leaky_relu(x, 0.2), kMatrix);
+  CHECK1(kSecond, clamp(x, -0.7, 0.8), kMatrix);
+  CHECK1(kFirst, sign(x), kMatrix);
+  CHECK1(kFirst, floor(x), kMatrix);
+  CHECK1(kFirst, ceil(x), kMatrix);
+  CHECK1(kFirst, round(x), kMatrix);
+  CHECK1(kFirst, trunc(x), kMatrix);
+}
+
+TEST_F(Gradients, OfScalars) {
+  CHECK1(kSecond, x + 2.5, kMatrix);
+  CHECK1(kSecond, 2.5 - x, kMatrix);
+  CHECK1(kSecond, x * -3.0, kMatrix);
+  CHECK1(kSecond, x / 3.0, kMatrix);
+  CHECK1(kSecond, 3.0 / x, kPositive);
+  CHECK1(kSecond, pow(x, 2.5), kPositive);
+  CHECK1(kSecond, pow(x, 3), kMatrix);
+  CHECK1(kSecond, pow(x, 0), kMatrix);
+}
+
+TEST_F(Gradients, OfBinaryOpsWithBroadcasting) {
+  CHECK2(kSecond, x + y, kMatrix, kMatrix);
+  CHECK2(kSecond, x + y, kMatrix, kVector);
+  CHECK2(kSecond, x - y, kColumn, kVector);
+  CHECK2(kSecond, x * y, kMatrix, kColumn);
+  CHECK2(kSecond, x * y, (Input{{}}), kMatrix);
+  CHECK2(kSecond, x / y, kMatrix, kPositiveRow);
+  CHECK2(kSecond, pow(x, y), kPositive, kVector);
+  CHECK2(kSecond, atan2(x, y), kMatrix, kPositive);
+  CHECK2(kSecond, maximum(x, y), kMatrix, kVector);
+  CHECK2(kSecond, minimum(x, y), kColumn, kMatrix);
+  CHECK2(kSecond, where(x > y, x * x, y * x), kMatrix, kMatrix);
+  CHECK2(kSecond, mask_fill(x * y, x < y, 3.0), kMatrix, kMatrix);
+  CHECK2(kSecond, (x * y + x) * (y - x), kMatrix, kMatrix);  // each used more than once
+}
+
+TEST_F(Gradients, OfReductions) {
+  const Input box{{2, 3, 2}};
+  CHECK1(kSecond, sum(square(x)), box);
+  CHECK1(kSecond, sum(exp(x), 1), box);
+  CHECK1(kSecond, sum(square(x), Axes({0, 2}), true), box);
+  CHECK1(kSecond, mean(exp(x), -1), box);
+  CHECK1(kSecond, prod(x, 1), box);
+  CHECK1(kSecond, max(x, 1), box);
+  CHECK1(kSecond, min(square(x), Axes({0, 1})), box);
+  CHECK1(kSecond, var(x, 1), box);
+  CHECK1(kSecond, var(x, Axes({0, 2}), 0, true), box);
+  CHECK1(kSecond, logsumexp(x, 2), box);
+  CHECK1(kSecond, cumsum(square(x), 1), box);
+  CHECK1(kSecond, cumsum(square(x), 0, true), box);
+}
+
+TEST_F(Gradients, OfShapeOps) {
+  const Input box{{2, 3, 2}};
+  CHECK1(kSecond, reshape(square(x), {3, -1}), box);
+  CHECK1(kSecond, permute(square(x), {2, 0, 1}), box);
+  CHECK1(kSecond, square(transpose(x, 0, 2)), box);
+  CHECK1(kSecond, square(expand(x, {4, 2, 3})), kMatrix);
+  CHECK1(kSecond, slice(square(x), 1, 1, 3), box);
+  CHECK1(kSecond, slice(square(x), 1, -1, INT64_MAX, -2), box);
+  CHECK1(kSecond, square(flip(x, {0, -1})), box);
+  CHECK1(kSecond, select(square(x), 1, -2), box);
+  CHECK1(kSecond, pad(square(x), {1, 0, -1}, {0, 2, 1}, 3.0), box);
+  CHECK1(kSecond, square(repeat(x, {2, 1, 3})), box);
+  CHECK1(kSecond, square(unsqueeze(x, 1)), kMatrix);
+  CHECK2(kSecond, square(cat(std::vector{x, y, x}, 1)), kMatrix, (Input{{2, 2}}));
+  CHECK2(kSecond, square(stack(std::vector{x, y}, -1)), kMatrix, kMatrix);
+  CHECK2(kSecond, square(slice_assign(x, y, 1, 0, 3, 2)), kMatrix, (Input{{2, 2}}));
+}
+
+TEST_F(Gradients, OfMatrixProducts) {
+  CHECK2(kSecond, matmul(x, y), kMatrix, (Input{{3, 4}}));
+  CHECK2(kSecond, matmul(x, y), (Input{{2, 2, 3}}), (Input{{3, 2}}));
+  CHECK2(kSecond, matmul(x, y), (Input{{2, 1, 2, 3}}), (Input{{3, 3, 1}}));
+  CHECK2(kSecond, tanh(matmul(transpose(x), y)), kMatrix, (Input{{2, 2}}));
+  CHECK2(kFirst, matmul(x, y), (Input{{2, 0}}), (Input{{0, 3}}));
+}
+
+TEST_F(Gradients, WhereTiesAndZerosAre) {
+  using A = Autodiff<B>;
+  const auto gradient = [](const std::vector<double>& values, auto f) {
+    const auto x =
+        Tensor<A>::from(std::span<const double>(values), {static_cast<std::int64_t>(values.size())})
+            .require_grad();
+    return x.grad(sum(f(x)).backward())->template to_vector<double>();
+  };
+  using V = std::vector<double>;
+  EXPECT_EQ(gradient({-1, 0, 2}, [](const auto& x) { return abs(x); }), V({-1, 0, 1}));
+  EXPECT_EQ(gradient({-1, 0, 2}, [](const auto& x) { return relu(x); }), V({0, 0, 1}));
+  EXPECT_EQ(gradient({-1, 0, 2}, [](const auto& x) { return clamp(x, -1, 1); }), V({1, 1, 0}));
+  EXPECT_EQ(gradient({3, 1, 3, 3}, [](const auto& x) { return max(x) * 6; }), V({2, 0, 2, 2}));
+  EXPECT_EQ(gradient({1, 5}, [](const auto& x) { return maximum(x, full_like(x, 1)); }),
+            V({0.5, 1}));
+  EXPECT_EQ(gradient({2, 3, 4}, [](const auto& x) { return prod(x); }), V({12, 8, 6}));
+  EXPECT_EQ(gradient({2, 0, 4}, [](const auto& x) { return prod(x); }), V({0, 8, 0}));
+  EXPECT_EQ(gradient({0, 0, 4}, [](const auto& x) { return prod(x); }), V({0, 0, 0}));
+  EXPECT_EQ(gradient({0, 2}, [](const auto& x) { return pow(x, 2); }), V({0, 4}));
+}
+
+TEST_F(Gradients, OfNothing) {
+  using A = Autodiff<B>;
+  const auto x = Tensor<A>::from(std::span<const double>(), {0, 3}).require_grad();
+  const auto y = sum(exp(x) * 2) + sum(x, 1).numel();
+  const auto grads = y.backward();
+  EXPECT_EQ(x.grad(grads)->shape(), (Shape{0, 3}));
+}
+
+}  // namespace
+
+}  // namespace planck::test

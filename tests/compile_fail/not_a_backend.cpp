@@ -1,0 +1,7 @@
+// expected: Backend
+#include "planck/planck.h"
+
+struct Incomplete {
+  using FloatTensor = int;
+};
+static_assert(planck::Backend<Incomplete>);

@@ -1,0 +1,332 @@
+#include "tests/reference/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "planck/core/exception.h"
+
+namespace planck {
+
+namespace {
+
+template <class F>
+void visit_element(Dtype t, F&& f) {
+  switch (t) {
+    case Dtype::f64:
+      return f(double{});
+    case Dtype::f32:
+      return f(float{});
+    case Dtype::f16:
+      return f(f16{});
+    case Dtype::bf16:
+      return f(bf16{});
+    case Dtype::i64:
+      return f(std::int64_t{});
+    case Dtype::i32:
+      return f(std::int32_t{});
+    case Dtype::s8:
+      return f(std::int8_t{});
+    default:
+      return f(std::uint8_t{});
+  }
+}
+
+// Calls f(index) for every index tuple of a shape, in row-major order.
+template <class F>
+void for_each_index(const Shape& shape, F&& f) {
+  Extents i = Extents::filled(shape.rank(), 0);
+  for (std::int64_t left = numel(shape); left > 0; --left) {
+    f(i);
+    for (int d = shape.rank() - 1; d >= 0; --d) {
+      if (++i[d] < shape[d]) break;
+      i[d] = 0;
+    }
+  }
+}
+
+std::int64_t offset(const Extents& i, const Strides& strides) {
+  std::int64_t at = 0;
+  for (int d = 0; d < i.rank(); ++d) at += i[d] * strides[d];
+  return at;
+}
+
+std::size_t position(const Extents& i, const Shape& shape) {
+  return static_cast<std::size_t>(offset(i, row_major(shape)));
+}
+
+}  // namespace
+
+ReferenceValues read_elements(Dtype dtype, const Shape& shape, const void* data) {
+  ReferenceValues v{dtype, shape, {}};
+  visit_element(dtype, [&]<class T>(T) {
+    for (std::int64_t i = 0; i < numel(shape); ++i)
+      v.at.push_back(static_cast<double>(static_cast<const T*>(data)[i]));
+  });
+  return v;
+}
+
+void write_elements(const ReferenceValues& v, void* data) {
+  visit_element(v.dtype, [&]<class T>(T) {
+    for (std::size_t i = 0; i < v.at.size(); ++i)
+      static_cast<T*>(data)[i] = static_cast<T>(v.at[i]);
+  });
+}
+
+std::vector<InputSpec> specs_of(const ReferenceInputs& in) {
+  std::vector<InputSpec> specs;
+  for (const ReferenceValues* v : in) specs.push_back({v->dtype, v->shape});
+  return specs;
+}
+
+ReferenceValues see(const ReferenceValues& x,
+                    const std::function<Result<View>(const View&)>& view) {
+  // The view op works on addresses: elements are told apart by their place in x.at.
+  auto* base = const_cast<double*>(x.at.data());
+  const View seen = value_or_throw(view(View{base, Dtype::f64, x.shape, row_major(x.shape), true}));
+  ReferenceValues y{x.dtype, seen.shape, {}};
+  for_each_index(seen.shape, [&](const Extents& i) {
+    y.at.push_back(static_cast<const double*>(seen.data)[offset(i, seen.strides)]);
+  });
+  return y;
+}
+
+ReferenceValues put_together(const Assembly& assembly, const ReferenceInputs& in) {
+  ReferenceValues y{assembly.dtype, assembly.shape,
+                    std::vector<double>(static_cast<std::size_t>(numel(assembly.shape)),
+                                        assembly.fill.value_or(0))};
+  for (const auto& piece : assembly.pieces) {
+    const ReferenceValues& x = *in[static_cast<std::size_t>(piece.input)];
+    for_each_index(x.shape, [&](const Extents& i) {
+      Extents to = i;
+      bool inside = true;
+      for (int d = 0; d < i.rank(); ++d) {
+        to[d] = piece.onto.start[d] + i[d] * piece.onto.step[d];
+        inside &= to[d] >= 0 && to[d] < assembly.shape[d];
+      }
+      if (inside) y.at[position(to, y.shape)] = x.at[position(i, x.shape)];
+    });
+  }
+  return y;
+}
+
+namespace {
+
+using Scalar3 = double (*)(double a, double b, double c, double p, double q);
+double fail_if_nan(double a, double b, double chosen) {
+  return std::isnan(a) || std::isnan(b) ? std::nan("") : chosen;
+}
+
+#define F1(expression) [](double a, double, double, double, double) -> double { return expression; }
+#define F2(expression) \
+  [](double a, double b, double, double, double) -> double { return expression; }
+#define F3(expression) \
+  [](double a, double b, double c, double, double) -> double { return expression; }
+#define FP(expression) \
+  [](double a, double, double, double p, double) -> double { return expression; }
+
+const std::map<std::string_view, Scalar3>& scalars() {
+  static const std::map<std::string_view, Scalar3> table = {
+      {"neg", F1(-a)},
+      {"abs", F1(std::fabs(a))},
+      {"sign", F1(std::isnan(a) ? a : double(a > 0) - double(a < 0))},
+      {"square", F1(a * a)},
+      {"sqrt", F1(std::sqrt(a))},
+      {"rsqrt", F1(1 / std::sqrt(a))},
+      {"reciprocal", F1(1 / a)},
+      {"exp", F1(std::exp(a))},
+      {"expm1", F1(std::expm1(a))},
+      {"log", F1(std::log(a))},
+      {"log1p", F1(std::log1p(a))},
+      {"sin", F1(std::sin(a))},
+      {"cos", F1(std::cos(a))},
+      {"tanh", F1(std::tanh(a))},
+      {"sigmoid", F1(1 / (1 + std::exp(-a)))},
+      {"relu", F1(std::isnan(a) ? a : std::max(a, 0.0))},
+      {"gelu", F1(0.5 * a * (1 + std::erf(a / std::sqrt(2.0))))},
+      {"silu", F1(a / (1 + std::exp(-a)))},
+      {"softplus", F1(std::max(a, 0.0) + std::log1p(std::exp(-std::fabs(a))))},
+      {"erf", F1(std::erf(a))},
+      {"floor", F1(std::floor(a))},
+      {"ceil", F1(std::ceil(a))},
+      {"round", F1(std::nearbyint(a))},
+      {"trunc", F1(std::trunc(a))},
+      {"add", F2(a + b)},
+      {"sub", F2(a - b)},
+      {"mul", F2(a * b)},
+      {"div", F2(a / b)},
+      {"maximum", F2(fail_if_nan(a, b, std::max(a, b)))},
+      {"minimum", F2(fail_if_nan(a, b, std::min(a, b)))},
+      {"pow", F2(std::pow(a, b))},
+      {"atan2", F2(std::atan2(a, b))},
+      {"eq", F2(a == b)},
+      {"ne", F2(a != b)},
+      {"lt", F2(a < b)},
+      {"le", F2(a <= b)},
+      {"gt", F2(a > b)},
+      {"ge", F2(a >= b)},
+      {"logical_and", F2(a != 0 && b != 0)},
+      {"logical_or", F2(a != 0 || b != 0)},
+      {"logical_xor", F2((a != 0) != (b != 0))},
+      {"logical_not", F1(a == 0)},
+      {"where", F3(a != 0 ? b : c)},
+      {"to_float", F1(a)},
+      {"to_int", F1(std::isnan(a) ? 0 : std::trunc(a))},
+      {"to_bool", F1(a != 0)},
+      {"leaky_relu", FP(a > 0 ? a : a * p)},
+      {"add_scalar", FP(a + p)},
+      {"mul_scalar", FP(a * p)},
+      {"pow_scalar", FP(std::pow(a, p))},
+      {"mask_fill", [](double a, double b, double, double p, double) { return b != 0 ? p : a; }},
+      {"clamp", [](double a, double, double, double p,
+                   double q) { return std::isnan(a) ? a : std::min(std::max(a, p), q); }},
+  };
+  return table;
+}
+
+}  // namespace
+
+ReferenceOutputs elementwise(std::string_view op, const ReferenceInputs& in, Dtype dtype, double p,
+                             double q) {
+  for (const ReferenceValues* v : in)
+    if (v->shape != in[0]->shape)
+      raise(ErrorCode::invalid_problem, std::string(op) + ": shapes " + to_string(in[0]->shape) +
+                                            " and " + to_string(v->shape));
+  ReferenceValues y{dtype, in[0]->shape, {}};
+  const Scalar3 f = scalars().at(op);
+  const auto at = [&](std::size_t k, std::size_t i) { return k < in.size() ? in[k]->at[i] : 0.0; };
+  for (std::size_t i = 0; i < in[0]->at.size(); ++i)
+    y.at.push_back(f(at(0, i), at(1, i), at(2, i), p, q));
+  return {y};
+}
+
+ReferenceOutputs evaluate(const LeakyRelu& op, const ReferenceInputs& in) {
+  return elementwise("leaky_relu", in, in[0]->dtype, op.slope);
+}
+ReferenceOutputs evaluate(const Clamp& op, const ReferenceInputs& in) {
+  return elementwise("clamp", in, in[0]->dtype, op.lowest.number, op.highest.number);
+}
+ReferenceOutputs evaluate(const AddScalar& op, const ReferenceInputs& in) {
+  return elementwise("add_scalar", in, in[0]->dtype, op.value.number);
+}
+ReferenceOutputs evaluate(const MulScalar& op, const ReferenceInputs& in) {
+  return elementwise("mul_scalar", in, in[0]->dtype, op.value.number);
+}
+ReferenceOutputs evaluate(const PowScalar& op, const ReferenceInputs& in) {
+  return elementwise("pow_scalar", in, in[0]->dtype, op.exponent);
+}
+ReferenceOutputs evaluate(const MaskFill& op, const ReferenceInputs& in) {
+  return elementwise("mask_fill", in, in[0]->dtype, op.value.number);
+}
+
+namespace {
+
+double fold(ReduceKind kind, const std::vector<double>& v, std::int64_t correction) {
+  const double n = static_cast<double>(v.size());
+  double sum = 0, product = 1, least = INFINITY, most = -INFINITY, truths = 0;
+  bool nan = false;
+  for (double x : v) {
+    sum += x;
+    product *= x;
+    nan |= std::isnan(x);
+    least = std::min(least, x);
+    most = std::max(most, x);
+    truths += x != 0;
+  }
+  switch (kind) {
+    case ReduceKind::sum:
+      return sum;
+    case ReduceKind::mean:
+      return sum / n;
+    case ReduceKind::prod:
+      return product;
+    case ReduceKind::max:
+      return nan ? std::nan("") : most;
+    case ReduceKind::min:
+      return nan ? std::nan("") : least;
+    case ReduceKind::var: {
+      double squares = 0;
+      for (double x : v) squares += (x - sum / n) * (x - sum / n);
+      return n > static_cast<double>(correction) ? squares / (n - static_cast<double>(correction))
+                                                 : std::nan("");
+    }
+    case ReduceKind::logsumexp: {
+      if (v.empty() || std::isinf(most)) return most;
+      double total = 0;
+      for (double x : v) total += std::exp(x - most);
+      return most + std::log(total);
+    }
+    case ReduceKind::argmax:
+      return static_cast<double>(std::max_element(v.begin(), v.end()) - v.begin());
+    case ReduceKind::argmin:
+      return static_cast<double>(std::min_element(v.begin(), v.end()) - v.begin());
+    case ReduceKind::any:
+      return truths > 0;
+    default:
+      return truths == n;
+  }
+}
+
+}  // namespace
+
+ReferenceOutputs reduce(ReduceKind kind, unsigned axes, const ReferenceValues& x,
+                        std::int64_t correction) {
+  ReferenceValues y{x.dtype, x.shape, {}};
+  if (kind == ReduceKind::argmax || kind == ReduceKind::argmin) y.dtype = Dtype::i64;
+  for (int d = 0; d < x.shape.rank(); ++d)
+    if (axes >> d & 1u) y.shape[d] = 1;
+  std::vector<std::vector<double>> groups(static_cast<std::size_t>(numel(y.shape)));
+  for_each_index(x.shape, [&](const Extents& i) {
+    Extents to = i;
+    for (int d = 0; d < i.rank(); ++d)
+      if (axes >> d & 1u) to[d] = 0;
+    groups[position(to, y.shape)].push_back(x.at[position(i, x.shape)]);
+  });
+  for (const auto& group : groups) y.at.push_back(fold(kind, group, correction));
+  return {y};
+}
+
+ReferenceOutputs evaluate(const Var& op, const ReferenceInputs& in) {
+  return reduce(ReduceKind::var, op.axes, *in[0], op.correction);
+}
+
+ReferenceOutputs evaluate(const Cumsum& op, const ReferenceInputs& in) {
+  const ReferenceValues& x = *in[0];
+  ReferenceValues y = x;
+  for_each_index(x.shape, [&](const Extents& i) {
+    double sum = 0;
+    const std::int64_t from = op.reverse ? i[op.axis] : 0;
+    const std::int64_t to = op.reverse ? x.shape[op.axis] - 1 : i[op.axis];
+    for (std::int64_t k = from; k <= to; ++k) {
+      Extents j = i;
+      j[op.axis] = k;
+      sum += x.at[position(j, x.shape)];
+    }
+    y.at[position(i, x.shape)] = sum;
+  });
+  return {y};
+}
+
+ReferenceOutputs evaluate(const Matmul& op, const ReferenceInputs& in) {
+  value_or_throw(op.problem(specs_of(in)));
+  const ReferenceValues &a = *in[0], &b = *in[1];
+  const int rank = a.shape.rank();
+  ReferenceValues c{a.dtype, a.shape, {}};
+  c.shape[rank - 1] = b.shape[rank - 1];
+  for_each_index(c.shape, [&](const Extents& i) {
+    double sum = 0;
+    for (std::int64_t k = 0; k < a.shape[rank - 1]; ++k) {
+      Extents ia = i, ib = i;
+      ia[rank - 1] = k;
+      ib[rank - 2] = k;
+      sum += a.at[position(ia, a.shape)] * b.at[position(ib, b.shape)];
+    }
+    c.at.push_back(sum);
+  });
+  return {c};
+}
+
+}  // namespace planck
