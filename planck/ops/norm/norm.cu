@@ -126,7 +126,8 @@ __device__ __forceinline__ void put_gradients(const GradientArguments<T>& a, std
 
 constexpr int kSlots = 8, kSlotRows = static_cast<int>(kNormChunkRows) / kSlots;
 
-template <class T>
+// kLines: rows are one axis of every operand.
+template <class T, bool kLines>
 __global__ void __launch_bounds__(32 * kSlots) gradient_chunks(const GradientArguments<T> a) {
   using C = Compute<T>;
   using A = TwoSums<C>;
@@ -138,21 +139,29 @@ __global__ void __launch_bounds__(32 * kSlots) gradient_chunks(const GradientArg
   const bool inside = column < a.length;
   const std::int64_t xc = inside ? a.x.elements.offset(column) : 0;
   const std::int64_t dc = inside ? a.dy.elements.offset(column) : 0;
+  const auto at = [](const AxisMap& map, std::int64_t r) {
+    return kLines ? map.start + r * map.stride[0] : map.offset(r);
+  };
   std::int64_t row = chunk * kNormChunkRows + slot * kSlotRows;
   A digits[3], sum = nothing;
-#pragma unroll
+#pragma unroll 2
   for (int block = 0; block < kSlotRows / 8; ++block, row += 8) {
+    // Rows past the end read the last one: no load waits for a condition.
+    C x[8], dy[8], mean[8], rstd[8];
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      const std::int64_t r = row + k < a.rows ? row + k : a.rows - 1;
+      mean[k] = C(0);
+      if (a.mean != nullptr) mean[k] = a.mean[at(a.mean_map, r)];
+      rstd[k] = a.rstd[at(a.rstd_map, r)];
+      x[k] = widen(a.x.data[at(a.x.rows, r) + xc]);
+      dy[k] = widen(a.dy.data[at(a.dy.rows, r) + dc]);
+    }
     A v[8];
 #pragma unroll
     for (int k = 0; k < 8; ++k) {
-      v[k] = nothing;
-      if (!inside || row + k >= a.rows) continue;
-      m::Shared<C> s;
-      if (a.mean != nullptr) s.a = a.mean[a.mean_map.offset(row + k)];
-      s.b = a.rstd[a.rstd_map.offset(row + k)];
-      const C x = widen(a.x.data[a.x.rows.offset(row + k) + xc]);
-      const C dy = widen(a.dy.data[a.dy.rows.offset(row + k) + dc]);
-      v[k] = {m::HatTerm::of(x, dy, C(0), s), dy};
+      const m::Shared<C> s{mean[k], rstd[k]};
+      v[k] = row + k < a.rows ? A{m::HatTerm::of(x[k], dy[k], C(0), s), dy[k]} : nothing;
     }
     sum = reduce_device::join_run<AddTwoSums, 8, A>(v);
     bool open = true;

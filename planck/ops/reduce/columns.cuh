@@ -26,8 +26,7 @@ template <class F>
 inline constexpr int kColumnRun = F::kRun < 4 ? F::kRun : 4;
 
 template <class F, int kRun>
-__global__ void __launch_bounds__(kColumnThreads, F::kFinds ? 2 : 4)
-    columns(const ColumnArguments<F> a) {
+__global__ void __launch_bounds__(kColumnThreads, 2) columns(const ColumnArguments<F> a) {
   using A = typename F::A;
   using J = typename F::Join;
   __shared__ A shared[kColumnThreads * kRun];

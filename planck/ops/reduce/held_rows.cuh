@@ -93,6 +93,9 @@ struct Row {
   using C = Compute<T>;
   static constexpr int kRun = 16 / static_cast<int>(sizeof(T)), kRuns = kThreadElements / kRun;
 
+  // Rows that are held are short: 32-bit numbers will do.
+  using Index = std::conditional_t<kHold, int, std::int64_t>;
+
   const RowShape& shape;
   const RowView<const T>* inputs;
   std::int64_t row, base[kInputs];
@@ -166,8 +169,8 @@ struct Row {
       A runs[kRuns];
 #pragma unroll
       for (int k = 0; k < kRuns; ++k) {
-        const std::int64_t run = first + (static_cast<std::int64_t>(turn) * kRuns + k) * 32;
-        const bool valid = inside && run < shape.runs;
+        const Index run = static_cast<Index>(first) + (static_cast<Index>(turn) * kRuns + k) * 32;
+        const bool valid = inside && run < static_cast<Index>(shape.runs);
         if constexpr (!kHold) load(run, held[0]);
         C(&v)[kInputs][kRun] = held[kHold ? k : 0];
         A lifted[kRun];
@@ -177,8 +180,9 @@ struct Row {
           C in[kInputs];
 #pragma unroll
           for (int o = 0; o < kInputs; ++o) in[o] = v[o][e];
-          const std::int64_t i = run * kRun + e;
-          lifted[e] = valid && i < shape.length ? f(in, i, e) : J::template nothing<A>();
+          const Index i = run * kRun + e;
+          lifted[e] = valid && i < static_cast<Index>(shape.length) ? f(in, i, e)
+                                                                    : J::template nothing<A>();
           if constexpr (kHold)
 #pragma unroll
             for (int o = 0; o < kInputs; ++o) v[o][e] = in[o];
@@ -203,8 +207,8 @@ struct Row {
     for (int turn = 0; turn < (kHold ? 1 : shape.turns); ++turn)
 #pragma unroll
       for (int k = 0; k < kRuns; ++k) {
-        const std::int64_t run = first + (static_cast<std::int64_t>(turn) * kRuns + k) * 32;
-        if (!inside || run >= shape.runs) continue;
+        const Index run = static_cast<Index>(first) + (static_cast<Index>(turn) * kRuns + k) * 32;
+        if (!inside || run >= static_cast<Index>(shape.runs)) continue;
         if constexpr (!kHold) load(run, held[0]);
         const C(&v)[kInputs][kRun] = held[kHold ? k : 0];
         C result[kRun];
@@ -214,7 +218,8 @@ struct Row {
           C in[kInputs];
 #pragma unroll
           for (int o = 0; o < kInputs; ++o) in[o] = v[o][e];
-          result[e] = run * kRun + e < shape.length ? f(in, run * kRun + e, e) : C(0);
+          result[e] =
+              run * kRun + e < static_cast<Index>(shape.length) ? f(in, run * kRun + e, e) : C(0);
         }
         if (out.packs) {
           store_pack<true>(out.data + to + out.elements.offset(run * kRun), 0,
@@ -222,7 +227,7 @@ struct Row {
         } else {
 #pragma unroll
           for (int e = 0; e < kRun; ++e)
-            if (run * kRun + e < shape.length)
+            if (run * kRun + e < static_cast<Index>(shape.length))
               out.data[to + out.elements.offset(run * kRun + e)] =
                   reduce_device::stored<T>(canonical_nan(result[e]));
         }

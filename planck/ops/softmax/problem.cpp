@@ -61,6 +61,8 @@ Result<void> SoftmaxProblem::check() const {
   if (axis < 0 || axis >= shape.rank())
     return invalid(fmt::format("axis is {}, x has {} of them", axis, shape.rank()));
   if (entropy() && axis != 1) return invalid(fmt::format("axis is {}, must be 1", axis));
+  if (entropy() && target_dtype != Dtype::i32 && target_dtype != Dtype::i64)
+    return invalid(fmt::format("targets are {}, must be i32 or i64", name(target_dtype)));
   return {};
 }
 
@@ -76,8 +78,8 @@ std::array<OperandSpec, kSoftmaxOperands> SoftmaxProblem::specs() const {
       s.shape = {shape[0]};
     if (operand == "lse") s.dtype = compute_dtype(element_dtype);
     if (operand == "targets") {
-      s.dtype = Dtype::i64;
-      s.other_dtype = Dtype::i32;
+      s.dtype = target_dtype;
+      s.other_dtype = target_dtype == Dtype::i32 ? Dtype::i64 : Dtype::i32;
     }
     if (operand == "bad_targets") {
       s.dtype = Dtype::i64;
@@ -102,6 +104,7 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
     const auto ignore = read.integer("ignore_index");
     if (!ignore) return tl::unexpected(ignore.error());
     p.ignore_index = *ignore;
+    p.target_dtype = inputs.find("targets")->second.dtype;
   } else {
     const auto axis = read.integer("axis");
     if (!axis) return tl::unexpected(axis.error());

@@ -43,6 +43,7 @@ struct SoftmaxProblem {
   Shape shape;  // of x; cross_entropy: [N, C]
   int axis = 0;
   std::int64_t ignore_index = kDefaultIgnoreIndex;
+  Dtype target_dtype = Dtype::i64;  // i32 and i64 will do, whichever is said here
 
   bool operator==(const SoftmaxProblem&) const = default;
 

@@ -254,6 +254,7 @@ void check(const Case& c) {
       ASSERT_EQ(verify::bit_difference(expected, out), "")
           << c.id() << " " << kernel.name << " " << name;
     }
+    if (c.inputs[0].fill == verify::Fill::adversarial) return;  // the bits say it all
     for (const auto& [name, values] : e.values) {
       const HostTensor& out = outputs.find(name)->second;
       for (std::int64_t i = 0; i < out.count(); ++i) {
