@@ -22,7 +22,8 @@ struct BinLayout {
   static constexpr int kTileWidth = 32, kTileHeight = 8;
   static constexpr int kTileCells = (kTileWidth + 1) * (kTileHeight + 1);
   static constexpr int kCellsOfRun = 512;
-  static constexpr int kRound = 512;                                  // points of a tile's list
+  static constexpr int kRound = 512;  // points of a tile's list
+  static constexpr int kApart = 8;    // words between counters that many threads add to
   static constexpr std::int64_t kMostPoints = std::int64_t{1} << 30;  // of an image
 
   bool tiled = false;
@@ -41,7 +42,7 @@ struct BinLayout {
   // Cleared before each run:
   std::size_t control = 0;  // i32: tiles whose lists are too short; u64 at 8: neighbours
   std::size_t cursors = 0;  // u32[N]
-  std::size_t placed = 0;   // u32[N, bins]: points of a tile; tiled
+  std::size_t placed = 0;   // u32[N, bins, kApart]: points of a tile; tiled
   std::size_t cleared = 0;  // up to here
   // The rest:
   std::size_t counts = 0;                     // u32[N, segments, bins]

@@ -83,7 +83,7 @@ BinLayout bin_layout(const GridSampleProblem& p) {
   const std::int64_t all_bins = l.batch * l.bins, all = l.batch * l.copies * l.points;
   l.control = take(64);
   l.cursors = take(4 * l.batch);
-  l.placed = l.tiled ? take(4 * all_bins) : 0;
+  l.placed = l.tiled ? take(4 * all_bins * BinLayout::kApart) : 0;
   l.cleared = static_cast<std::size_t>(at);
   if (l.tiled) {
     l.crowded = take(8 * all_bins);

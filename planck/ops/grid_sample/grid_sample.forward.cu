@@ -137,7 +137,7 @@ Result<void> planes(const Stream& stream, Workspace workspace, const GridSampleP
                           : sd::forward_planes<T, false, kPlaneChannels, kBlocks>;
   if (auto ok =
           sd::launch_grid(stream, "grid_sample planes", kernel, a.units < most ? a.units : most, 1,
-                          1, sd::kThreads, {0, neighbours != nullptr, 0}, a);
+                          1, sd::kThreads, {0, false, 0}, a);
       !ok)
     return ok;
   if (neighbours == nullptr) return {};
@@ -146,9 +146,9 @@ Result<void> planes(const Stream& stream, Workspace workspace, const GridSampleP
                       {copy, g.pixels() * g.channels, 1, 0, static_cast<I>(g.in[2] * g.channels),
                        static_cast<I>(g.channels)});
   r.neighbours = neighbours;
-  const std::int64_t units = r.tiles * r.slabs * g.batch, walkers = 132 * 8;
+  const std::int64_t units = r.tiles * r.slabs * g.batch, walkers = 132 * sd::kRowBlocks;
   return sd::launch_grid(stream, "grid_sample rows", sd::forward_rows<T, I, false>,
-                         units < walkers ? units : walkers, 1, 1, sd::kThreads, {0, true}, r);
+                         units < walkers ? units : walkers, 1, 1, sd::kThreads, 0, r);
 }
 
 // Whether an operand of two spatial axes lies in dense rows, one after the other.

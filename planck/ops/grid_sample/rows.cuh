@@ -13,6 +13,7 @@ inline constexpr int kThreads = 256;
 
 inline constexpr int kRowPoints = 64;  // points, or elements, of a block
 inline constexpr int kSlab = 64;       // and its channels
+inline constexpr int kRowBlocks = 6;   // of forward_rows on a multiprocessor
 
 template <class T, class I>
 struct RowsCall {
@@ -69,7 +70,8 @@ __device__ __forceinline__ void sample_rows(const RowsCall<T, I>& a, RowsShared<
   const int tid = static_cast<int>(threadIdx.x), lane = tid % kLanes, group = tid / kLanes;
   const std::int64_t units = a.tiles * a.slabs * a.frame.batch;
   for (; unit < units; unit += stride) {
-    const auto [n, c0, first] = row_unit(unit, units, a.tiles, a.slabs);
+    // From the last image to the first: of the last ones a copy is still in the cache.
+    const auto [n, c0, first] = row_unit(units - 1 - unit, units, a.tiles, a.slabs);
     const int here =
         a.frame.points - first < kRowPoints ? static_cast<int>(a.frame.points - first) : kRowPoints;
     if (tid < here) {
@@ -145,7 +147,8 @@ __device__ __forceinline__ void sample_rows(const RowsCall<T, I>& a, RowsShared<
 }
 
 template <class T, class I, bool kRows>
-__global__ void __launch_bounds__(kThreads) forward_rows(const __grid_constant__ RowsCall<T, I> a) {
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 8 ? 1 : kRowBlocks)
+    forward_rows(const __grid_constant__ RowsCall<T, I> a) {
   __shared__ __align__(16) RowsShared<T, I, kRows> s;
   wait_for_previous();
   if (is_not_meant(a)) return;

@@ -92,16 +92,23 @@ __device__ __forceinline__ Reach reach_of(const TilePoints<C>& s, int element) {
           static_cast<int>(c[kCellWidth + 2])};
 }
 
+// The points of a thread in the order of the list, and where they were sorted to; −1: none.
+struct OwnPoints {
+  static constexpr int kSlots = BinLayout::kRound / 256;
+  std::uint32_t point[kSlots];
+  int slot[kSlots];
+};
+
 // By the whole block, whose threads are done with `s`; ends behind a barrier. Returns whether the
 // tile's list held all of its points: if not, the tile is left to the careful kernels.
 template <Reached kReached, bool kZeros, class T, class C>
 __device__ __forceinline__ bool sort_tile(const TileCall<T>& a, TilePoints<C>& s, std::int64_t n,
-                                          int tile, int x0, int y0) {
-  constexpr int kSlots = BinLayout::kRound / 256, kEach = TilePoints<C>::kEach;
+                                          int tile, int x0, int y0, OwnPoints& own) {
+  constexpr int kSlots = OwnPoints::kSlots, kEach = TilePoints<C>::kEach;
   constexpr int kCellWidth = BinLayout::kTileWidth + 1;
   const int tid = static_cast<int>(threadIdx.x);
   const std::int64_t bin = n * a.tiles + tile;
-  const std::uint32_t all = a.bins.placed[bin];
+  const std::uint32_t all = a.bins.placed[bin * BinLayout::kApart];
   if (all > static_cast<unsigned>(BinLayout::kRound)) {
     if (tid == 0) a.bins.crowded[atomicAdd(a.bins.crowded_count, 1)] = bin;
     return false;
@@ -111,7 +118,8 @@ __device__ __forceinline__ bool sort_tile(const TileCall<T>& a, TilePoints<C>& s
 #pragma unroll
   for (int k = 0; k < (32 * kEach + 255) / 256; ++k)
     if (tid + k * 256 < 32 * kEach) s.start[tid + k * 256] = 0;
-  std::uint32_t point[kSlots], order[kSlots];
+  std::uint32_t(&point)[kSlots] = own.point;
+  std::uint32_t order[kSlots];
   int cell[kSlots];
   C tx[kSlots], ty[kSlots];
 #pragma unroll
@@ -157,6 +165,7 @@ __device__ __forceinline__ bool sort_tile(const TileCall<T>& a, TilePoints<C>& s
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < kSlots; ++k) {
+    own.slot[k] = -1;
     if (tid + k * 256 >= total) continue;
     // Ascending positions within a cell.
     const int from = static_cast<int>(s.start[cell[k]]);
@@ -170,9 +179,26 @@ __device__ __forceinline__ bool sort_tile(const TileCall<T>& a, TilePoints<C>& s
     const C w[4] = {tx[k] * ty[k], lx * ty[k], tx[k] * ly, lx * ly};
     store_row<4>(s.weight + slot * 4, w);
     s.sorted[slot] = point[k];
+    own.slot[k] = slot;
   }
   __syncthreads();
   return true;
+}
+
+// Contribution i of an element.
+template <class C>
+struct Contribution {
+  int slot;
+  C weight;
+};
+template <class C>
+__device__ __forceinline__ Contribution<C> contribution(const TilePoints<C>& s, const Reach& r,
+                                                        int i) {
+  const int above = r.a2 - r.a0;
+  const bool top = i < above;
+  const int slot = i + (top ? r.a0 : r.b0 - above);
+  const int tap = (top ? 0 : 2) + (slot >= (top ? r.a1 : r.b1) ? 1 : 0);
+  return {slot, s.weight[slot * 4 + tap]};
 }
 
 // The sum of an element's contributions, of kChannels channels: load(point, v) has dout. kLong:
@@ -182,7 +208,7 @@ __device__ __forceinline__ bool sort_tile(const TileCall<T>& a, TilePoints<C>& s
 template <bool kLong, int kAtOnce, int kChannels, class C, class Load>
 __device__ __forceinline__ void sum_points(const TilePoints<C>& s, const Reach& r, Load load,
                                            C (&sum)[kChannels]) {
-  const int above = r.a2 - r.a0, all = r.count(), below = r.b0 - above;
+  const int all = r.count();
   C outer[kLong ? kChannels : 1];
 #pragma unroll
   for (int k = 0; k < kChannels; ++k) sum[k] = C(-0.0);
@@ -194,11 +220,9 @@ __device__ __forceinline__ void sum_points(const TilePoints<C>& s, const Reach& 
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
       if (u > 0 && i + u >= all) continue;
-      const bool top = i + u < above;
-      const int slot = i + u + (top ? r.a0 : below);
-      const int tap = (top ? 0 : 2) + (slot >= (top ? r.a1 : r.b1) ? 1 : 0);
-      w[u] = s.weight[slot * 4 + tap];
-      load(s.sorted[slot], v[u]);
+      const Contribution<C> c = contribution(s, r, i + u);
+      w[u] = c.weight;
+      load(s.sorted[c.slot], v[u]);
     }
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {

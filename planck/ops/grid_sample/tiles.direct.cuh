@@ -66,6 +66,102 @@ __device__ __forceinline__ void gather_channels(const TileCall<T>& a, const Tile
   }
 }
 
+// ---- dout by way of shared memory ----
+
+inline constexpr int kKept = 8;  // contributions of an element that are kept in registers
+
+// What a thread adds to its element.
+template <class C>
+struct KeptPoints {
+  unsigned slots[kKept / 2];  // two of them each
+  C weight[kKept];
+  int count;
+
+  __device__ __forceinline__ KeptPoints(const TilePoints<C>& s, const Reach& r, bool valid)
+      : count(valid ? r.count() : 0) {
+#pragma unroll
+    for (int i = 0; i < kKept; ++i) {
+      Contribution<C> c = {0, C(0)};
+      if (i < count) c = contribution(s, r, i);
+      const auto slot = static_cast<unsigned>(c.slot);
+      slots[i / 2] = i % 2 == 0 ? slot : slots[i / 2] | slot << 16;
+      weight[i] = c.weight;
+    }
+  }
+  __device__ __forceinline__ unsigned slot(int i) const {
+    return i % 2 == 0 ? slots[i / 2] & 0xffff : slots[i / 2] >> 16;
+  }
+};
+
+// 16 bytes of channels at a time: every thread brings those of its points, which lie next to each
+// other in the order of the list, to the places where they were sorted to. Two rounds of rows: one
+// barrier a round.
+template <class T, class C>
+__device__ __forceinline__ void gather_staged(const TileCall<T>& a, const OwnPoints& own,
+                                              const KeptPoints<C>& kept, uint4* rows, const T* dout,
+                                              T* dinput, bool written) {
+  constexpr int kVector = 16 / static_cast<int>(sizeof(T)), kSlots = OwnPoints::kSlots;
+  using Row = Vector<T, kVector>;
+  const int channels = static_cast<int>(a.frame.channels);
+  const int most = __reduce_max_sync(~0u, kept.count);
+  const T* from[kSlots];
+#pragma unroll
+  for (int k = 0; k < kSlots; ++k)
+    from[k] =
+        dout +
+        (own.slot[k] < 0 ? 0 : std::int64_t{static_cast<std::int32_t>(own.point[k])} * a.dout_step);
+  Row next[kSlots];
+  const auto fetch_next = [&](int left) {
+#pragma unroll
+    for (int k = 0; k < kSlots; ++k) {
+      if (own.slot[k] < 0) continue;
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) {
+        if (e < left) next[k].v[e] = from[k][0];
+        from[k] += a.dout.c;
+      }
+    }
+  };
+  fetch_next(channels);
+  int round = 0;
+#pragma unroll 1
+  for (int c = 0; c < channels; c += kVector, round ^= BinLayout::kRound) {
+#pragma unroll
+    for (int k = 0; k < kSlots; ++k)
+      if (own.slot[k] >= 0) rows[round + own.slot[k]] = *reinterpret_cast<const uint4*>(&next[k]);
+    __syncthreads();
+    const int left = channels - c;
+    fetch_next(left - kVector);
+    C sum[kVector];
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) sum[e] = C(-0.0);
+#pragma unroll
+    for (int i = 0; i < kKept; ++i) {
+      if (i >= most) break;
+      if (i < kept.count) {
+        const uint4 word = rows[static_cast<unsigned>(round) + kept.slot(i)];
+        const Row r = *reinterpret_cast<const Row*>(&word);
+#pragma unroll
+        for (int e = 0; e < kVector; ++e) sum[e] = sum[e] + kept.weight[i] * widen(r.v[e]);
+      }
+    }
+    if (kept.count == 0) {
+#pragma unroll
+      for (int e = 0; e < kVector; ++e) sum[e] = C(0);
+    }
+    if (written) put(dinput, a.dinput.c, left, a.accumulate, sum);
+    dinput += kVector * a.dinput.c;
+  }
+}
+
+// ---- kernel ----
+
+template <class T, bool kStaged>
+union DirectShared {
+  TilePoints<Compute<T>> points;
+  uint4 rows[kStaged ? 2 * BinLayout::kRound : 1];
+};
+
 // One block in two has a tile of dinput, the other one (kSlopes) a tile of the output's points:
 // both read dout, at about the same time. kUnit: the input's neighbours along x lie next to each
 // other. kChannels: at a time; below 8, there are no more.
@@ -74,8 +170,10 @@ template <class T, int kChannels, bool kSlopes, Reached kReached, bool kUnit, bo
 __global__ void __launch_bounds__(256, kBlocks)
     backward_direct(const __grid_constant__ TileCall<T> a) {
   using C = Compute<T>;
+  constexpr bool kStaged = kReached == Reached::joined && kChannels >= 8;
   constexpr int kAtOnce = kChannels < 8 ? 2 : 1;
-  __shared__ __align__(16) TilePoints<C> s;
+  __shared__ __align__(16) unsigned char memory[sizeof(DirectShared<T, kStaged>)];
+  auto& s = reinterpret_cast<DirectShared<T, kStaged>*>(memory)->points;
   wait_for_previous();
   if (is_not_meant(a)) return;
   const int tile = static_cast<int>(kSlopes ? blockIdx.x / 2 : blockIdx.x);
@@ -91,11 +189,20 @@ __global__ void __launch_bounds__(256, kBlocks)
   const bool valid = x < a.frame.axis[0].size && y < a.frame.axis[1].size;
   const int channels = kChannels == 3 ? 3 : static_cast<int>(a.frame.channels);
   for (std::int64_t n = blockIdx.z; n < a.frame.batch; n += gridDim.z) {
-    if (!sort_tile<kReached, kZeros>(a, s, n, tile, x0, y0)) continue;
+    OwnPoints own;
+    if (!sort_tile<kReached, kZeros>(a, s, n, tile, x0, y0, own)) continue;
     const Reach reach = reach_of(s, tid);
-    if (valid && !(a.accumulate && reach.count() == 0)) {
-      T* dinput = a.dinput.data + n * a.dinput.n + y * a.dinput.y + x * a.dinput.x;
-      const T* dout = a.dout.data + n * a.dout.n;
+    const bool written = valid && !(a.accumulate && reach.count() == 0);
+    T* dinput = a.dinput.data + n * a.dinput.n + y * a.dinput.y + x * a.dinput.x;
+    const T* dout = a.dout.data + n * a.dout.n;
+    bool staged = false;
+    if constexpr (kStaged) {
+      const KeptPoints<C> kept(s, reach, valid);
+      staged = __syncthreads_or(kept.count > kKept) == 0;
+      if (staged)
+        gather_staged(a, own, kept, reinterpret_cast<uint4*>(memory), dout, dinput, written);
+    }
+    if (!staged && written) {
       if (reach.count() <= kSumChunk)
         gather_channels<false, kReached, kAtOnce, kChannels>(a, s, reach, dout, dinput, channels);
       else

@@ -9,10 +9,12 @@
 //   the same, 8 channels; input fetched four channels a thread         0.43 / 1.01   0.34 / 0.63
 //   that undone, blocks that walk, a list of the points with dgrid: by planck bench, whose grids
 //   are others, 0.49 / 0.82, 0.34 / 0.49; f16 0.48 / 0.65; all points on one element 2.5
-// Sorting takes 0.04 of it for 2^20 points and 0.11 for 2^22.
+//   lists of tiles in place of sorted bins; dgrid of few channels on the way    0.43 /  -    0.25 /  -
+//   dout by way of shared memory, 16 bytes of channels a round; lists by the block; f16 0.44
+//                                                                          0.41 / 0.85   0.23 / 0.48
+// Of random: the copy of input 0.15, dgrid and the copy of dout 0.30, dinput 0.25 with four points
+// at once a lane (0.34 where lanes look points up for each other), place 0.04.
 #pragma once
-
-#include <cstdlib>
 
 #include "planck/ops/grid_sample/launchers.cuh"
 #include "planck/ops/grid_sample/place.cuh"
@@ -20,12 +22,6 @@
 #include "planck/ops/grid_sample/tiles.rows.cuh"
 
 namespace planck::sample_device {
-
-// LAB
-inline int lab_percent(int v) {
-  static const char* e = std::getenv("GS_CARVE");
-  return e ? std::atoi(e) : v;
-}
 
 // Which of the kernels for tiles serve, by strides and channels.
 struct TilePath {
@@ -116,16 +112,17 @@ Result<void> launch_direct(const Stream& stream, const TileCall<T>& a) {
   const std::int64_t points = a.out_across.value * ceil_div(a.frame.out[1], 8);
   const std::int64_t most = points > a.tiles ? points : a.tiles;
   // The rest of the first-level cache is for what threads read.
-  constexpr std::size_t kShared = kBlocks * (sizeof(TilePoints<Compute<T>>) + 1024);
+  constexpr bool kStaged = kReached == Reached::joined && kChannels >= 8;
+  constexpr std::size_t kShared = kBlocks * (sizeof(DirectShared<T, kStaged>) + 1024);
   constexpr int kPercent = static_cast<int>((kShared * 100 + 228 * 1024 - 1) / (228 * 1024));
   return launch_grid(stream, "grid_sample_backward tiles",
                      backward_direct<T, kChannels, kSlopes, kReached, kUnit, kZeros, kBlocks>,
-                     kSlopes ? 2 * most : a.tiles, 1, a.frame.batch, 256, {0, true, lab_percent(kPercent)}, a);
+                     kSlopes ? 2 * most : a.tiles, 1, a.frame.batch, 256, {0, true, kPercent}, a);
 }
 
 template <class T, bool kZeros, int kFew>
 Result<void> launch_few(const Stream& stream, const TileCall<T>& a, bool slopes) {
-  constexpr int kBlocks = sizeof(Compute<T>) == 8 ? 3 : 5;
+  constexpr int kBlocks = sizeof(Compute<T>) == 8 ? 3 : 6;
   const auto place = slopes ? place_points<T, kZeros, kFew> : place_points<T, kZeros, 0>;
   if (auto ok = launch_grid(stream, "grid_sample_backward place", place,
                             a.out_across.value * ceil_div(a.frame.out[1], 8), 1, a.frame.batch, 256,

@@ -56,7 +56,8 @@ __global__ void __launch_bounds__(256, kBlocks) dinput_rows(const __grid_constan
     const int tile = static_cast<int>(unit - n * a.tiles);
     const int tile_y = tile / a.across, tile_x = tile - tile_y * a.across;
     const int x0 = tile_x * BinLayout::kTileWidth, y0 = tile_y * BinLayout::kTileHeight;
-    if (!sort_tile<Reached::joined, kZeros>(a, s.points, n, tile, x0, y0)) continue;
+    OwnPoints own;
+    if (!sort_tile<Reached::joined, kZeros>(a, s.points, n, tile, x0, y0, own)) continue;
     T* const dinput = a.dinput.data + n * a.dinput.n + y0 * a.dinput.y + x0 * a.dinput.x;
     for (std::int64_t c0 = 0; c0 < a.frame.channels; c0 += kSlab) {
       const std::int64_t left = a.frame.channels - c0;
@@ -158,7 +159,9 @@ __global__ void __launch_bounds__(256) dgrid_rows(const __grid_constant__ TileCa
   const std::int64_t each = (a.frame.points + kRowPoints - 1) / kRowPoints;
   const std::int64_t units = each * a.frame.batch;
   for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
-    const std::int64_t n = unit / each, first = (unit - n * each) * kRowPoints;
+    // From the last image to the first: of the last ones the copies are still in the cache.
+    const std::int64_t n = (units - 1 - unit) / each;
+    const std::int64_t first = (units - 1 - unit - n * each) * kRowPoints;
     const int here =
         a.frame.points - first < kRowPoints ? static_cast<int>(a.frame.points - first) : kRowPoints;
     if (tid < here) {
