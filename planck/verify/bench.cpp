@@ -186,6 +186,7 @@ std::string name(const BenchCase& bench) {
   if (!c.inputs.empty() && c.inputs.front().layout != Layout::contiguous)
     text += fmt::format(" {}", name(c.inputs.front().layout));
   if (!bench.note.empty()) text += " " + bench.note;
+  if (bench.kernel) text += fmt::format(" {}", *bench.kernel);
   return text;
 }
 
@@ -194,7 +195,10 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
   const Case& c = bench.test_case;
   const auto problem = parse_problem(ops, c);
   if (!problem) return tl::unexpected(problem.error());
-  const auto plan = (*problem)->select(stream);
+  PlanPreference preference;
+  preference.kernel = bench.kernel;
+  if (bench.kernel) preference.at_least = Reproducibility::none;
+  const auto plan = (*problem)->select(stream, preference);
   if (!plan) return tl::unexpected(plan.error());
   const auto workspace_buffer = allocate(stream, (*plan)->workspace_size());
   if (!workspace_buffer) return tl::unexpected(workspace_buffer.error());

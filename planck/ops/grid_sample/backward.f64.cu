@@ -4,6 +4,10 @@
 
 namespace planck::sample_device {
 
+// For the atomic kernel as well.
+template Result<void> launch_dgrid<double>(const Stream&, const GridSampleProblem&,
+                                           const Operands&);
+
 Result<void> backward_f64(const Stream& stream, Workspace workspace, const GridSampleProblem& p,
                           const Operands& o) {
   return launch_backward<double>(stream, workspace, p, o);

@@ -8,11 +8,15 @@ namespace planck::sample_device {
 
 struct BinCall {
   std::uint32_t *cursors, *counts, *totals, *starts, *entries, *sorted, *cell_starts;
+  std::uint32_t *placed, *lists;  // of tiles
   std::int64_t* crowded;
   std::int32_t* crowded_count;
   std::int64_t batch, points, bins, bands, band, segments, segment, copies;
-  std::int32_t bin_cells, round;
+  std::int32_t bin_cells;
   bool tiled;
+
+  // Whether no tile has more points than its list holds: nothing is left to the careful kernels.
+  __device__ __forceinline__ bool nothing_crowded() const { return tiled && *crowded_count == 0; }
 
   __device__ __forceinline__ std::uint32_t* entries_of(std::int64_t n) const {
     return entries + n * copies * points;
@@ -30,15 +34,14 @@ struct TileBins {
   static constexpr int kMost = 4;
   Grid<const T> grid;
   Frame<C, std::int32_t> frame;
-  std::int32_t across, outside;  // tiles along x; the bin of points that add to no tile
-  bool joined;                   // positions of the grid are one stride apart
+  std::int32_t across;  // tiles along x
+  bool joined;          // positions of the grid are one stride apart
 
   struct Span {  // cell, and the tiles of its first and last element inside, or low > high
     std::int32_t base, low, high;
   };
-  __device__ __forceinline__ static Span span(C g, const gm::Axis<C, std::int32_t>& axis,
-                                              int shift) {
-    const std::int32_t base = taps_of<kZeros>(g, axis).base;
+  __device__ __forceinline__ static Span span(std::int32_t base,
+                                              const gm::Axis<C, std::int32_t>& axis, int shift) {
     const std::int32_t first = base < 0 ? 0 : base;
     const std::int32_t last = base + 1 < axis.size ? base + 1 : axis.size - 1;
     return {base, first >> shift, base == -2 ? -1 : last >> shift};
@@ -51,14 +54,20 @@ struct TileBins {
   }
   // Returns which of out[] are bins.
   __device__ __forceinline__ unsigned bins(const C (&g)[3], Index (&out)[kMost]) const {
-    const Span x = span(g[0], frame.axis[0], 5), y = span(g[1], frame.axis[1], 3);
-    const bool none = x.high < x.low || y.high < y.low;
-    out[0] = none ? outside : y.low * across + x.low;
+    return tiles(taps_of<kZeros>(g[0], frame.axis[0]).base,
+                 taps_of<kZeros>(g[1], frame.axis[1]).base, frame, across, out);
+  }
+  __device__ __forceinline__ static unsigned tiles(std::int32_t base_x, std::int32_t base_y,
+                                                   const Frame<C, std::int32_t>& f,
+                                                   std::int32_t across, Index (&out)[kMost]) {
+    const Span x = span(base_x, f.axis[0], 5), y = span(base_y, f.axis[1], 3);
+    out[0] = y.low * across + x.low;
     out[1] = out[0] + 1;
     out[2] = out[0] + across;
     out[3] = out[2] + 1;
     const unsigned right = x.high > x.low, down = y.high > y.low;
-    return none ? 1 : 1 | right << 1 | down << 2 | (right & down) << 3;
+    const bool none = x.high < x.low || y.high < y.low;
+    return none ? 0 : 1 | right << 1 | down << 2 | (right & down) << 3;
   }
   // The point's cell among those of a tile.
   __device__ __forceinline__ int cell(std::int64_t n, std::uint32_t p, std::int64_t bin) const {

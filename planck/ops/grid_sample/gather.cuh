@@ -275,6 +275,7 @@ __global__ void __launch_bounds__(kGatherWarps * 32)
   constexpr std::int64_t kAlone = 256;  // contributions
   extern __shared__ __align__(16) unsigned char memory[];
   GatherShared<C>& s = *reinterpret_cast<GatherShared<C>*>(memory);
+  wait_for_previous();
   const int tid = static_cast<int>(threadIdx.x), warp = tid / 32, lane = tid % 32;
   const std::int64_t blocks =
       a.bins.tiled ? *a.bins.crowded_count : a.frame.batch * ((a.pixels + 255) / 256);

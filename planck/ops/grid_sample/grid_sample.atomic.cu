@@ -1,7 +1,7 @@
 // grid_sample_backward, "cuda:atomic": a thread a point, dinput by atomic additions. The order of
 // additions, and with it the last bits, differs from run to run.
-#include "planck/ops/grid_sample/backward.cuh"
 #include "planck/ops/grid_sample/grid_sample.cuda.h"
+#include "planck/ops/grid_sample/launchers.cuh"
 
 namespace planck {
 

@@ -17,6 +17,7 @@ struct Work {
   double aim_ms = 0;  // on one H200
   std::string_view mode = "bilinear", padding = "zeros";
   bool channels_last = false;
+  std::optional<std::string_view> kernel = {};
 };
 
 BenchCase make_bench(const Work& work) {
@@ -40,6 +41,7 @@ BenchCase make_bench(const Work& work) {
   c.prepare = put_grid(work.kind);
   bench.note = c.prepare.name;
   bench.aim_ms = work.aim_ms;
+  bench.kernel = work.kernel;
   return bench;
 }
 
@@ -82,6 +84,14 @@ std::vector<BenchCase> grid_sample_benches(DeviceKind device) {
     all.push_back({backward, Dtype::f64, deep, affine});
   }
   all.push_back({true, f32, deep, GridKind::one_point, 1.0});
+  if (cuda)  // what the order of additions costs
+    for (const Shape& shape : {deep, flat})
+      for (GridKind kind : {affine, random, GridKind::one_point})
+        all.push_back({.backward = true,
+                       .dtype = f32,
+                       .input = shape,
+                       .kind = kind,
+                       .kernel = "cuda:atomic"});
 
   std::vector<BenchCase> benches;
   for (const Work& work : all) benches.push_back(make_bench(work));

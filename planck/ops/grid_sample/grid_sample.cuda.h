@@ -7,9 +7,12 @@
 
 namespace planck {
 
-// grid_sample, cuda:direct
+// grid_sample, cuda:direct, and cuda:direct:no_copy for who has no workspace for a copy of the input
 Result<void> grid_sample_cuda(const Stream&, Workspace, const GridSampleProblem&, const Operands&);
 std::size_t grid_sample_cuda_workspace(const GridSampleProblem&);
+Result<void> grid_sample_no_copy_cuda(const Stream&, Workspace, const GridSampleProblem&,
+                                      const Operands&);
+std::size_t grid_sample_no_copy_cuda_workspace(const GridSampleProblem&);
 
 // grid_sample_backward, cuda:sorted_cells; refusal: why it cannot serve, "" where it can
 std::string grid_sample_backward_cuda_refusal(const GridSampleProblem&);

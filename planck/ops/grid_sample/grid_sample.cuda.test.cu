@@ -283,11 +283,11 @@ INSTANTIATE_TEST_SUITE_P(All, GridSampleCuda,
 // Sizes at which every kernel is used as it is in earnest.
 TEST(GridSampleCudaLarge, HasTheBitsOfTheCpu) {
   PLANCK_NEEDS_GPU();
-  const Sizes sizes[] = {{{2, 64, 96, 96}, {2, 96, 96, 2}},
-                         {{2, 3, 200, 200}, {2, 200, 200, 2}},
-                         {{1, 16, 100, 100}, {1, 300, 300, 2}},
-                         {{1, 100, 40, 200}, {1, 64, 64, 2}},
-                         {{1, 2, 1500, 1500}, {1, 64, 64, 2}}};  // more tiles than fit at once
+  const Sizes sizes[] = {
+      {{2, 64, 96, 96}, {2, 96, 96, 2}},     {{2, 3, 200, 200}, {2, 200, 200, 2}},
+      {{1, 16, 100, 100}, {1, 300, 300, 2}}, {{1, 100, 40, 200}, {1, 64, 64, 2}},
+      {{1, 16, 300, 300}, {1, 64, 64, 2}},    // a block's points in many tiles
+      {{1, 2, 1500, 1500}, {1, 64, 64, 2}}};  // more tiles than fit at once
   for (const Sizes& size : sizes)
     for (Points points : {Points::affine, Points::scattered, Points::one_pixel})
       for (bool backward : {false, true})
@@ -306,6 +306,22 @@ TEST(GridSampleCudaGraph, ReplaysTheSameBits) {
       const GridSampleProblem p = {backward, Dtype::f32, {2, 20, 40, 40}, {2, 50, 50, 2}, mode};
       SCOPED_TRACE(describe(p, Points::affine, {}));
       expect_same(p, sample_tensors(p, Points::affine, false, 5), {}, 3);
+    }
+}
+
+TEST(GridSampleCudaNoCopy, HasTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  PlanPreference frugal;
+  frugal.max_workspace_bytes = 0;
+  for (Dtype dtype : {Dtype::f32, Dtype::f16})
+    for (Points points : {Points::affine, Points::scattered}) {
+      const GridSampleProblem p = {false, dtype, {2, 32, 40, 40}, {2, 50, 50, 2}};
+      SCOPED_TRACE(describe(p, points, {}));
+      const auto t = sample_tensors(p, points, false, 13);
+      const auto expected = run(Stream::cpu(), p, t, {});
+      const auto actual = run(gpu(), p, t, {}, frugal);
+      ASSERT_EQ(expected.size(), actual.size());
+      EXPECT_EQ(verify::bit_difference(expected[2], actual[2]), "");
     }
 }
 

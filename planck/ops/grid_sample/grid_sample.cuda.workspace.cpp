@@ -55,7 +55,7 @@ BinLayout bin_layout(const GridSampleProblem& p) {
   l.points = g.points();
   if (l.tiled) {
     l.across = up(g.in[2], BinLayout::kTileWidth);
-    l.bins = l.across * up(g.in[1], BinLayout::kTileHeight) + 1;
+    l.bins = l.across * up(g.in[1], BinLayout::kTileHeight);
     l.copies = 4;
   } else {
     std::int64_t all = 1;
@@ -83,18 +83,29 @@ BinLayout bin_layout(const GridSampleProblem& p) {
   const std::int64_t all_bins = l.batch * l.bins, all = l.batch * l.copies * l.points;
   l.control = take(64);
   l.cursors = take(4 * l.batch);
+  l.placed = l.tiled ? take(4 * all_bins * BinLayout::kApart) : 0;
+  l.cleared = static_cast<std::size_t>(at);
+  if (l.tiled) {
+    l.crowded = take(8 * all_bins);
+    l.lists = take(4 * all_bins * BinLayout::kRound);
+  }
+  // Where points are sorted into bins, the copies have had their use.
+  const std::int64_t shared = at;
   l.counts = take(4 * all_bins * l.segments);
   l.totals = take(4 * all_bins);
   l.starts = take(4 * all_bins);
-  l.crowded = take(8 * all_bins);
   l.entries = take(4 * all);
   l.sorted = take(4 * all);
   l.cell_starts = take(4 * all_bins * (l.bin_cells() + 1));
+  const std::int64_t end = at;
   l.staged = l.tiled && worth_a_copy(p);
-  if (l.staged)
-    l.copy =
-        take(l.batch * g.channels * l.points * static_cast<std::int64_t>(storage_bytes(p.dtype)));
-  l.bytes = static_cast<std::size_t>(at);
+  if (l.staged) {
+    at = shared;
+    const auto image = l.batch * g.channels * static_cast<std::int64_t>(storage_bytes(p.dtype));
+    l.dout_rows = take(image * l.points);
+    l.input_rows = take(image * g.pixels());
+  }
+  l.bytes = static_cast<std::size_t>(end > at ? end : at);
   return l;
 }
 
@@ -102,6 +113,8 @@ std::size_t grid_sample_cuda_workspace(const GridSampleProblem& p) {
   if (!staged_forward(p)) return 0;
   return kWorkspaceAlignment + static_cast<std::size_t>(numel(p.input)) * storage_bytes(p.dtype);
 }
+
+std::size_t grid_sample_no_copy_cuda_workspace(const GridSampleProblem&) { return 0; }
 
 std::size_t grid_sample_backward_cuda_workspace(const GridSampleProblem& p) {
   return bin_layout(p).bytes;

@@ -68,34 +68,48 @@ Result<void> rows(const Stream& stream, const GridSampleProblem& p, const Operan
       units < INT32_MAX ? units : INT32_MAX, 1, 1, sd::kThreads, 0, a);
 }
 
-// 2-D bilinear, dense planes; with a copy of the input where that pays.
+constexpr int kPlaneChannels = 8;
+
+// Units of the kernel for dense planes.
+std::int64_t plane_units(const SampleGeometry& g) {
+  return ceil_div(g.out[2], 32) * ceil_div(g.out[1], 8) * ceil_div(g.channels, kPlaneChannels) *
+         g.batch;
+}
+
+// 2-D bilinear, dense planes; or, where the grid looks scattered, rows of a copy of the input. Both
+// are queued, and the device chooses: the bits are the same.
 template <class T>
 Result<void> planes(const Stream& stream, Workspace workspace, const GridSampleProblem& p,
                     const Operands& o) {
   using I = std::int32_t;
   const SampleGeometry g = p.geometry();
   const View &input = o[F::input], &grid = o[F::grid], &output = o[F::output];
-  sd::PlanesCall<T> a = {static_cast<const T*>(input.data),
-                         static_cast<const T*>(grid.data),
-                         static_cast<T*>(output.data),
-                         input.strides[0],
-                         input.strides[1],
-                         grid.strides[0],
-                         output.strides[0],
-                         output.strides[1],
-                         static_cast<I>(input.shape[2] > 1 ? input.strides[2] : 0),
-                         static_cast<I>(g.out[2]),
-                         static_cast<I>(g.out[1]),
-                         Divisor(static_cast<std::uint32_t>(ceil_div(g.out[2], 32))),
-                         g.batch,
-                         g.channels,
-                         sd::frame_of<sd::Compute<T>, I>(p).axis[0],
-                         sd::frame_of<sd::Compute<T>, I>(p).axis[1],
-                         nullptr,
-                         {}};
-  if (staged_forward(p)) {
-    auto* scattered = static_cast<std::int32_t*>(workspace.data);
-    T* copy = reinterpret_cast<T*>(static_cast<std::byte*>(workspace.data) + kWorkspaceAlignment);
+  const auto divisor = [](std::int64_t v) { return Divisor(static_cast<std::uint32_t>(v)); };
+  const auto frame = sd::frame_of<sd::Compute<T>, I>(p);
+  auto* neighbours = static_cast<sd::Neighbours*>(workspace.data);
+  const sd::PlanesCall<T> a = {static_cast<const T*>(input.data),
+                               static_cast<const T*>(grid.data),
+                               static_cast<T*>(output.data),
+                               input.strides[0],
+                               input.strides[1],
+                               grid.strides[0],
+                               output.strides[0],
+                               output.strides[1],
+                               static_cast<I>(input.shape[2] > 1 ? input.strides[2] : 0),
+                               static_cast<I>(g.out[2]),
+                               static_cast<I>(g.out[1]),
+                               static_cast<I>(g.channels),
+                               divisor(ceil_div(g.out[2], 32)),
+                               divisor(ceil_div(g.out[2], 32) * ceil_div(g.out[1], 8)),
+                               divisor(ceil_div(g.channels, kPlaneChannels)),
+                               static_cast<std::uint32_t>(plane_units(g)),
+                               frame.axis[0],
+                               frame.axis[1],
+                               neighbours,
+                               false};
+  T* copy = nullptr;
+  if (neighbours != nullptr) {
+    copy = reinterpret_cast<T*>(static_cast<std::byte*>(workspace.data) + kWorkspaceAlignment);
     const sd::StageCall<T, I> stage = {sd::image_of<const T, I>(input),
                                        copy,
                                        g.batch,
@@ -105,27 +119,36 @@ Result<void> planes(const Stream& stream, Workspace workspace, const GridSampleP
                                        ceil_div(g.channels, sd::kSlab),
                                        g.in[2],
                                        sd::positions_joined(input, false),
+                                       neighbours,
+                                       false,
                                        sd::grid_of<const T>(grid),
-                                       sd::frame_of<sd::Compute<T>, I>(p),
-                                       scattered};
+                                       frame};
     const std::int64_t units = stage.tiles * stage.slabs * g.batch;
     if (auto ok =
             sd::launch_grid(stream, "grid_sample stage", sd::stage_rows<T, I>,
                             units < kWalkers ? units : kWalkers, 1, 1, sd::kThreads, 0, stage);
         !ok)
       return ok;
-    a.scattered = scattered;
-    a.rows = rows_call<T, I>(p, o,
-                             {copy, g.pixels() * g.channels, 1, 0,
-                              static_cast<I>(g.in[2] * g.channels), static_cast<I>(g.channels)});
   }
-  constexpr int kChannels = 8, kBlocks = sizeof(T) == 8 ? 3 : 8;
+  constexpr int kBlocks = sizeof(T) == 8 ? 3 : 8;
+  const std::int64_t most = 132 * kBlocks;
   const auto kernel = p.padding == SamplePadding::zeros
-                          ? sd::forward_planes<T, true, kChannels, kBlocks>
-                          : sd::forward_planes<T, false, kChannels, kBlocks>;
-  return sd::launch_grid(stream, "grid_sample planes", kernel,
-                         a.across.value * ceil_div(g.out[1], 8), ceil_div(g.channels, kChannels),
-                         g.batch, sd::kThreads, 0, a);
+                          ? sd::forward_planes<T, true, kPlaneChannels, kBlocks>
+                          : sd::forward_planes<T, false, kPlaneChannels, kBlocks>;
+  if (auto ok =
+          sd::launch_grid(stream, "grid_sample planes", kernel, a.units < most ? a.units : most, 1,
+                          1, sd::kThreads, {0, false, 0}, a);
+      !ok)
+    return ok;
+  if (neighbours == nullptr) return {};
+  sd::RowsCall<T, I> r =
+      rows_call<T, I>(p, o,
+                      {copy, g.pixels() * g.channels, 1, 0, static_cast<I>(g.in[2] * g.channels),
+                       static_cast<I>(g.channels)});
+  r.neighbours = neighbours;
+  const std::int64_t units = r.tiles * r.slabs * g.batch, walkers = 132 * sd::kRowBlocks;
+  return sd::launch_grid(stream, "grid_sample rows", sd::forward_rows<T, I, false>,
+                         units < walkers ? units : walkers, 1, 1, sd::kThreads, 0, r);
 }
 
 // Whether an operand of two spatial axes lies in dense rows, one after the other.
@@ -148,16 +171,15 @@ Result<void> forward(const Stream& stream, Workspace workspace, const GridSample
     const View& input = o[F::input];
     if ((input.strides[3] == 1 || input.shape[3] == 1) && g.out[2] >= 16 &&
         is_dense(o[F::grid], true) && is_dense(o[F::output], false) &&
-        g.pixels() * g.channels < (std::int64_t{1} << 31))
+        g.pixels() * g.channels < (std::int64_t{1} << 31) && plane_units(g) < kDivisorLimit)
       return planes<T>(stream, workspace, p, o);
   }
   return direct<T, I>(stream, p, o);
 }
 
-}  // namespace
-
-Result<void> grid_sample_cuda(const Stream& stream, Workspace workspace, const GridSampleProblem& p,
-                              const Operands& o) {
+// Without workspace no copy is made.
+Result<void> launch(const Stream& stream, Workspace workspace, const GridSampleProblem& p,
+                    const Operands& o) {
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   if (numel(p.output()) == 0) return {};
@@ -165,6 +187,18 @@ Result<void> grid_sample_cuda(const Stream& stream, Workspace workspace, const G
   return visit_float(p.dtype, [&]<class T>(std::type_identity<T>) {
     return forward<T>(stream, workspace, p, o, narrow);
   });
+}
+
+}  // namespace
+
+Result<void> grid_sample_cuda(const Stream& stream, Workspace workspace, const GridSampleProblem& p,
+                              const Operands& o) {
+  return launch(stream, staged_forward(p) ? workspace : Workspace{}, p, o);
+}
+
+Result<void> grid_sample_no_copy_cuda(const Stream& stream, Workspace, const GridSampleProblem& p,
+                                      const Operands& o) {
+  return launch(stream, {}, p, o);
 }
 
 }  // namespace planck

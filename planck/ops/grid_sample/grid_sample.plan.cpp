@@ -76,6 +76,8 @@ constexpr DeviceKind kCpu = DeviceKind::cpu, kCuda = DeviceKind::cuda;
 constexpr Kernel<GridSampleProblem> kForward[] = {
     {"cuda:direct", kCuda, accept, grid_sample_cuda_workspace, guarantee,
      PLANCK_CUDA_LAUNCH(grid_sample_cuda)},
+    {"cuda:direct:no_copy", kCuda, accept, grid_sample_no_copy_cuda_workspace, guarantee,
+     PLANCK_CUDA_LAUNCH(grid_sample_no_copy_cuda)},
     {"cpu:channels_last", kCpu, accept, grid_sample_channels_last_cpu_workspace, guarantee,
      grid_sample_channels_last_cpu},
     {"cpu:direct", kCpu, accept, grid_sample_direct_cpu_workspace, guarantee,

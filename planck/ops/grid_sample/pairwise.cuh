@@ -21,41 +21,44 @@ __device__ __forceinline__ C tree_of(C (&v)[kCount], int count) {
   return v[0];
 }
 
-// Sums of complete groups, one after the other; the last one may be shorter.
+// Sums of complete groups, one after the other; the last one may be shorter. The lowest levels are
+// in registers: those above are seldom touched.
 template <class C, int kLevels>
 class TreeStack {
  public:
   __device__ __forceinline__ void add(C v) {
-    int level = 0;
-    for (; groups_ >> level & 1; ++level) v = sums_[level] + v;
-    sums_[level] = v;
+    if ((groups_ & 1) == 0) {
+      first_ = v;
+    } else {
+      v = first_ + v;
+      if ((groups_ & 2) == 0) {
+        second_ = v;
+      } else {
+        v = second_ + v;
+        int level = 0;
+        for (; groups_ >> (level + 2) & 1; ++level) v = above_[level] + v;
+        above_[level] = v;
+      }
+    }
     ++groups_;
   }
   __device__ __forceinline__ C result() const {
     C sum = 0;
     bool any = false;
-    for (int level = 0; level < kLevels; ++level)
-      if (groups_ >> level & 1) {
-        sum = any ? sums_[level] + sum : sums_[level];
-        any = true;
-      }
+    const auto merge = [&](C left, unsigned level) {
+      if (!(groups_ >> level & 1)) return;
+      sum = any ? left + sum : left;
+      any = true;
+    };
+    merge(first_, 0);
+    merge(second_, 1);
+    for (int level = 2; level < kLevels; ++level) merge(above_[level - 2], level);
     return sum;
   }
 
  private:
-  C sums_[kLevels];
+  C first_, second_, above_[kLevels - 2];
   unsigned groups_ = 0;
-};
-
-// One group.
-template <class C>
-class TreeStack<C, 1> {
- public:
-  __device__ __forceinline__ void add(C v) { sum_ = v; }
-  __device__ __forceinline__ C result() const { return sum_; }
-
- private:
-  C sum_ = 0;
 };
 
 }  // namespace planck::sample_device

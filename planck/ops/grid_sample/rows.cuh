@@ -13,6 +13,7 @@ inline constexpr int kThreads = 256;
 
 inline constexpr int kRowPoints = 64;  // points, or elements, of a block
 inline constexpr int kSlab = 64;       // and its channels
+inline constexpr int kRowBlocks = 6;   // of forward_rows on a multiprocessor
 
 template <class T, class I>
 struct RowsCall {
@@ -21,6 +22,8 @@ struct RowsCall {
   Image<T, I> output;
   Frame<Compute<T>, I> frame;
   std::int64_t tiles, slabs;
+  const Neighbours* neighbours = nullptr;
+  bool when_scattered = true;
 };
 
 // Unit → tile, slab, image; small numbers in all but extreme cases.
@@ -67,7 +70,8 @@ __device__ __forceinline__ void sample_rows(const RowsCall<T, I>& a, RowsShared<
   const int tid = static_cast<int>(threadIdx.x), lane = tid % kLanes, group = tid / kLanes;
   const std::int64_t units = a.tiles * a.slabs * a.frame.batch;
   for (; unit < units; unit += stride) {
-    const auto [n, c0, first] = row_unit(unit, units, a.tiles, a.slabs);
+    // From the last image to the first: of the last ones a copy is still in the cache.
+    const auto [n, c0, first] = row_unit(units - 1 - unit, units, a.tiles, a.slabs);
     const int here =
         a.frame.points - first < kRowPoints ? static_cast<int>(a.frame.points - first) : kRowPoints;
     if (tid < here) {
@@ -143,8 +147,11 @@ __device__ __forceinline__ void sample_rows(const RowsCall<T, I>& a, RowsShared<
 }
 
 template <class T, class I, bool kRows>
-__global__ void __launch_bounds__(kThreads) forward_rows(const __grid_constant__ RowsCall<T, I> a) {
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 8 ? 1 : kRowBlocks)
+    forward_rows(const __grid_constant__ RowsCall<T, I> a) {
   __shared__ __align__(16) RowsShared<T, I, kRows> s;
+  wait_for_previous();
+  if (is_not_meant(a)) return;
   sample_rows<kRows>(a, s, blockIdx.x, gridDim.x);
 }
 
@@ -157,16 +164,17 @@ struct StageCall {
   std::int64_t batch, channels, pixels, tiles, slabs;
   std::int64_t width;  // of a row of pixels
   bool joined;         // pixels are one stride apart, from row to row as well
-  // Whether it is worth it: looks at some neighbours of the grid. Block 0 leaves the answer.
+  // Null, or what says whether it is worth it. Found out here, if not known: block 0 leaves it.
+  Neighbours* neighbours;
+  bool known;
   Grid<const T> grid;
   Frame<Compute<T>, I> frame;
-  std::int32_t* scattered;
 };
 
-// Runs of 32 neighbouring points, evenly spread: scattered where a quarter of the neighbours are
-// more than four elements apart.
+// Runs of 32 neighbouring points, evenly spread; those are far that are more than four elements
+// apart.
 template <class T, class I>
-__device__ bool looks_scattered(const StageCall<T, I>& a) {
+__device__ Neighbours look_at_neighbours(const StageCall<T, I>& a) {
   using C = Compute<T>;
   constexpr int kRuns = 16;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -189,7 +197,7 @@ __device__ bool looks_scattered(const StageCall<T, I>& a) {
   __syncthreads();
   atomicAdd(&count, far);
   __syncthreads();
-  return count > kRuns * 8;
+  return static_cast<Neighbours>(kRuns * 32) << 32 | static_cast<Neighbours>(count);
 }
 
 template <class T, class I>
@@ -198,10 +206,11 @@ __global__ void __launch_bounds__(kThreads) stage_rows(const __grid_constant__ S
   constexpr int kPitch = kRowPoints + 4 / static_cast<int>(sizeof(T)) + (sizeof(T) > 4);
   using Row = Vector<T, kVector>;
   __shared__ T tile[kSlab * kPitch];
-  if (a.scattered != nullptr) {
-    const bool scattered = looks_scattered(a);
-    if (blockIdx.x == 0 && threadIdx.x == 0) *a.scattered = scattered;
-    if (!scattered) return;
+  wait_for_previous();
+  if (a.neighbours != nullptr) {
+    const Neighbours seen = a.known ? *a.neighbours : look_at_neighbours(a);
+    if (!a.known && blockIdx.x == 0 && threadIdx.x == 0) *a.neighbours = seen;
+    if (!is_scattered(seen)) return;
   }
   const std::int64_t units = a.tiles * a.slabs * a.batch;
   const int local = static_cast<int>(threadIdx.x) % kRowPoints;

@@ -3,7 +3,6 @@
 
 #include "planck/ops/grid_sample/forward.cuh"
 #include "planck/ops/grid_sample/pairwise.cuh"
-#include "planck/ops/grid_sample/sort.cuh"
 
 namespace planck::sample_device {
 
@@ -78,39 +77,6 @@ __global__ void __launch_bounds__(kThreads)
   const TilePoint tp = tile_point<kDims>(a);
   for (std::int64_t n = blockIdx.z; n < a.frame.batch; n += gridDim.z)
     point_slopes<kMode, kDims>(a, n, tp.at, tp.valid, ~0u);
-}
-
-// The points of crowded tiles, which no tile's block served.
-template <class T, class Tiles>
-__global__ void __launch_bounds__(kThreads)
-    slopes_listed(const __grid_constant__ SlopeCall<T, std::int64_t> a,
-                  const __grid_constant__ Tiles tiles, const __grid_constant__ BinCall t,
-                  const std::int32_t* scattered) {
-  using C = Compute<T>;
-  if (scattered != nullptr && *scattered == 0) return;  // dgrid is complete
-  const std::int64_t units = *t.crowded_count;
-  for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
-    const std::int64_t index = t.crowded[unit];
-    const std::int64_t n = index / t.bins, bin = index - n * t.bins;
-    const std::int64_t total = t.totals[index];
-    const std::uint32_t* entries = t.entries_of(n) + t.starts[index];
-    for (std::int64_t first = std::int64_t{blockIdx.y} * kThreads; first < total;
-         first += std::int64_t{gridDim.y} * kThreads) {
-      const std::int64_t i = first + threadIdx.x;
-      bool mine = i < total;
-      OutputAt at = {};
-      if (mine) {
-        at = output_at<2>(a.frame, entries[i]);
-        C g[3];
-        coordinates<2>(a.grid, n, at, g);
-        const auto x = Tiles::span(g[0], tiles.frame.axis[0], 5);
-        const auto y = Tiles::span(g[1], tiles.frame.axis[1], 3);
-        mine = std::int64_t{y.low} * tiles.across + x.low == bin;
-      }
-      const unsigned active = __ballot_sync(~0u, mine);
-      if (mine) point_slopes<SampleMode::bilinear, 2>(a, n, at, true, active);
-    }
-  }
 }
 
 }  // namespace planck::sample_device

@@ -1,4 +1,5 @@
-// Points sorted into bins, stably: within a bin they stay in ascending order of their position.
+// Points sorted into bins, stably: within a bin they stay in ascending order of their position. For
+// all ways of sampling without tiles, and where a tile has more points than its list holds.
 //
 //   count_bins   a warp counts the points of its segment in each bin
 //   scan_bins    where each bin starts, and each segment within it
@@ -15,10 +16,20 @@ namespace planck::sample_device {
 
 inline constexpr int kAhead = 4;  // rounds of 32 points that are loaded at once
 
+// What a run counts up is set to zero.
+template <int kUnused = 0>
+__global__ void __launch_bounds__(256) clear_counts(std::uint32_t* words, std::int64_t count) {
+  for (std::int64_t i = std::int64_t{blockIdx.x} * 256 + threadIdx.x; i < count;
+       i += std::int64_t{gridDim.x} * 256)
+    words[i] = 0;
+}
+
 template <class Bins>
 __global__ void __launch_bounds__(32)
     count_bins(const __grid_constant__ Bins b, const __grid_constant__ BinCall t) {
   extern __shared__ std::uint32_t histogram[];
+  wait_for_previous();
+  if (t.nothing_crowded()) return;
   const bool whole = t.bands == 1;
   const std::int64_t begin = blockIdx.x * t.segment;
   const std::int64_t end = begin + t.segment < t.points ? begin + t.segment : t.points;
@@ -50,10 +61,6 @@ __global__ void __launch_bounds__(32)
       std::uint32_t* row = t.counts + (n * t.segments + blockIdx.x) * t.bins + low;
       for (std::int64_t i = threadIdx.x; i < width; i += 32) row[i] = histogram[i];
       __syncwarp();
-      if (blockIdx.x == 0 && band == 0 && threadIdx.x == 0) {
-        t.cursors[n] = 0;
-        if (n == 0) *t.crowded_count = 0;
-      }
     }
 }
 
@@ -85,6 +92,8 @@ __device__ __forceinline__ std::uint32_t block_scan(std::uint32_t v, std::uint32
 template <int kUnused = 0>
 __global__ void __launch_bounds__(256) scan_bins(const __grid_constant__ BinCall t) {
   __shared__ std::uint32_t base;
+  wait_for_previous();
+  if (t.nothing_crowded()) return;
   const std::int64_t bin = std::int64_t{blockIdx.x} * 256 + threadIdx.x;
   for (std::int64_t n = blockIdx.z; n < t.batch; n += gridDim.z) {
     std::uint32_t run = 0;
@@ -115,8 +124,6 @@ __global__ void __launch_bounds__(256) scan_bins(const __grid_constant__ BinCall
     if (bin < t.bins) {
       t.totals[n * t.bins + bin] = run;
       t.starts[n * t.bins + bin] = base + before;
-      if (t.tiled && bin + 1 < t.bins && run > static_cast<std::uint32_t>(t.round))
-        t.crowded[atomicAdd(t.crowded_count, 1)] = n * t.bins + bin;
     }
     __syncthreads();
   }
@@ -140,6 +147,8 @@ __global__ void __launch_bounds__(32)
   constexpr unsigned kQueue = 256;  // more than a round's leftovers and four bins a lane
   extern __shared__ std::uint32_t place[];
   __shared__ std::uint32_t queue_bin[kQueue], queue_point[kQueue];
+  wait_for_previous();
+  if (t.nothing_crowded()) return;
   const int lane = static_cast<int>(threadIdx.x);
   const unsigned below = (1u << lane) - 1;
   const bool whole = t.bands == 1;
@@ -224,6 +233,7 @@ __global__ void __launch_bounds__(256)
     sort_cells(const __grid_constant__ Bins b, const __grid_constant__ BinCall t) {
   constexpr int kWarps = 8, kCells = BinLayout::kCellsOfRun;
   __shared__ std::uint32_t place[kWarps][kCells];
+  wait_for_previous();
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const std::int64_t units = bin_units(t);
   for (std::int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {

@@ -152,18 +152,45 @@ inline bool positions_joined(const View& v, bool is_grid) {
   return true;
 }
 
-// Kernels that are chosen on the device, by a flag that another one has left.
-template <class Call>
-__device__ __forceinline__ bool is_not_meant(const Call& a) {
-  return a.scattered != nullptr && (*a.scattered != 0) != a.when_scattered;
+// Neighbours of the grid, as one kernel has counted them for those after it: how many were looked
+// at (high word), and how many of them read far apart (low word).
+using Neighbours = unsigned long long;
+
+// Scattered where a quarter of the neighbours read far apart.
+__device__ __forceinline__ bool is_scattered(Neighbours n) {
+  return (n & 0xffffffffu) * 4 > n >> 32;
 }
 
-// Queues one kernel with up to three grid dimensions and dynamic shared memory. Kernels stride over
-// y and z where there are more than a grid holds.
+// Kernels that are chosen on the device: null, or what to decide by.
+template <class Call>
+__device__ __forceinline__ bool is_not_meant(const Call& a) {
+  return a.neighbours != nullptr && is_scattered(*a.neighbours) != a.when_scattered;
+}
+
+// The first thing that a kernel does which may be launched to follow another one.
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// What a launch may ask for.
+struct LaunchDetails {
+  std::size_t shared = 0;  // bytes of dynamic shared memory
+  // Starts while the kernel before it ends, and waits for it: wait_for_previous().
+  bool follows = false;
+  int carveout = -1;  // percentage of the first-level cache for shared memory; −1: the driver's
+
+  LaunchDetails(std::size_t bytes = 0, bool after = false, int percentage = -1)
+      : shared(bytes), follows(after), carveout(percentage) {}
+};
+
+// Queues one kernel with up to three grid dimensions. Kernels stride over y and z where there are
+// more than a grid holds.
 template <class... P, class... A>
 Result<void> launch_grid(const Stream& stream, const char* name, void (*kernel)(P...),
                          std::int64_t x, std::int64_t y, std::int64_t z, int threads,
-                         std::size_t shared, const A&... arguments) {
+                         const LaunchDetails& details, const A&... arguments) {
   if (x <= 0 || y <= 0 || z <= 0) return {};
   if (x > INT32_MAX)
     return fail(ErrorCode::device,
@@ -173,11 +200,23 @@ Result<void> launch_grid(const Stream& stream, const char* name, void (*kernel)(
   config.gridDim = dim3(static_cast<unsigned>(x), static_cast<unsigned>(y < kMost ? y : kMost),
                         static_cast<unsigned>(z < kMost ? z : kMost));
   config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.dynamicSmemBytes = shared;
+  config.dynamicSmemBytes = details.shared;
   config.stream = native(stream);
-  if (shared > 48 * 1024) {
+  cudaLaunchAttribute attributes[2];
+  config.attrs = attributes;
+  if (details.follows) {
+    cudaLaunchAttribute& a = attributes[config.numAttrs++];
+    a.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    a.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (details.carveout >= 0) {
+    cudaLaunchAttribute& a = attributes[config.numAttrs++];
+    a.id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+    a.val.sharedMemCarveout = static_cast<unsigned>(details.carveout);
+  }
+  if (details.shared > 48 * 1024) {
     const cudaError_t status = cudaFuncSetAttribute(
-        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(details.shared));
     if (status != cudaSuccess) return cuda_result(status, name);
   }
   return cuda_result(cudaLaunchKernelEx(&config, kernel, P(arguments)...), name);
