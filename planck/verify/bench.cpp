@@ -223,9 +223,9 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
   std::unique_ptr<AnyPlan> peer;
   Buffer peer_buffer;
   if (bench.flops > 0) {
-    PlanPreference preference;
-    preference.kernel = bench.peer;
-    if (auto found = (*problem)->select(stream, preference); found && !bench.peer.empty()) {
+    PlanPreference other;
+    other.kernel = bench.peer;
+    if (auto found = (*problem)->select(stream, other); found && !bench.peer.empty()) {
       auto buffer = allocate(stream, (*found)->workspace_size());
       if (!buffer) return tl::unexpected(buffer.error());
       peer_buffer = std::move(*buffer);
