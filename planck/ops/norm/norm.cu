@@ -239,8 +239,10 @@ Result<void> gradients(const Stream& stream, Workspace workspace, const NormProb
   if (p.biased) a.dbias_map = AxisMap::of(axes_walk(operands[o::dbias], ~0u));
   if (a.rows == 0)
     return launch(stream, "norm gradients", no_gradients<T>, ceil_div(a.length, 128), 128, a);
-  if (auto ok =
-          launch(stream, "norm gradients", gradient_chunks<T>, a.tiles * a.chunks, 32 * kSlots, a);
+  const bool lines = a.x.rows.rank == 1 && a.dy.rows.rank == 1 && a.rstd_map.rank == 1 &&
+                     (a.mean == nullptr || a.mean_map.rank == 1);
+  const auto kernel = lines ? gradient_chunks<T, true> : gradient_chunks<T, false>;
+  if (auto ok = launch(stream, "norm gradients", kernel, a.tiles * a.chunks, 32 * kSlots, a);
       !ok || a.chunks == 1)
     return ok;
   return launch_next(stream, "norm gradients", gradient_totals<T>, ceil_div(a.length, 128), 128, a);
