@@ -103,8 +103,10 @@ class Reference {
   }
   template <class... K>
   static std::tuple<ReferenceTensor<K>...> many(Kinds<K...>, std::vector<ReferenceValues> all) {
-    std::size_t i = 0;
-    return std::tuple<ReferenceTensor<K>...>{wrap<K>(std::move(all[i++]))...};
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::tuple<ReferenceTensor<K>...>{wrap<K>(std::move(all[I]))...};
+    }
+    (std::index_sequence_for<K...>{});
   }
 };
 

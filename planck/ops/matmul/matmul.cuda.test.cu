@@ -6,7 +6,7 @@
 
 #include "planck/core/allocator.h"
 #include "planck/core/cuda_runtime.h"
-#include "planck/core/tensor.h"
+#include "planck/core/owned_tensor.h"
 #include "planck/ops/matmul/matmul.h"
 #include "planck/verify/fill.h"
 
@@ -20,10 +20,10 @@ using verify::HostTensor;
   if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
 
 // A tensor on the host with the values of a fill.
-Tensor values(Dtype dtype, const Shape& shape, Fill fill, std::uint64_t seed) {
+OwnedTensor values(Dtype dtype, const Shape& shape, Fill fill, std::uint64_t seed) {
   HostTensor made(dtype, shape);
   verify::fill(made, fill, seed, 0);
-  auto t = Tensor::empty(Stream::cpu(), dtype, shape);
+  auto t = OwnedTensor::empty(Stream::cpu(), dtype, shape);
   EXPECT_TRUE(t);
   std::copy(made.bytes.begin(), made.bytes.end(), t->as<std::byte>());
   return std::move(*t);
@@ -41,8 +41,8 @@ struct Transposed {
   bool a = false, b = false, c = false;
 };
 
-Result<Tensor> multiply(const Stream& stream, const MatmulProblem& p, const Tensor& a,
-                        const Tensor& b, Transposed t, std::string_view kernel) {
+Result<OwnedTensor> multiply(const Stream& stream, const MatmulProblem& p, const OwnedTensor& a,
+                             const OwnedTensor& b, Transposed t, std::string_view kernel) {
   PlanPreference preference;
   preference.kernel = kernel;
   const auto plan = Selection<MatmulProblem>::select(stream, p, preference);
@@ -50,7 +50,7 @@ Result<Tensor> multiply(const Stream& stream, const MatmulProblem& p, const Tens
   Shape shape = p.specs()[2].shape;
   const int r = shape.rank();
   if (t.c) std::swap(shape[r - 2], shape[r - 1]);
-  auto c = Tensor::empty(stream, p.output_dtype(), shape);
+  auto c = OwnedTensor::empty(stream, p.output_dtype(), shape);
   const auto workspace = allocate(stream, plan->workspace_size());
   if (!c || !workspace) return fail(ErrorCode::device, "no memory");
   const Operands operands = {t.a ? swapped(a.view()) : a.view(), t.b ? swapped(b.view()) : b.view(),
@@ -61,7 +61,7 @@ Result<Tensor> multiply(const Stream& stream, const MatmulProblem& p, const Tens
   return c;
 }
 
-std::size_t wrong_bits(const Tensor& x, const Tensor& y) {
+std::size_t wrong_bits(const OwnedTensor& x, const OwnedTensor& y) {
   const auto* a = x.as<std::byte>();
   const auto* b = y.as<std::byte>();
   std::size_t wrong = 0;
@@ -82,8 +82,8 @@ void expect_cpu_bits(Dtype dtype, const Shape& batch, std::int64_t m, std::int64
   const Stream host = Stream::cpu();
   const auto stream = Stream::cuda();
   ASSERT_TRUE(stream);
-  const Tensor a = values(dtype, with(m, k, t.a), fill, 1),
-               b = values(dtype, with(k, n, t.b), fill, 2);
+  const OwnedTensor a = values(dtype, with(m, k, t.a), fill, 1),
+                    b = values(dtype, with(k, n, t.b), fill, 2);
   const auto expected = multiply(host, p, a, b, t, "cpu:fma_chain");
   const auto there_a = a.to(host, *stream), there_b = b.to(host, *stream);
   ASSERT_TRUE(expected && there_a && there_b);
@@ -122,8 +122,8 @@ TEST(MatmulCuda, TheLibraryKeepsItsBound) {
   ASSERT_TRUE(stream);
   for (const Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16}) {
     const MatmulProblem p{dtype, {2}, 130, 72, 200};
-    const Tensor a = values(dtype, {2, 130, 200}, Fill::uniform, 1);
-    const Tensor b = values(dtype, {2, 200, 72}, Fill::uniform, 2);
+    const OwnedTensor a = values(dtype, {2, 130, 200}, Fill::uniform, 1);
+    const OwnedTensor b = values(dtype, {2, 200, 72}, Fill::uniform, 2);
     const auto expected = multiply(host, p, a, b, {}, "cpu:fma_chain");
     const auto there_a = a.to(host, *stream), there_b = b.to(host, *stream);
     ASSERT_TRUE(expected && there_a && there_b);
@@ -131,7 +131,7 @@ TEST(MatmulCuda, TheLibraryKeepsItsBound) {
     ASSERT_TRUE(made) << made.error().message;
     const auto got = made->to(*stream, host);
     ASSERT_TRUE(got);
-    const auto number = [&](const Tensor& t, std::int64_t i) {
+    const auto number = [&](const OwnedTensor& t, std::int64_t i) {
       return visit_float(dtype, [&](auto type) {
         return static_cast<double>(t.as<typename decltype(type)::type>()[i]);
       });
@@ -158,9 +158,9 @@ TEST(Long, MatmulPast2To31ElementsOnCuda) {
   ASSERT_TRUE(stream);
   constexpr std::int64_t kM = (std::int64_t{1} << 25) + 77, kK = 65, kN = 3, kTail = 100;
   const Stream host = Stream::cpu();
-  const Tensor part = values(Dtype::s8, {kTail, kK}, Fill::integers, 1);
-  const Tensor b = values(Dtype::s8, {kK, kN}, Fill::integers, 2);
-  auto a = Tensor::empty(*stream, Dtype::s8, {kM, kK});
+  const OwnedTensor part = values(Dtype::s8, {kTail, kK}, Fill::integers, 1);
+  const OwnedTensor b = values(Dtype::s8, {kK, kN}, Fill::integers, 2);
+  auto a = OwnedTensor::empty(*stream, Dtype::s8, {kM, kK});
   const auto there_b = b.to(host, *stream);
   ASSERT_TRUE(a && there_b);
   for (std::int64_t at : {std::int64_t{0}, kM - kTail})
