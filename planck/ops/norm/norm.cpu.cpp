@@ -214,7 +214,7 @@ void run(const Stream& stream, Workspace workspace, const NormProblem& p,
          const Operands& operands) {
   const bool bypass = bytes_for(p.element_dtype, numel(p.shape)) >= kStreamBytes;
   if (!p.backward()) return forward<C>(stream, p, operands, bypass);
-  if (p.weighted || p.biased)  // before dx, which may take the place of x or dy
+  if (p.weighted || p.biased)
     parameter_gradients<C>(stream, p, operands, static_cast<C*>(workspace.data));
   backward<C>(stream, p, operands, bypass);
 }

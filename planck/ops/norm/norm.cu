@@ -280,7 +280,7 @@ Result<void> run(const Stream& stream, Workspace workspace, const NormProblem& p
     return launch(stream, "norm", held ? norm_forward<T, true> : norm_forward<T, false>, blocks,
                   threads, a);
   a.in[1] = RowView<const T>::make(operands[o::dy], p.along(), length);
-  if ((p.weighted || p.biased) && length > 0)  // before dx, which may take the place of x or dy
+  if ((p.weighted || p.biased) && length > 0)
     if (auto ok = gradients<T>(stream, workspace, p, a, operands); !ok) return ok;
   if (length == 0) return {};
   return launch(stream, "norm backward", held ? norm_backward<T, true> : norm_backward<T, false>,

@@ -35,9 +35,9 @@ constexpr OpInfo kInfos[] = {
      kForwardAttributes},
     {"layer_norm_backward", kCategory,
      "dx = ((g - mean g) - xhat * mean(g * xhat)) * rstd, g = dy * weight", kBackward,
-     kBackwardAttributes},
+     kBackwardAttributes, false},
     {"rms_norm_backward", kCategory, "dx = (g - xhat * mean(g * xhat)) * rstd, g = dy * weight",
-     kBackward, kBackwardAttributes},
+     kBackward, kBackwardAttributes, false},
 };
 
 }  // namespace

@@ -13,8 +13,8 @@
 // out weight is 1, a left out bias nothing; dweight and dbias are computed where they are asked
 // for.
 //
-// Dtypes. f32, f64, f16, bf16; mean and rstd have the compute type. Any strides; y may be x's
-// place, dx dy's or x's.
+// Dtypes. f32, f64, f16, bf16; mean and rstd have the compute type. Any strides; y may take x's
+// place, a gradient that of no input.
 #pragma once
 
 #include <vector>
