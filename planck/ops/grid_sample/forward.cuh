@@ -6,8 +6,8 @@
 //   8 channels, neighbours along x together; weights of a point made once      0.21 / 0.43
 //   dense planes by themselves, rows of the copy in the same launch            0.20 / 0.35
 //   8 blocks a multiprocessor in place of 6                                    0.19 / 0.35
-//   planes without shared memory, blocks that walk; rows by themselves. Launched to follow the
-//   kernel before them, both run with its split of the first-level cache            0.23 / 0.39
+//   planes without shared memory, rows by themselves; blocks that walk, whose warps drift apart:
+//   0.23 / 0.35. Rows with more blocks than fit at once: 0.39
 // Channels-last input: 0.14 / 0.16. Slabs of 32 channels in place of 64: 0.19 / 0.21.
 #pragma once
 

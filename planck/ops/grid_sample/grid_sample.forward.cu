@@ -131,13 +131,11 @@ Result<void> planes(const Stream& stream, Workspace workspace, const GridSampleP
       return ok;
   }
   constexpr int kBlocks = sizeof(T) == 8 ? 3 : 8;
-  const std::int64_t most = 132 * kBlocks;
   const auto kernel = p.padding == SamplePadding::zeros
                           ? sd::forward_planes<T, true, kPlaneChannels, kBlocks>
                           : sd::forward_planes<T, false, kPlaneChannels, kBlocks>;
-  if (auto ok =
-          sd::launch_grid(stream, "grid_sample planes", kernel, a.units < most ? a.units : most, 1,
-                          1, sd::kThreads, {0, false, 0}, a);
+  if (auto ok = sd::launch_grid(stream, "grid_sample planes", kernel, a.units, 1, 1, sd::kThreads,
+                                {0, false, 0}, a);
       !ok)
     return ok;
   if (neighbours == nullptr) return {};

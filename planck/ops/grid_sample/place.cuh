@@ -19,7 +19,7 @@ struct PlaceShared {
 
 // A block 32 × 8 points. kFew: also dgrid, of as many channels, or of up to four where it is 4.
 template <class T, bool kZeros, int kFew>
-__global__ void __launch_bounds__(256, kFew == 3 && sizeof(Compute<T>) == 4 ? 5 : 1)
+__global__ void __launch_bounds__(256, kFew == 3 && sizeof(Compute<T>) == 4 ? 6 : 1)
     place_points(const __grid_constant__ TileCall<T> a) {
   using C = Compute<T>;
   __shared__ PlaceShared s;
