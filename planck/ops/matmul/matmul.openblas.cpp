@@ -2,9 +2,9 @@
 // first wanted: nothing needs it to be there.
 //
 // The library's own threads would make its bits depend on their number. Each call is told to use
-// one, and blocks of C, cut by shape alone, are tasks of the stream's threads (2048^3 f32 on two
-// cores: as fast as its own threads). How the library adds depends on layouts too, so that it only
-// ever sees dense matrices: others, and 16-bit floats, are copied to the workspace.
+// one, and blocks of C, cut by shape alone, are tasks of the stream's threads. How the library adds
+// depends on layouts too, so that it only ever sees dense matrices: others, and 16-bit floats, are
+// copied to the workspace.
 #include <dlfcn.h>
 
 #include <algorithm>

@@ -147,7 +147,7 @@ void multiply(const TileBlock<C>& w) {
     const int rows = static_cast<int>(w.rows - r < kRows ? w.rows - r : kRows);
     const C* a = w.a + r * w.k;
     C* sums = w.sums + r * w.sums_step;
-    // The sums of the next tile come from afar: 2048^3 f32 spends 6% waiting for them otherwise.
+    // The sums of the next tile come from afar.
     if (w.continues)
       for (int next = kRows; next < kRows + (w.rows - r - kRows < kRows ? 0 : kRows); ++next)
         for (int v = 0; v < vectors; ++v)
