@@ -36,8 +36,8 @@ class Map {
   Map(const Nest& nest, int output, int columns, unsigned transposable, std::size_t element_bytes,
       bool pairs)
       : nest_(nest),
-        tile_rows_(std::min(kMostTileRows,
-                            kTileBytes / kTileColumns / static_cast<int>(element_bytes))) {
+        tile_rows_(
+            std::min(kMostTileRows, kTileBytes / kTileColumns / static_cast<int>(element_bytes))) {
     sort_by(nest_, output);
     collapse(nest_);
     choose_mode(output, columns, transposable, pairs);

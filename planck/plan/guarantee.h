@@ -56,15 +56,8 @@ enum class OpCategory : std::uint8_t {
 
 constexpr std::string_view name(OpCategory c) {
   constexpr std::string_view kNames[] = {
-      "quantize",
-      "embedding",
-      "sampling",
-      "reduction",
-      "normalization",
-      "matmul",
-      "elementwise",
-      "index",
-      "sort",
+      "quantize", "embedding",   "sampling", "reduction", "normalization",
+      "matmul",   "elementwise", "index",    "sort",
   };
   return kNames[static_cast<int>(c)];
 }

@@ -19,7 +19,7 @@ struct BenchCase {
   double aim_ms = 0;  // on one H200, where one is known
   double cpu_share =
       0;  // of the ceiling, on the CPU (of a peer: everywhere), where one is aimed at
-  std::string note = {};  // what shape and attributes do not say
+  std::string note = {};                        // what shape and attributes do not say
   std::optional<std::string_view> kernel = {};  // not the best one, but this, whatever it promises
   // Elements of an operand that are really moved, where it is not all of them.
   std::map<std::string, std::int64_t, std::less<>> moved = {};

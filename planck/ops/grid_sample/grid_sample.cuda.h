@@ -7,7 +7,8 @@
 
 namespace planck {
 
-// grid_sample, cuda:direct, and cuda:direct:no_copy for who has no workspace for a copy of the input
+// grid_sample, cuda:direct, and cuda:direct:no_copy for who has no workspace for a copy of the
+// input
 Result<void> grid_sample_cuda(const Stream&, Workspace, const GridSampleProblem&, const Operands&);
 std::size_t grid_sample_cuda_workspace(const GridSampleProblem&);
 Result<void> grid_sample_no_copy_cuda(const Stream&, Workspace, const GridSampleProblem&,
