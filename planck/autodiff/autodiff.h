@@ -30,10 +30,11 @@ inline std::uint64_t next_stamp() {
   return ++stamp;
 }
 
-template <class B, class Op, class Fn, std::size_t N>
+// Edges: an array of them, or a vector for ops on any number of tensors.
+template <class B, class Op, class Fn, class Edges>
 class OpNode final : public Node<B> {
  public:
-  OpNode(Fn fn, std::array<Edge<B>, N> edges) : fn_(std::move(fn)), edges_(std::move(edges)) {
+  OpNode(Fn fn, Edges edges) : fn_(std::move(fn)), edges_(std::move(edges)) {
     this->stamp = next_stamp();
   }
   std::string_view op() const override { return Op::name; }
@@ -44,26 +45,13 @@ class OpNode final : public Node<B> {
 
  private:
   std::optional<Fn> fn_;
-  std::array<Edge<B>, N> edges_;
+  Edges edges_;
 };
 
-// An op on any number of tensors.
-template <class B, class Op, class Fn>
-class ManyNode final : public Node<B> {
- public:
-  ManyNode(Fn fn, std::vector<Edge<B>> edges) : fn_(std::move(fn)), edges_(std::move(edges)) {
-    this->stamp = next_stamp();
-  }
-  std::string_view op() const override { return Op::name; }
-  std::span<Edge<B>> edges() override { return edges_; }
-  void pull(Flow<B>& flow) override { (*fn_)(flow); }
-  bool released() const override { return !fn_.has_value(); }
-  void release_saved() override { fn_.reset(); }
-
- private:
-  std::optional<Fn> fn_;
-  std::vector<Edge<B>> edges_;
-};
+template <class B, class Op, class Fn, class Edges>
+Shared<Node<B>> make_node(Fn fn, Edges edges) {
+  return Shared<Node<B>>::adopt(new OpNode<B, Op, Fn, Edges>(std::move(fn), std::move(edges)));
+}
 
 }  // namespace autodiff_detail
 
@@ -248,19 +236,15 @@ class Autodiff {
       static_assert(autodiff_detail::HasPullback<Op, R>,
                     "an op that gives floats needs a pullback(const Op&, const R&) beside it");
       auto fn = pullback(op, record);
-      using Fn = decltype(fn);
       Shared<Node<B>> node;
       if constexpr ((kIsVector<In> || ...)) {
         static_assert(sizeof...(In) == 1, "a vector of tensors is an op's only input");
         std::vector<Edge<B>> edges;
         for (const auto& t : std::get<0>(in)) edges.push_back(edge(t));
-        node = Shared<Node<B>>::adopt(
-            new autodiff_detail::ManyNode<B, Op, Fn>(std::move(fn), std::move(edges)));
+        node = autodiff_detail::make_node<B, Op>(std::move(fn), std::move(edges));
       } else {
-        std::array<Edge<B>, sizeof...(In)> edges =
-            std::apply([](const auto&... t) { return std::array{edge(t)...}; }, in);
-        node = Shared<Node<B>>::adopt(
-            new autodiff_detail::OpNode<B, Op, Fn, sizeof...(In)>(std::move(fn), std::move(edges)));
+        node = autodiff_detail::make_node<B, Op>(
+            std::move(fn), std::apply([](const auto&... t) { return std::array{edge(t)...}; }, in));
       }
       node->outputs = sizeof...(Out);
       std::uint32_t position = 0;

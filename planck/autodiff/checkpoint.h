@@ -56,7 +56,6 @@ template <class Segment, class A, class... K>
 requires AutodiffBackend<A> Tensor<A> checkpoint(const Segment& segment,
                                                  const Tensor<A, K>&... inputs) {
   using B = typename A::InnerBackend;
-  constexpr std::size_t N = sizeof...(K);
   // Inputs cut off from their history: leaves of their own where they were tracked.
   const auto cut = []<class Kind>(const Tensor<A, Kind>& t) {
     if constexpr (std::same_as<Kind, FloatKind>) {
@@ -94,9 +93,8 @@ requires AutodiffBackend<A> Tensor<A> checkpoint(const Segment& segment,
     else
       return Edge<B>{};
   };
-  using Fn = decltype(again);
-  auto node = Shared<Node<B>>::adopt(new autodiff_detail::OpNode<B, Checkpoint, Fn, N>(
-      std::move(again), std::array<Edge<B>, N>{edge(inputs)...}));
+  auto node = autodiff_detail::make_node<B, Checkpoint>(
+      std::move(again), std::array<Edge<B>, sizeof...(K)>{edge(inputs)...});
   return Tensor<A>(Tracked<B>{y.primitive().value, {std::move(node), 0}, nullptr});
 }
 

@@ -248,9 +248,7 @@ TEST_F(Graphs, NonDifferentiableOpsSaySo) {
   struct Refusing {
     static auto pull() { return no_pullback("has none"); }
   };
-  auto node =
-      Shared<Node<B>>::adopt(new autodiff_detail::OpNode<B, Exp, decltype(Refusing::pull()), 1>(
-          Refusing::pull(), {x.primitive().from}));
+  auto node = autodiff_detail::make_node<B, Exp>(Refusing::pull(), std::array{x.primitive().from});
   const Tensor<A> y(Tracked<B>{x.primitive().value, {node, 0}, nullptr});
   EXPECT_EQ(code_of([&] { (void)y.backward(); }, &message), ErrorCode::not_differentiable);
   EXPECT_EQ(message, "exp: has none");

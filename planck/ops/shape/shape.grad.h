@@ -53,10 +53,12 @@ auto pullback(const Cat& op, const R& r) {
 template <class R>
 auto pullback(const Pad& op, const R&) {
   return [op](auto& g) {
-    Extents before = op.before, after = op.after;
-    for (std::int64_t* e = &before[0]; e != &before[0] + before.rank(); ++e) *e = -*e;
-    for (std::int64_t* e = &after[0]; e != &after[0] + after.rank(); ++e) *e = -*e;
-    g.give(pad(g.dy(), before, after));
+    const auto negated = [](const Extents& widths) {
+      Extents out;
+      for (std::int64_t w : widths) out.push_back(-w);
+      return out;
+    };
+    g.give(pad(g.dy(), negated(op.before), negated(op.after)));
   };
 }
 template <class R>
