@@ -3,12 +3,16 @@
 //   auto y = checkpoint([&](const auto& x) { return block(x); }, x);
 //
 // The segment runs once now, and once more in the backward pass, which then differentiates it.
-// Random ops are functions of seed and position, so the second run draws the same values; a segment
-// that draws from an Rng gives it along, and gets it back in the state it had (rng.h). Tensors the
-// segment captures must be leaves or untracked: pass others as inputs. Same bits as without.
+// Random ops are functions of seed and position; a segment that draws from an Rng gets it as its
+// first argument, checkpoint(rng, segment, inputs…), and the second run draws the same values.
+// Tensors the segment captures must be leaves or untracked: pass others as inputs. Same bits as
+// without.
 #pragma once
 
+#include <memory>
+
 #include "planck/autodiff/autodiff.h"
+#include "planck/ops/elementwise/elementwise.functions.h"
 
 namespace planck {
 
@@ -96,6 +100,21 @@ requires AutodiffBackend<A> Tensor<A> checkpoint(const Segment& segment,
   auto node = autodiff_detail::make_node<B, Checkpoint>(
       std::move(again), std::array<Edge<B>, sizeof...(K)>{edge(inputs)...});
   return Tensor<A>(Tracked<B>{y.primitive().value, {std::move(node), 0}, nullptr});
+}
+
+// segment(rng, inputs…)
+template <class Segment, class A, class... K>
+requires AutodiffBackend<A> Tensor<A> checkpoint(Rng& rng, const Segment& segment,
+                                                 const Tensor<A, K>&... inputs) {
+  auto end = std::make_shared<Rng>(rng);
+  auto y = checkpoint(
+      [segment, start = rng, end](const auto&... in) {
+        *end = start;
+        return segment(*end, in...);
+      },
+      inputs...);
+  rng = *end;
+  return y;
 }
 
 }  // namespace planck

@@ -218,6 +218,22 @@ TEST_F(Graphs, SegmentsGiveTheSameBits) {
   EXPECT_EQ(values(w.grad(kept)), values(w.grad(plain)));  // captured, and a leaf
 }
 
+TEST_F(Graphs, SegmentsDrawTheSameValuesAgain) {
+  // Shifts by noise that the segment draws from the generator; the generator moves on once.
+  const auto noisy = [](Rng& rng, const Tensor<A>& t) {
+    const double shift = static_cast<double>(rng.take(3) % 7) + static_cast<double>(rng.seed);
+    return sin(t * shift);
+  };
+  const auto x = leaf({0.3, -1.2, 0.8}, {3});
+  Rng rng{.seed = 2, .offset = 5}, other = rng;
+  const auto y = checkpoint(rng, noisy, x);
+  const auto plain = noisy(other, x);
+  EXPECT_EQ(rng.offset, other.offset);
+  (void)rng.take(100);  // what is drawn later does not matter
+  EXPECT_EQ(values(x.grad(y.backward())), values(x.grad(plain.backward())));
+  EXPECT_EQ(rng.offset, 108u);
+}
+
 TEST_F(Graphs, SegmentsRefuseWhatTheyCannotReplay) {
   const auto x = leaf({0.3}, {1});
   const auto between = x * 2;
