@@ -16,6 +16,7 @@ add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/reduce/reduce.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/index/index.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/softmax/plans.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/softmax/softmax.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/sort/sort.test.cpp)
 target_link_libraries(ops_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest_main)
