@@ -44,12 +44,12 @@ struct Conv2d {
   static constexpr std::string_view name = "conv2d";
   Conv2dOptions options;
 
-  Result<ConvProblem> plan(std::span<const InputSpec> in) const {
+  Result<ConvProblem> problem(std::span<const InputSpec> in) const {
     return conv_problem(ConvKind::conv2d, options, {}, in[0], in[1]);
   }
   template <class B, class K>
   Tensor<B, K> decompose(const Tensor<B, K>& x, const Tensor<B, K>& weight) const {
-    const ConvProblem p = value_or_throw(plan(
+    const ConvProblem p = value_or_throw(problem(
         std::array{InputSpec{x.dtype(), x.shape()}, InputSpec{weight.dtype(), weight.shape()}}));
     const std::int64_t g = p.groups(), depth = p.channels() * p.taps();
     const auto w =
@@ -64,12 +64,12 @@ struct Conv2dInput {
   Conv2dOptions options;
   std::array<std::int64_t, 2> size{};
 
-  Result<ConvProblem> plan(std::span<const InputSpec> in) const {
+  Result<ConvProblem> problem(std::span<const InputSpec> in) const {
     return conv_problem(ConvKind::conv2d_input, options, size, in[0], in[1]);
   }
   template <class B>
   Tensor<B> decompose(const Tensor<B>& dy, const Tensor<B>& weight) const {
-    const ConvProblem p = value_or_throw(plan(
+    const ConvProblem p = value_or_throw(problem(
         std::array{InputSpec{dy.dtype(), dy.shape()}, InputSpec{weight.dtype(), weight.shape()}}));
     const auto& o = options;
     // dy with stride − 1 zeros between its elements, then room for every tap around them.
@@ -106,13 +106,13 @@ struct Conv2dWeight {
   Conv2dOptions options;
   std::array<std::int64_t, 2> size{};
 
-  Result<ConvProblem> plan(std::span<const InputSpec> in) const {
+  Result<ConvProblem> problem(std::span<const InputSpec> in) const {
     return conv_problem(ConvKind::conv2d_weight, options, size, in[0], in[1]);
   }
   template <class B>
   Tensor<B> decompose(const Tensor<B>& x, const Tensor<B>& dy) const {
     const ConvProblem p = value_or_throw(
-        plan(std::array{InputSpec{x.dtype(), x.shape()}, InputSpec{dy.dtype(), dy.shape()}}));
+        problem(std::array{InputSpec{x.dtype(), x.shape()}, InputSpec{dy.dtype(), dy.shape()}}));
     const auto slopes =
         reshape(dy, {p.batch(), p.groups(), p.filters(), p.extent(0) * p.extent(1)});
     const auto each = matmul(slopes, transpose(conv_detail::patches(x, p)));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "planck/ops/matmul/problem.h"
 
 namespace planck {
@@ -15,21 +17,18 @@ constexpr OperandInfo kInput[] = {
 constexpr OperandInfo kWeight[] = {
     {"x", Role::input}, {"dy", Role::input}, {"dweight", Role::output}};
 
-#define PLANCK_CONV_ATTRIBUTES                                                       \
-  {"stride_h", "1", "rows of x from one row of y to the next"},                      \
-      {"stride_w", "1", "the same of columns"},                                      \
-      {"padding_h", "0", "rows of zeros above and below x"},                         \
-      {"padding_w", "0", "columns of zeros left and right of it"},                   \
-      {"dilation_h", "1", "rows of x from one row of the kernel to the next"},       \
-      {"dilation_w", "1", "the same of columns"}, {                                  \
-    "groups", "1", "parts that channels and filters are cut into, apart from others" \
-  }
-constexpr AttributeInfo kForwardAttributes[] = {PLANCK_CONV_ATTRIBUTES};
+// Pairs are "2x3", or "2" for both axes.
+constexpr AttributeInfo kStride = {"stride", "1",
+                                   "rows x columns of x from one place of y to the next"};
+constexpr AttributeInfo kPadding = {"padding", "0", "rows x columns of zeros at each side of x"};
+constexpr AttributeInfo kDilation = {"dilation", "1",
+                                     "rows x columns of x from one tap of the kernel to the next"};
+constexpr AttributeInfo kGroups = {"groups", "1", "parts that channels and filters are cut into"};
+constexpr AttributeInfo kForwardAttributes[] = {kStride, kPadding, kDilation, kGroups};
 constexpr AttributeInfo kInputAttributes[] = {
-    PLANCK_CONV_ATTRIBUTES, {"height", "", "of dx"}, {"width", "", "of dx"}};
+    kStride, kPadding, kDilation, kGroups, {"size", "", "rows x columns of dx"}};
 constexpr AttributeInfo kWeightAttributes[] = {
-    PLANCK_CONV_ATTRIBUTES, {"kernel_h", "", "of dweight"}, {"kernel_w", "", "of dweight"}};
-#undef PLANCK_CONV_ATTRIBUTES
+    kStride, kPadding, kDilation, kGroups, {"kernel", "", "rows x columns of dweight"}};
 
 constexpr OpInfo kInfos[] = {
     {"conv2d", OpCategory::matmul,
@@ -160,6 +159,63 @@ Result<ConvProblem> conv_problem(ConvKind kind, const Conv2dOptions& options,
     return invalid(
         fmt::format("dy has shape {}, that of conv2d's y is {}", to_string(b), to_string(y)));
   return p;
+}
+
+namespace {
+
+Result<std::array<std::int64_t, 2>> parse_pair(const OpInfo& op, const AttributeReader& read,
+                                               std::string_view attribute) {
+  const std::string text = read.text(attribute);
+  std::array<std::int64_t, 2> pair{};
+  const char *at = text.data(), *end = at + text.size();
+  auto found = std::from_chars(at, end, pair[0]);
+  pair[1] = pair[0];
+  if (found.ec == std::errc{} && found.ptr != end && *found.ptr == 'x')
+    found = std::from_chars(found.ptr + 1, end, pair[1]);
+  if (found.ec != std::errc{} || found.ptr != end)
+    return fail(
+        ErrorCode::invalid_problem,
+        fmt::format("{}: {}={} is not a number or two, as in 2x3", op.name, attribute, text));
+  return pair;
+}
+
+template <ConvKind kKind>
+Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& attributes,
+                                          const InputSpecs& inputs) {
+  const AttributeReader read(op, attributes);
+  Conv2dOptions options;
+  std::array<std::int64_t, 2> given{};
+  const std::string_view size = kKind == ConvKind::conv2d_input ? "size" : "kernel";
+  for (const auto& [attribute, to] : {std::pair{std::string_view("stride"), &options.stride},
+                                      {"padding", &options.padding},
+                                      {"dilation", &options.dilation},
+                                      {size, &given}}) {
+    if (kKind == ConvKind::conv2d && to == &given) continue;
+    const auto pair = parse_pair(op, read, attribute);
+    if (!pair) return tl::unexpected(pair.error());
+    *to = *pair;
+  }
+  const auto groups = read.integer("groups");
+  if (!groups) return tl::unexpected(groups.error());
+  options.groups = *groups;
+  return conv_problem(kKind, options, given, inputs.find(op.operands[0].name)->second,
+                      inputs.find(op.operands[1].name)->second)
+      .map([](const ConvProblem& p) {
+        return std::unique_ptr<AnyProblem>(new ErasedProblem<ConvProblem>(p));
+      });
+}
+
+}  // namespace
+
+std::vector<OpEntry> conv_ops() {
+  std::vector<DtypePair> floats;
+  for (Dtype t : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16})
+    floats.push_back({t, std::nullopt});
+  std::vector<DtypePair> all = floats;
+  all.push_back({Dtype::s8, Dtype::i32});
+  return {{&kInfos[0], all, parse<ConvKind::conv2d>},
+          {&kInfos[1], floats, parse<ConvKind::conv2d_input>},
+          {&kInfos[2], floats, parse<ConvKind::conv2d_weight>}};
 }
 
 }  // namespace planck
