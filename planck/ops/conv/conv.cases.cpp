@@ -64,6 +64,7 @@ const Convolution kAll[] = {
     {{1, 2, 4, 70}, {2, 2, 1, 9}, {.padding = {0, 4}}},
     {{1, 2, 40, 3}, {2, 2, 9, 1}, {.stride = {4, 1}}},
     {{5, 3, 7, 9}, {13, 3, 3, 3}, {.stride = {1, 2}, .padding = {1, 1}}},
+    {{2, 1, 1, 2}, {2, 1, 3, 3}, {.stride = {9, 9}, .padding = {5, 6}}},  // all in the border
     {{1, 2, 5, 5}, {2, 2, 2, 2}, {.stride = {7, 6}, .padding = {3, 2}}},  // taps that meet nothing
 };
 // Several threads, several steps of k, chunks, more rows than a task has.

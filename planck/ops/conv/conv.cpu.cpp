@@ -2,8 +2,9 @@
 //
 // Images are copied with their borders, some at a time, so that an element of a patch lies at one
 // offset from its place, whatever dtype, strides and padding are; weights are packed once. A task
-// owns up to 120 rows × 128 places of the output: it packs patches of 32 places into a panel, 256
-// of k at once, multiplies them by all its rows, and keeps its sums until k has ended. Places of
+// owns up to 120 rows × 128 places of the output: it takes patches of 32 places, 256 of k at once,
+// multiplies them by all its rows, and keeps its sums until k has ended. Tiles read patches in the
+// copy where a vector lies in one row of the image; else they are packed into a panel. Places of
 // all images are one axis: small images fill panels too.
 #include <algorithm>
 
@@ -224,10 +225,18 @@ class Product {
         const int padded = static_cast<int>(round_up(columns, ops_.lanes));
         const int count =
             runs_of(phase, place + at, columns, l.image(), phases_.row_step() * l.row(), 1, runs);
-        if (columns < padded) std::fill(panel, panel + depth * padded, C{0});
-        pack_runs(image, at_ + before + k0, k, runs, count, padded, panel);
-        ops_.multiply({a, rows, panel, padded, columns, depth, sums + at, kTaskPlaces, k0 > 0,
-                       k0 + k == phase.depth});
+        TileBlock<C> block{a,     rows,      panel,       padded, columns,
+                           depth, sums + at, kTaskPlaces, k0 > 0, k0 + k == phase.depth};
+        if constexpr (std::is_same_v<C, T>)
+          if (read_in_place(runs, count, ops_.lanes, block.b_vector)) {
+            block.b = image;
+            block.b_at = at_ + before + k0;
+          }
+        if (block.b_at == nullptr) {
+          if (columns < padded) std::fill(panel, panel + depth * padded, C{0});
+          pack_runs(image, at_ + before + k0, k, runs, count, padded, panel);
+        }
+        ops_.multiply(block);
       }
       k0 += k;
     } while (k0 < phase.depth);

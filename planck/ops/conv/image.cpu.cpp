@@ -37,52 +37,57 @@ class Copy {
   Copy(const ImageLayout& layout, const View& x)
       : l_(layout),
         x_(x),
-        rows_(std::clamp<std::int64_t>(l_.height - l_.top, 0, x.shape[2])),
-        columns_(std::clamp<std::int64_t>(l_.width - l_.left, 0, x.shape[3])),
+        top_(std::min(l_.top, l_.height)),
+        left_(std::min(l_.left, l_.width)),
+        rows_(std::clamp<std::int64_t>(l_.height - top_, 0, x.shape[2])),
+        columns_(std::clamp<std::int64_t>(l_.width - left_, 0, x.shape[3])),
         dense_(x.dtype == dtype_of<T> && x.strides[3] == 1) {}
 
   // One row of one channel, columns by their place in the copy.
   void row(std::int64_t at, T* out) const {
     const std::int64_t pitch = l_.pitch(), stride = x_.strides[3];
+    if (dense_ && l_.step == 1) {
+      std::fill(out, out + left_, T{0});
+      copy_row(static_cast<const T*>(x_.data) + at, columns_, out + left_);
+      std::fill(out + left_ + columns_, out + pitch, T{0});
+      return;
+    }
     for (std::int64_t r = 0; r < l_.step; ++r, out += pitch) {
       // Column r + step * j of the copy is column r + step * j - left of the image.
       const auto places_before = [&](std::int64_t column) {
         return std::clamp<std::int64_t>((column - r + l_.step - 1) / l_.step, 0, pitch);
       };
-      const std::int64_t j0 = l_.left <= r ? 0 : places_before(l_.left);
-      const std::int64_t end = l_.left + columns_;
+      const std::int64_t j0 = left_ <= r ? 0 : places_before(left_);
+      const std::int64_t end = left_ + columns_;
       const std::int64_t j1 = std::max(j0, end <= r ? 0 : places_before(end));
-      const std::int64_t from = at + (r + l_.step * j0 - l_.left) * stride;
+      const std::int64_t from = at + (r + l_.step * j0 - left_) * stride;
       std::fill(out, out + j0, T{0});
-      if (dense_ && l_.step == 1)
-        copy_row(static_cast<const T*>(x_.data) + from, j1 - j0, out + j0);
-      else
-        for (std::int64_t j = j0; j < j1; j += kBlock)
-          load(x_.dtype, x_.data, from + (j - j0) * l_.step * stride, l_.step * stride,
-               static_cast<int>(std::min<std::int64_t>(kBlock, j1 - j)), out + j);
+      for (std::int64_t j = j0; j < j1; j += kBlock)
+        load(x_.dtype, x_.data, from + (j - j0) * l_.step * stride, l_.step * stride,
+             static_cast<int>(std::min<std::int64_t>(kBlock, j1 - j)), out + j);
       std::fill(out + j1, out + pitch, T{0});
     }
   }
 
   void plane(std::int64_t n, std::int64_t c, T* out) const {
     const std::int64_t row_words = l_.row();
-    std::fill(out, out + l_.top * row_words, T{0});
+    std::fill(out, out + top_ * row_words, T{0});
     const std::int64_t at = n * x_.strides[0] + c * x_.strides[1];
     for (std::int64_t h = 0; h < rows_; ++h)
-      row(at + h * x_.strides[2], out + (l_.top + h) * row_words);
-    std::fill(out + (l_.top + rows_) * row_words, out + l_.height * row_words, T{0});
+      row(at + h * x_.strides[2], out + (top_ + h) * row_words);
+    std::fill(out + (top_ + rows_) * row_words, out + l_.height * row_words, T{0});
   }
 
   // One row of all channels, side by side.
   void row_of_channels(std::int64_t n, std::int64_t row_of_copy, T* out) const {
-    const std::int64_t h = row_of_copy - l_.top, channels = l_.channels;
+    const std::int64_t h = row_of_copy - top_, channels = l_.channels;
     if (h < 0 || h >= rows_) {
       std::fill(out, out + l_.row(), T{0});
       return;
     }
-    std::fill(out, out + l_.left * channels, T{0});
-    std::fill(out + (l_.left + columns_) * channels, out + l_.row(), T{0});
-    out += l_.left * channels;
+    std::fill(out, out + left_ * channels, T{0});
+    std::fill(out + (left_ + columns_) * channels, out + l_.row(), T{0});
+    out += left_ * channels;
     const std::int64_t at = n * x_.strides[0] + h * x_.strides[2];
     if (dense_ && columns_ * channels < (std::int64_t{1} << 31)) {
       block_ops().load_tile(x_.dtype, x_.data, at, x_.strides[1], static_cast<int>(columns_),
@@ -102,6 +107,7 @@ class Copy {
  private:
   const ImageLayout& l_;
   const View& x_;
+  std::int64_t top_, left_;      // border, as much of it as the copy has
   std::int64_t rows_, columns_;  // of the image, that the copy has
   bool dense_;
 };

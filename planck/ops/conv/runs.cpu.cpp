@@ -16,11 +16,66 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using conv_detail::Run;
 
-// Whole vectors: what a run writes too much is overwritten by the next one, or by the next k.
+// Vectors of a panel, each from one run.
+struct Pieces {
+  int count = 0;
+  std::int64_t from[conv_detail::kMostRuns];
+  int lane[conv_detail::kMostRuns];
+};
+
+// Runs cut into vectors of `lanes`; false where one would reach beyond the panel.
+inline bool cut(const Run* runs, int count, int width, int lanes, Pieces& pieces) {
+  pieces.count = 0;
+  for (int r = 0; r < count; ++r)
+    for (int n = 0; n < runs[r].length; n += lanes) {
+      if (runs[r].lane + n + lanes > width) return false;
+      pieces.from[pieces.count] = runs[r].from + n;
+      pieces.lane[pieces.count++] = runs[r].lane + n;
+    }
+  return true;
+}
+
+// A few pieces for all k: addresses stay in registers. What a piece writes too much lies in lanes
+// of those that follow.
+template <class D, int kPieces, class T = hn::TFromD<D>>
+HWY_INLINE void copy_pieces(const T* HWY_RESTRICT image, const std::int64_t* at, std::int64_t k,
+                            const std::int64_t* from, const int* lane, int width,
+                            T* HWY_RESTRICT out) {
+  const D d;
+  const T* source[kPieces];
+  T* to[kPieces];
+  for (int p = 0; p < kPieces; ++p) {
+    source[p] = image + from[p];
+    to[p] = out + lane[p];
+  }
+  for (std::int64_t i = 0; i < k; ++i)
+#pragma GCC unroll 4
+    for (int p = 0; p < kPieces; ++p)
+      hn::StoreU(hn::LoadU(d, source[p] + at[i]), d, to[p] + i * width);
+}
+template <class D, class T = hn::TFromD<D>>
+void copy_all(const T* image, const std::int64_t* at, std::int64_t k, const Pieces& pieces,
+              int width, T* out) {
+  for (int p = 0; p < pieces.count; p += 4) {
+    const std::int64_t* from = pieces.from + p;
+    const int *lane = pieces.lane + p, rest = pieces.count - p;
+    if (rest >= 4)
+      copy_pieces<D, 4>(image, at, k, from, lane, width, out);
+    else if (rest == 3)
+      copy_pieces<D, 3>(image, at, k, from, lane, width, out);
+    else if (rest == 2)
+      copy_pieces<D, 2>(image, at, k, from, lane, width, out);
+    else
+      copy_pieces<D, 1>(image, at, k, from, lane, width, out);
+  }
+}
+
+// Any runs: k by k, so that what a run writes too much is overwritten by the next one, or by the
+// first of the next k.
 template <class T>
-HWY_INLINE void pack_floats(const T* HWY_RESTRICT image, const std::int64_t* at, std::int64_t k,
-                            const Run* runs, int count, int width, T* HWY_RESTRICT out) {
-  const hn::ScalableTag<T> d;
+void copy_runs(const T* HWY_RESTRICT image, const std::int64_t* at, std::int64_t k, const Run* runs,
+               int count, int width, T* HWY_RESTRICT out) {
+  const hn::CappedTag<T, 8> d;
   const int lanes = static_cast<int>(hn::Lanes(d));
   for (std::int64_t i = 0; i < k; ++i, out += width) {
     const T* base = image + at[i];
@@ -30,6 +85,28 @@ HWY_INLINE void pack_floats(const T* HWY_RESTRICT image, const std::int64_t* at,
       for (int n = 0; n < runs[r].length; n += lanes) hn::StoreU(hn::LoadU(d, from + n), d, to + n);
     }
   }
+}
+
+// The widest vectors that fit; half ones where that is all a run fills.
+template <class T>
+HWY_INLINE void pack_floats(const T* image, const std::int64_t* at, std::int64_t k, const Run* runs,
+                            int count, int width, T* out) {
+  using Whole = hn::ScalableTag<T>;
+  using Half = hn::Half<Whole>;
+  using Quarter = hn::Half<Half>;
+  constexpr int kHalf = static_cast<int>(hn::MaxLanes(Half()));
+  constexpr int kQuarter = static_cast<int>(hn::MaxLanes(Quarter()));
+  int longest = 0;
+  for (int r = 0; r < count; ++r) longest = runs[r].length > longest ? runs[r].length : longest;
+  Pieces pieces;
+  if (longest > kHalf && cut(runs, count, width, static_cast<int>(hn::MaxLanes(Whole())), pieces))
+    copy_all<Whole>(image, at, k, pieces, width, out);
+  else if (longest > kQuarter && cut(runs, count, width, kHalf, pieces))
+    copy_all<Half>(image, at, k, pieces, width, out);
+  else if (cut(runs, count, width, kQuarter, pieces))
+    copy_all<Quarter>(image, at, k, pieces, width, out);
+  else
+    copy_runs(image, at, k, runs, count, width, out);
 }
 
 }  // namespace

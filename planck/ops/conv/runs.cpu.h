@@ -16,6 +16,16 @@ inline constexpr int kMostRuns = 256;
 // Words that are written behind a panel's last one.
 inline constexpr int kPanelSlack = 16;
 
+// Whether whole vectors lie in one run each: then tiles read them where they are, at `vector`.
+inline bool read_in_place(const Run* runs, int count, int lanes, std::int64_t (&vector)[4]) {
+  for (int r = 0; r < count; ++r) {
+    if (runs[r].lane % lanes != 0) return false;
+    for (int n = 0; n < runs[r].length; n += lanes)
+      vector[(runs[r].lane + n) / lanes] = runs[r].from + n;
+  }
+  return true;
+}
+
 // out[i * width + lane] = image[at[i] + element of lane], for i in [0, k). Reads up to 15 elements
 // behind each run. Runs are in ascending order of lanes; columns without a run get any numbers. For
 // integers a word holds two of k (matmul/pack.cpu.h).

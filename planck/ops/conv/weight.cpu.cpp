@@ -22,11 +22,14 @@ using namespace conv_detail;
 using matmul_detail::kMostDepth;
 using matmul_detail::kMostTileColumns;
 using matmul_detail::kMostTileRows;
+using matmul_detail::TileBlock;
 using matmul_detail::TileOps;
 
 namespace {
 
 constexpr std::int64_t kTaskRows = 60, kTaskColumns = 1024;
+// So many filters of neighbouring places lie near each other: tiles read them in the copy.
+constexpr std::int64_t kNearFilters = 128;
 constexpr std::size_t kCopied = std::size_t{32} << 20;  // bytes of images at once
 static_assert(kTaskRows % kMostTileRows == 0 && kTaskColumns % kMostTileColumns == 0);
 
@@ -129,6 +132,21 @@ class WeightGradient {
     return found;
   }
 
+  // Where places [first, first + count) lie in the copies.
+  void places_at(std::int64_t first, std::int64_t count, std::int64_t* x, std::int64_t* dy) const {
+    const std::int64_t width = l_.dy.width, height = l_.dy.height;
+    const std::int64_t row = p_.options.stride[0] * l_.x.row();
+    const std::int64_t column = l_.x.column(p_.options.stride[1]);
+    std::int64_t n = first / l_.places - first_, i = first % l_.places / width, j = first % width;
+    for (std::int64_t k = 0; k < count; ++k) {
+      x[k] = n * l_.x.image() + i * row + j * column;
+      dy[k] = (first - first_ * l_.places + k) * p_.weight[0];
+      if (++j < width) continue;
+      j = 0;
+      if (++i == height) i = 0, ++n;
+    }
+  }
+
   void multiply(std::int64_t chunk, std::int64_t begin, std::int64_t end, std::int64_t group,
                 std::int64_t row, std::int64_t column) const {
     const std::int64_t rows = std::min(kTaskRows, p_.filters() - row);
@@ -143,15 +161,9 @@ class WeightGradient {
     std::int64_t k0 = begin;
     do {
       const std::int64_t k = std::min<std::int64_t>(kMostDepth, end - k0);
-      for (std::int64_t i = 0; i < k; ++i) {
-        const std::int64_t place = k0 + i, n = place / l_.places - first_;
-        const std::int64_t within = place % l_.places;
-        const std::int64_t oh = within / p_.extent(1), ow = within % p_.extent(1);
-        x_at[i] = n * l_.x.image() + oh * p_.options.stride[0] * l_.x.row() +
-                  l_.x.column(ow * p_.options.stride[1]);
-        dy_at[i] = (n * l_.places + within) * p_.weight[0];
-      }
-      for (std::int64_t r = 0; r < rows; r += ops_.rows) {
+      places_at(k0, k, x_at, dy_at);
+      const bool near = p_.weight[0] <= kNearFilters;
+      for (std::int64_t r = 0; r < rows && !near; r += ops_.rows) {
         const auto count = static_cast<int>(std::min<std::int64_t>(ops_.rows, rows - r));
         const Run run{filter + r, 0, count};
         if (count < ops_.rows) std::fill(a + r * k, a + (r + ops_.rows) * k, C{0});
@@ -161,9 +173,19 @@ class WeightGradient {
         const int n = static_cast<int>(std::min<std::int64_t>(width, columns - at));
         const int padded = static_cast<int>(ceil_div(n, ops_.lanes)) * ops_.lanes;
         const int count = runs_of(group, column + at, n, runs);
-        if (n < padded) std::fill(panel, panel + k * padded, C{0});
-        pack_runs(x_copies_, x_at, k, runs, count, padded, panel);
-        ops_.multiply({a, rows, panel, padded, n, k, sums + at, l_.pitch, k0 > begin, false});
+        TileBlock<C> block{a, rows, panel, padded, n, k, sums + at, l_.pitch, k0 > begin, false};
+        if (near && k > 0) {
+          block.a = dy_copies_ + dy_at[0] + filter;
+          block.a_step = p_.weight[0];
+        }
+        if (read_in_place(runs, count, ops_.lanes, block.b_vector)) {
+          block.b = x_copies_;
+          block.b_at = x_at;
+        } else {
+          if (n < padded) std::fill(panel, panel + k * padded, C{0});
+          pack_runs(x_copies_, x_at, k, runs, count, padded, panel);
+        }
+        ops_.multiply(block);
       }
       k0 += k;
     } while (k0 < end);
