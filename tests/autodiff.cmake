@@ -2,7 +2,7 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-add_library(planck_reference STATIC reference/evaluate.cpp reference/index.cpp)
+add_library(planck_reference STATIC reference/evaluate.cpp reference/index.cpp reference/pool.cpp)
 target_include_directories(planck_reference PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(planck_reference PUBLIC planck::planck PRIVATE planck_build_flags)
 
@@ -10,7 +10,7 @@ target_link_libraries(planck_reference PUBLIC planck::planck PRIVATE planck_buil
 function(add_autodiff_tests backend)
   string(TOLOWER ${backend} name)
   add_executable(autodiff_${name}_test autodiff/gradients.test.cpp autodiff/graphs.test.cpp
-    autodiff/index.test.cpp autodiff/rows.test.cpp)
+    autodiff/index.test.cpp autodiff/pool.test.cpp autodiff/rows.test.cpp)
   if(NOT backend STREQUAL "Reference")
     target_sources(autodiff_${name}_test PRIVATE
       autodiff/families.test.cpp autodiff/tensors.test.cpp autodiff/training.test.cpp)
