@@ -12,6 +12,7 @@
 #include "planck/ops/index/index.grad.h"
 #include "planck/ops/matmul/matmul.grad.h"
 #include "planck/ops/norm/norm.grad.h"
+#include "planck/ops/pool/pool.grad.h"
 #include "planck/ops/quantize/quantize.grad.h"
 #include "planck/ops/reduce/reduce.grad.h"
 #include "planck/ops/shape/shape.grad.h"

@@ -2,7 +2,7 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-add_library(planck_reference STATIC reference/evaluate.cpp reference/index.cpp)
+add_library(planck_reference STATIC reference/evaluate.cpp reference/index.cpp reference/pool.cpp)
 target_include_directories(planck_reference PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(planck_reference PUBLIC planck::planck PRIVATE planck_build_flags)
 

@@ -7,6 +7,7 @@
 #include "planck/ops/index/problem.h"
 #include "planck/ops/matmul/problem.h"
 #include "planck/ops/norm/problem.h"
+#include "planck/ops/pool/problem.h"
 #include "planck/ops/quantize/problem.h"
 #include "planck/ops/reduce/problem.h"
 #include "planck/ops/softmax/problem.h"
@@ -29,6 +30,7 @@ std::span<const OpEntry> all_ops() {
              sort_ops(),
              softmax_ops(),
              norm_ops(),
+             pool_ops(),
          })
       all->insert(all->end(), family.begin(), family.end());
     return all;

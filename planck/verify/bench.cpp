@@ -274,6 +274,7 @@ std::vector<BenchCase> all_benches(DeviceKind device) {
            index_benches(device),
            sort_benches(device),
            softmax_benches(device),
+           pool_benches(device),
        })
     all.insert(all.end(), family.begin(), family.end());
   return all;

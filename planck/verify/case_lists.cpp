@@ -21,6 +21,7 @@ constexpr Family kFamilies[] = {
     {index_cases, index_example, index_hostile},
     {sort_cases, sort_example, sort_hostile},
     {softmax_cases, softmax_example, softmax_hostile},  // and the norms
+    {pool_cases, pool_example, pool_hostile},
 };
 
 }  // namespace

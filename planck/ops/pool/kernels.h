@@ -1,0 +1,19 @@
+// The kernels of the pool family, as host code sees them. Operands have been checked against the
+// problem.
+#pragma once
+
+#include "planck/ops/pool/problem.h"
+
+namespace planck {
+
+// cpu:pairs: windows of 2 x 2 side by side, rows dense
+Result<void> pool_pairs_cpu(const Stream&, Workspace, const PoolProblem&, const Operands&);
+std::string pool_pairs_refusal(const PoolProblem&);
+
+// cpu:rows
+Result<void> pool_rows_cpu(const Stream&, Workspace, const PoolProblem&, const Operands&);
+
+// cuda:direct
+Result<void> pool_cuda(const Stream&, Workspace, const PoolProblem&, const Operands&);
+
+}  // namespace planck

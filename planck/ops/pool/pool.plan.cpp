@@ -1,0 +1,65 @@
+// The kernel table of the pool family, best first.
+#include <algorithm>
+#include <cmath>
+
+#include "planck/ops/pool/kernels.h"
+
+namespace planck {
+
+std::string pool_pairs_refusal(const PoolProblem& p) {
+  if (p.element_dtype == Dtype::s8) return "computes floats, x is s8";
+  for (const PoolAxis& a : {p.axes().rows, p.axes().columns})
+    if (a.kernel != 2 || a.stride != 2 || a.padding != 0 || a.dilation != 1 || a.out != a.in / 2)
+      return "serves whole windows of 2 x 2 side by side";
+  return "";
+}
+
+namespace {
+
+std::string accept(const PoolProblem&) { return ""; }
+std::size_t no_workspace(const PoolProblem&) { return 0; }
+
+// The most windows or pixels that meet in one element, along an axis.
+double most_terms(const PoolAxis& a, bool backward) {
+  const auto up = [](std::int64_t n, std::int64_t d) {
+    return static_cast<double>((n + d - 1) / d);
+  };
+  if (a.kernel == 0) return backward ? up(a.out, a.in) + 1 : up(a.in, a.out) + 1;
+  return backward ? up(a.dilation * (a.kernel - 1) + 1, a.stride)
+                  : static_cast<double>(std::min(a.kernel, a.in));
+}
+
+// Relative to the sum of the magnitudes: an addition a term and the division. Largest pixels are
+// exact, and so is the gradient of one where windows do not overlap.
+PrecisionGuarantee guarantee(const PoolProblem& p) {
+  const Dtype compute = p.element_dtype == Dtype::s8 ? Dtype::s8 : compute_dtype(p.element_dtype);
+  if (p.kind == PoolKind::max_pool2d) return {compute, compute, Reproducibility::cross_device, 0};
+  const PoolAxes a = p.axes();
+  const double terms = most_terms(a.rows, p.backward()) * most_terms(a.columns, p.backward());
+  const double roundings = p.largest() && terms == 1 ? 0 : terms + 1;
+  if (compute == p.element_dtype || roundings == 0)
+    return {compute, compute, Reproducibility::cross_device, roundings};
+  const double finer = p.element_dtype == Dtype::f16 ? 0x1p-13 : 0x1p-16;
+  return {compute, compute, Reproducibility::cross_device,
+          0.5 + std::ceil(100 * roundings * finer) / 100};
+}
+
+// A build without CUDA keeps the row and launches nothing.
+#if defined(PLANCK_WITH_CUDA)
+#define PLANCK_CUDA_LAUNCH(function) function
+#else
+#define PLANCK_CUDA_LAUNCH(function) nullptr
+#endif
+
+constexpr Kernel<PoolProblem> kKernels[] = {
+    {"cuda:direct", DeviceKind::cuda, accept, no_workspace, guarantee,
+     PLANCK_CUDA_LAUNCH(pool_cuda)},
+    {"cpu:pairs", DeviceKind::cpu, pool_pairs_refusal, no_workspace, guarantee, pool_pairs_cpu},
+    {"cpu:rows", DeviceKind::cpu, accept, no_workspace, guarantee, pool_rows_cpu},
+};
+
+}  // namespace
+
+std::span<const Kernel<PoolProblem>> PoolProblem::kernels() const { return kKernels; }
+
+}  // namespace planck
