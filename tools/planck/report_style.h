@@ -91,7 +91,14 @@ code { display: inline-block; margin-top: .35rem; font: .82rem/1.6 ui-monospace,
   .figures { grid-template-columns: 1fr 1fr; }
   .figures .number { font-size: 1.6rem; }
   .pairs { grid-template-columns: 1fr 1fr; gap: .75rem; }
-  th, td { padding-left: .9rem; }
+  .charts svg text { font-size: 14px; }
+  table, thead, tbody { display: block; }
+  tr { display: grid; grid-template-columns: 1fr 1fr 1fr; column-gap: .75rem; padding: .55rem 0; }
+  th, td { padding: 0; }
+  th:nth-child(2), td:nth-child(2) { text-align: left; }
+  th:first-child { display: none; }
+  td:first-child { grid-column: 1 / -1; padding-bottom: .1rem; }
+  td { font-size: .94rem; }
   .pair .images { grid-template-columns: 1fr 1rem 1fr; }
   .card { padding: .85rem; } .scroll { padding: .2rem .85rem; } .pair { padding: .6rem; }
 }
