@@ -32,8 +32,9 @@ double most_terms(const PoolAxis& a, bool backward) {
 // Relative to the sum of the magnitudes: an addition a term and the division. Largest pixels are
 // exact, and so is the gradient of one where windows do not overlap.
 PrecisionGuarantee guarantee(const PoolProblem& p) {
-  const Dtype compute = p.element_dtype == Dtype::s8 ? Dtype::s8 : compute_dtype(p.element_dtype);
-  if (p.kind == PoolKind::max_pool2d) return {compute, compute, Reproducibility::cross_device, 0};
+  if (p.kind == PoolKind::max_pool2d)
+    return {p.element_dtype, p.element_dtype, Reproducibility::cross_device, 0};
+  const Dtype compute = compute_dtype(p.element_dtype);
   const PoolAxes a = p.axes();
   const double terms = most_terms(a.rows, p.backward()) * most_terms(a.columns, p.backward());
   const double roundings = p.largest() && terms == 1 ? 0 : terms + 1;
