@@ -41,9 +41,8 @@ Result<void> take_labels(const std::string& path, std::span<const T> labels, Ima
   return {};
 }
 
-// [count, height, width]; all of them at least 1, and as many labels as images.
+// [count, height, width]; all of them at least 1.
 Result<void> take_shape(const std::string& images, std::span<const std::int64_t> shape,
-                        const std::string& labels, std::span<const std::int64_t> label_shape,
                         ImageSet& set) {
   const bool channel = shape.size() == 4 && shape[1] == 1;
   if (shape.size() != 3 && !channel)
@@ -54,6 +53,14 @@ Result<void> take_shape(const std::string& images, std::span<const std::int64_t>
   set.width = shape[shape.size() - 1];
   if (set.count < 1 || set.height < 1 || set.width < 1)
     return refuse(images, fmt::format("shape is {}, which holds no pixel", shape_text(shape)));
+  return {};
+}
+
+// As many labels as images.
+Result<void> take_shapes(const std::string& images, std::span<const std::int64_t> shape,
+                         const std::string& labels, std::span<const std::int64_t> label_shape,
+                         ImageSet& set) {
+  if (auto ok = take_shape(images, shape, set); !ok) return ok;
   if (label_shape.size() != 1)
     return refuse(labels, fmt::format("shape is {}, labels are [count]", shape_text(label_shape)));
   if (label_shape[0] != set.count)
@@ -74,7 +81,7 @@ Result<ImageSet> read_idx(const std::string& images_path, const std::string& lab
   const auto labels = IdxFile::open(labels_path);
   if (!labels) return tl::unexpected(labels.error());
   ImageSet set;
-  if (auto ok = take_shape(images_path, images->shape(), labels_path, labels->shape(), set); !ok)
+  if (auto ok = take_shapes(images_path, images->shape(), labels_path, labels->shape(), set); !ok)
     return tl::unexpected(ok.error());
   const auto bytes = labels->bytes();
   const std::span values(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
@@ -149,7 +156,7 @@ Result<ImageSet> read_npy(const std::string& images_path, const std::string& lab
   ImageSet set;
   const std::span shape(images->shape().begin(), images->shape().end());
   const std::span label_shape(labels->shape().begin(), labels->shape().end());
-  if (auto ok = take_shape(images_path, shape, labels_path, label_shape, set); !ok)
+  if (auto ok = take_shapes(images_path, shape, labels_path, label_shape, set); !ok)
     return tl::unexpected(ok.error());
   if (auto ok = take_labels(*labels, set); !ok) return tl::unexpected(ok.error());
   if (auto ok = take_pixels(*images, set); !ok) return tl::unexpected(ok.error());
@@ -202,6 +209,17 @@ Result<ImageFolder> read_image_folder(const std::string& folder) {
   if (!all) return tl::unexpected(all.error());
   result.train = std::move(*all);
   return result;
+}
+
+Result<ImageSet> load_pictures(const std::string& path) {
+  const auto file = NpyFile::open(path);
+  if (!file) return tl::unexpected(file.error());
+  std::vector<std::int64_t> shape(file->shape().begin(), file->shape().end());
+  if (shape.size() == 2) shape.insert(shape.begin(), 1);
+  ImageSet set;
+  if (auto ok = take_shape(path, shape, set); !ok) return tl::unexpected(ok.error());
+  if (auto ok = take_pixels(*file, set); !ok) return tl::unexpected(ok.error());
+  return set;
 }
 
 }  // namespace planck

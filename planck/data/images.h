@@ -38,6 +38,10 @@ struct ImageData {
 // All images of a folder; of MNIST's files those for training first.
 [[nodiscard]] Result<ImageSet> load_images(const std::string& folder);
 
+// Pictures without labels: an .npy file of [height, width], [count, height, width] or [count, 1,
+// height, width], pixels as above.
+[[nodiscard]] Result<ImageSet> load_pictures(const std::string& path);
+
 // Two parts: MNIST's own, else split(). "": the built-in digits, 1,437 and 360.
 [[nodiscard]] Result<ImageData> load_image_data(const std::string& folder_or_empty);
 
