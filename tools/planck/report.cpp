@@ -63,12 +63,30 @@ std::string learning(const std::vector<TrainingReport::Curve>& curves) {
                  body + "</div>");
 }
 
+// Where bars of accuracy begin: below the worst, at a multiple of 5 %, so that they differ.
+double bars_begin(const std::vector<TrainingReport::Model>& models) {
+  double worst = 1;
+  for (const TrainingReport::Model& m : models)
+    if (std::isfinite(m.accuracy)) worst = std::min(worst, m.accuracy);
+  return std::max(0.0, std::floor(worst * 20 - 1) / 20);
+}
+std::string bar_svg(double accuracy, double begin) {
+  if (!std::isfinite(accuracy)) return "";
+  const double length = 100 * std::clamp((accuracy - begin) / (1 - begin), 0.0, 1.0);
+  return fmt::format(
+      "<svg class=\"bar\" viewBox=\"0 0 100 6\" preserveAspectRatio=\"none\" "
+      "aria-hidden=\"true\"><rect class=\"track\" width=\"100\" height=\"6\"/><rect "
+      "class=\"t0\" width=\"{:.1f}\" height=\"6\"/></svg>",
+      length);
+}
+
 std::string models_table(const std::vector<TrainingReport::Model>& models) {
   if (models.empty()) return "";
   std::string body =
       "<div class=\"card scroll\"><table>\n<thead><tr><th>Model</th><th>Accuracy</th>"
       "<th>Size</th><th>Time per image</th></tr></thead>\n<tbody>\n";
   const TrainingReport::Model& first = models.front();
+  const double begin = bars_begin(models);
   for (const TrainingReport::Model& m : models) {
     // Sizes and times against those of the first model.
     const auto times = [&](double from, double to) {
@@ -81,16 +99,19 @@ std::string models_table(const std::vector<TrainingReport::Model>& models) {
         &m == &first || !std::isfinite(points)
             ? ""
             : with_minus_signs(fmt::format("<small>{:+.2f}</small>", points));
-    body += fmt::format("<tr><td>{}</td><td>{}{}</td><td>{}{}</td><td>{}{}</td></tr>\n",
-                        html_escaped(m.name), percent_text(m.accuracy), change, size_text(m.bytes),
+    body += fmt::format("<tr><td>{}</td><td>{}{}{}</td><td>{}{}</td><td>{}{}</td></tr>\n",
+                        html_escaped(m.name), percent_text(m.accuracy), bar_svg(m.accuracy, begin),
+                        change, size_text(m.bytes),
                         times(static_cast<double>(first.bytes), static_cast<double>(m.bytes)),
                         microseconds_text(m.microseconds_per_image),
                         times(first.microseconds_per_image, m.microseconds_per_image));
   }
+  const std::string bars = fmt::format("Bars go from {:.0f} % to 100 % of accuracy.", 100 * begin);
   return section("Models",
-                 models.size() > 1 ? "Small figures compare with the first: points of accuracy, "
-                                     "and multiples of its size and time."
-                                   : "Accuracy, size and time of one image.",
+                 (models.size() > 1 ? "Small figures compare with the first: points of accuracy, "
+                                      "and multiples of its size and time. "
+                                    : "Accuracy, size and time of one image. ") +
+                     bars,
                  body + "</tbody>\n</table></div>");
 }
 

@@ -71,6 +71,7 @@ th:first-child, td:first-child { padding-left: 0; text-align: left; white-space:
 th { font-size: .8rem; font-weight: 500; color: var(--soft); vertical-align: bottom; }
 tbody tr { border-top: 1px solid var(--rule); }
 td:first-child { font-weight: 600; }
+.bar { display: block; width: 9rem; height: .4rem; margin: .3rem 0 .1rem auto; } .track { fill: var(--rule); }
 td small { display: block; font-size: .8rem; color: var(--faint); }
 .pairs { display: grid; grid-template-columns: repeat(auto-fill, minmax(12.5rem, 1fr)); gap: 1rem; }
 .pair { padding: .9rem; }
