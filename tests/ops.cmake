@@ -13,6 +13,7 @@ add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.large.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/matmul/matmul.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/pool/pool.examples.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/pool/pool.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.exact.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.test.cpp

@@ -99,8 +99,10 @@ class Pairs {
 
   // Pixels of an odd last column and row belong to no window.
   void clear_rest(std::int64_t plane, std::int64_t begin, std::int64_t end) const {
-    constexpr C kZeros[kBlock] = {};
-    const std::int64_t width = axes_.columns.in, height = axes_.rows.in, at = image_.offset(plane);
+    static constexpr C kZeros[kBlock] = {};
+    const std::int64_t width = axes_.columns.in, height = axes_.rows.in;
+    if (width % 2 == 0 && height % 2 == 0) return;
+    const std::int64_t at = image_.offset(plane);
     const auto clear = [&](std::int64_t h, std::int64_t w, std::int64_t n) {
       store_block(block_ops(), dtype_, image_.view->data, at + h * image_.row + w * image_.column,
                   image_.column, static_cast<int>(n), kZeros);

@@ -9,18 +9,31 @@
 
 namespace planck {
 
-struct Planes {
+class Planes {
+ public:
   explicit Planes(const View& v)
-      : view(&v), row(v.strides[v.shape.rank() - 2]), column(v.strides[v.shape.rank() - 1]) {}
+      : view(&v), row(v.strides[v.shape.rank() - 2]), column(v.strides[v.shape.rank() - 1]) {
+    for (int d = 0; d + 2 < v.shape.rank(); ++d) {
+      const int last = rank_ - 1;
+      if (rank_ > 0 && stride_[last] == v.shape[d] * v.strides[d]) {  // axes that are one
+        extent_[last] *= v.shape[d];
+        stride_[last] = v.strides[d];
+      } else {
+        extent_[rank_] = v.shape[d];
+        stride_[rank_++] = v.strides[d];
+      }
+    }
+  }
 
   // Where a plane starts, in elements.
   std::int64_t offset(std::int64_t plane) const {
     std::int64_t at = 0;
-    for (int d = view->shape.rank() - 3; d >= 0; --d) {
-      at += plane % view->shape[d] * view->strides[d];
-      plane /= view->shape[d];
+    for (int d = rank_ - 1; d > 0; --d) {
+      const std::int64_t outer = plane / extent_[d];
+      at += (plane - outer * extent_[d]) * stride_[d];
+      plane = outer;
     }
-    return at;
+    return at + plane * stride_[0];
   }
   template <class T>
   T* at(std::int64_t plane) const {
@@ -29,6 +42,10 @@ struct Planes {
 
   const View* view;
   std::int64_t row, column;  // strides
+
+ private:
+  int rank_ = 0;
+  Extents extent_ = Extents::filled(kMaxRank, 1), stride_ = Extents::filled(kMaxRank, 0);
 };
 
 // Calls work(plane, first row, last row) for all rows of all planes, in tasks of about

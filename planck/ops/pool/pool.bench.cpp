@@ -33,7 +33,7 @@ std::vector<BenchCase> pool_benches(DeviceKind device) {
   all.back().test_case.attributes["size"] = "1";
   add("adaptive_avg_pool2d_backward", Dtype::f32, planes);
   all.back().test_case.inputs[0].shape = {64, 64, 1, 1};
-  add("max_pool2d", Dtype::f32, {2, 2});
+  add("max_pool2d", Dtype::f32, {1, 2, 2});
   all.back().call = true;
   return all;
 }

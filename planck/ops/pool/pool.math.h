@@ -78,7 +78,7 @@ PLANCK_HD std::int8_t settled(std::int8_t v) { return v; }
 // Whether b, which comes later, replaces a: greater, or the first NaN.
 template <class C>
 PLANCK_HD bool wins(C b, C a) {
-  return a == a && !(b <= a);
+  return (a == a) & !(b <= a);
 }
 
 template <class C>
@@ -97,10 +97,9 @@ PLANCK_HD Largest<C> largest(const PoolPlane<T, C>& x, const PoolAxes& axes, std
   for (std::int64_t h = axes.rows.begin(oh); h < h1; h += axes.rows.dilation)
     for (std::int64_t w = w0; w < w1; w += axes.columns.dilation) {
       const C v = x.at(h, w);
-      if (position < 0 || wins(v, best)) {
-        best = v;
-        position = h * axes.columns.in + w;
-      }
+      const bool takes = (position < 0) | wins(v, best);  // no branch: which one wins is chance
+      best = takes ? v : best;
+      position = takes ? h * axes.columns.in + w : position;
     }
   return {settled(best), static_cast<std::int32_t>(position)};
 }

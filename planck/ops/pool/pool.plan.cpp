@@ -32,9 +32,8 @@ double most_terms(const PoolAxis& a, bool backward) {
 // Relative to the sum of the magnitudes: an addition a term and the division. Largest pixels are
 // exact, and so is the gradient of one where windows do not overlap.
 PrecisionGuarantee guarantee(const PoolProblem& p) {
-  if (p.kind == PoolKind::max_pool2d)
-    return {p.element_dtype, p.element_dtype, Reproducibility::cross_device, 0};
-  const Dtype compute = compute_dtype(p.element_dtype);
+  const Dtype compute = p.element_dtype == Dtype::s8 ? Dtype::s8 : compute_dtype(p.element_dtype);
+  if (p.kind == PoolKind::max_pool2d) return {compute, compute, Reproducibility::cross_device, 0};
   const PoolAxes a = p.axes();
   const double terms = most_terms(a.rows, p.backward()) * most_terms(a.columns, p.backward());
   const double roundings = p.largest() && terms == 1 ? 0 : terms + 1;
@@ -56,6 +55,7 @@ constexpr Kernel<PoolProblem> kKernels[] = {
     {"cuda:direct", DeviceKind::cuda, accept, no_workspace, guarantee,
      PLANCK_CUDA_LAUNCH(pool_cuda)},
     {"cpu:pairs", DeviceKind::cpu, pool_pairs_refusal, no_workspace, guarantee, pool_pairs_cpu},
+    {"cpu:taps", DeviceKind::cpu, pool_taps_refusal, no_workspace, guarantee, pool_taps_cpu},
     {"cpu:rows", DeviceKind::cpu, accept, no_workspace, guarantee, pool_rows_cpu},
 };
 

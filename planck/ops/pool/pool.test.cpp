@@ -1,5 +1,5 @@
-// The pool family against loops over the taps of windows, on every case of its list, bit for bit,
-// and worked examples. Layouts, memory and errors are held by the conformance tests.
+// The pool family against loops over the taps of windows, on every case of its list, bit for bit.
+// Layouts, memory and errors are held by the conformance tests.
 #include "planck/ops/pool/pool.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,6 @@
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
 #include "planck/verify/placed_run.h"
-#include "planck/verify/run_plan.test.h"
 
 namespace planck {
 namespace {
@@ -258,51 +257,6 @@ TEST(Pool, WindowsAndPixelsKnowEachOther) {
           EXPECT_EQ(a.begin(o) <= i && i < a.end(o), a.first_window(i) <= o && o < a.last_window(i))
               << in << " pixels, " << out << " windows, pixel " << i << ", window " << o;
     }
-}
-
-TEST(Pool, TakesTheFirstLargestAndTheFirstNan) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const float inf = std::numeric_limits<float>::infinity();
-  const float x[] = {-0.0f, 0.0f,  3, 3, 1,   -nan, -inf, -inf,  //
-                     0.0f,  -0.0f, 3, 2, nan, inf,  -inf, -inf};
-  float y[4];
-  std::int32_t indices[4];
-  for (const char* kernel : {"cpu:pairs", "cpu:rows"}) {
-    const Stream stream = Stream::cpu(1);
-    const auto plan = MaxPool2dPlan<float>::select(
-        stream, {.x = {2, 8}, .options = {.kernel = {2, 2}}}, {.kernel = kernel});
-    ASSERT_TRUE(plan) << plan.error().message;
-    ASSERT_TRUE(
-        plan->run(stream, {}, {.x = {x, {2, 8}}, .y = {y, {1, 4}}, .indices = {indices, {1, 4}}}));
-    const std::int32_t expected[] = {0, 2, 5, 6};
-    for (int i = 0; i < 4; ++i) EXPECT_EQ(indices[i], expected[i]) << kernel << i;
-    EXPECT_TRUE(std::signbit(y[0])) << kernel;
-    EXPECT_TRUE(std::isnan(y[2]) && !std::signbit(y[2])) << kernel;
-    EXPECT_EQ(y[3], -inf) << kernel;
-  }
-}
-
-TEST(Pool, RefusesWhatDoesNotFit) {
-  const auto message = [](const PoolProblem& p) { return p.check().error().message; };
-  EXPECT_EQ(message({.x = {4, 3}, .options = {.kernel = {2, 4}}}),
-            "max_pool2d: a window spans 4 columns, the padded image has 3");
-  EXPECT_EQ(message({.x = {4, 3}, .options = {.kernel = {3, 3}, .padding = {2, 0}}}),
-            "max_pool2d: padding is 2 along rows, must be 0 to 1");
-  EXPECT_EQ(message({.kind = PoolKind::avg_pool2d,
-                     .x = {4, 3},
-                     .options = {.kernel = {2, 2}, .dilation = {1, 2}}}),
-            "avg_pool2d: dilation is 2 along columns, must be 1 to 1");
-  EXPECT_EQ(message({.x = {4}, .options = {.kernel = {1, 1}}}),
-            "max_pool2d: x has shape [4], must have 2 axes at least");
-  EXPECT_EQ(message({.x = {0, 3}, .options = {.kernel = {1, 1}}}),
-            "max_pool2d: an image has 0 rows, must be 1 to 2147483647");
-  EXPECT_EQ(message({.x = {1 << 16, 1 << 16}, .options = {.kernel = {1, 1}}}),
-            "max_pool2d: a plane of x has 4294967296 pixels, indices reach 2147483647");
-  EXPECT_EQ(message({.kind = PoolKind::avg_pool2d,
-                     .element_dtype = Dtype::s8,
-                     .x = {2, 2},
-                     .options = {.kernel = {1, 1}}}),
-            "avg_pool2d: x is s8, must be f32, f64, f16 or bf16");
 }
 
 }  // namespace
