@@ -15,6 +15,6 @@
 namespace planck::cli {
 
 [[nodiscard]] Result<void> write_sample_checkpoint(const Stream& cpu, const std::string& path,
-                                                 std::uint64_t seed);
+                                                   std::uint64_t seed);
 
 }  // namespace planck::cli
