@@ -53,7 +53,7 @@ double bits_per_character(CharLm<Cpu>& model, const std::string& text) {
 
 int main(int argc, char** argv) {
   const std::string path = argc > 1 ? argv[1] : DEFAULT_TEXT;
-  const int steps = argc > 2 ? std::atoi(argv[2]) : 120;
+  const int steps = argc > 2 ? std::atoi(argv[2]) : 400;
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file || text.size() < 2000 || steps < 1) {
