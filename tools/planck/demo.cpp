@@ -165,8 +165,8 @@ void add_demo(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "demo", "Train a model, quantize it after and in training, convert it to integers, compare");
   command->add_option("--data", a->data,
-                      "Folder with MNIST's IDX files, or images.npy and labels.npy of train and "
-                      "test; left out: the digits that come with Planck");
+                      "Folder with MNIST's IDX files, or with images.npy and labels.npy; left "
+                      "out: the digits that come with Planck");
   command->add_option("--out", a->folder, "Folder for the files; made if it is missing")
       ->capture_default_str();
   command->add_option("--epochs", a->epochs, "Epochs of float training")->capture_default_str();

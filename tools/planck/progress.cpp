@@ -34,18 +34,22 @@ void Progress::reach(std::uint64_t done, std::uint64_t total, std::string_view w
   const auto now = std::chrono::steady_clock::now();
   if (!visible_ || (now - drawn_ < 50ms && done_ < total_)) return;
   drawn_ = now;
-  constexpr std::size_t kWidth = 30;
   const double fraction =
       total_ == 0 ? 1 : static_cast<double>(done_) / static_cast<double>(total_);
-  const auto full = std::min(kWidth, static_cast<std::size_t>(fraction * kWidth));
   const double seconds = std::chrono::duration<double>(now - begin_).count();
   const double rate = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
   const std::string amount = unit_ == Unit::bytes
                                  ? size_text(static_cast<std::uint64_t>(rate)) + "/s"
                                  : fmt::format("{}/{}", done_, total_);
-  std::fputs(fmt::format("\r\033[K[{}{}] {:3.0f} %  {}  {}", std::string(full, '#'),
-                         std::string(kWidth - full, '.'), 100 * fraction, amount,
-                         printable(what.substr(0, 40)))
+  // A line of 79 columns: the bar gets what the words leave, 10 to 30.
+  const std::string words =
+      fmt::format("{:3.0f} %  {}  {}", 100 * fraction, amount, printable(what.substr(0, 48)));
+  const std::size_t width =
+      std::clamp<std::size_t>(76 - std::min<std::size_t>(words.size(), 66), 10, 30);
+  const auto full =
+      std::min(width, static_cast<std::size_t>(fraction * static_cast<double>(width)));
+  std::fputs(fmt::format("\r\033[K[{}{}] {}", std::string(full, '#'),
+                         std::string(width - full, '.'), words)
                  .c_str(),
              stderr);
   std::fflush(stderr);
