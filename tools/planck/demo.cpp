@@ -129,8 +129,8 @@ Result<int> demo(const DemoArguments& a) {
       }
       progress.reach(
           before + static_cast<std::uint64_t>(s.epoch), total,
-          fmt::format("{} {}/{}: loss {:.3f}, accuracy {:.1f} %, {:.0f} images/s", stage,
-                      s.epoch + 1, epochs, s.loss, 100 * s.accuracy, s.images_per_second));
+          fmt::format("{} {}/{} loss {:.3f}, {:.1f} %, {:.0f} images/s", stage, s.epoch + 1, epochs,
+                      s.loss, 100 * s.accuracy, s.images_per_second));
     });
   }();
 
