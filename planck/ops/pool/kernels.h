@@ -10,6 +10,10 @@ namespace planck {
 Result<void> pool_pairs_cpu(const Stream&, Workspace, const PoolProblem&, const Operands&);
 std::string pool_pairs_refusal(const PoolProblem&);
 
+// cpu:taps: forward, in vectors along a row of windows
+Result<void> pool_taps_cpu(const Stream&, Workspace, const PoolProblem&, const Operands&);
+std::string pool_taps_refusal(const PoolProblem&);
+
 // cpu:rows
 Result<void> pool_rows_cpu(const Stream&, Workspace, const PoolProblem&, const Operands&);
 

@@ -55,6 +55,7 @@ constexpr Kernel<PoolProblem> kKernels[] = {
     {"cuda:direct", DeviceKind::cuda, accept, no_workspace, guarantee,
      PLANCK_CUDA_LAUNCH(pool_cuda)},
     {"cpu:pairs", DeviceKind::cpu, pool_pairs_refusal, no_workspace, guarantee, pool_pairs_cpu},
+    {"cpu:taps", DeviceKind::cpu, pool_taps_refusal, no_workspace, guarantee, pool_taps_cpu},
     {"cpu:rows", DeviceKind::cpu, accept, no_workspace, guarantee, pool_rows_cpu},
 };
 
