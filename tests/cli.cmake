@@ -1,7 +1,7 @@
 # The command line, run as its users run it. `ctest -L long` also holds its memory bound on a 1.5 GB checkpoint.
 find_package(Python3 COMPONENTS Interpreter)
 if(PLANCK_BUILD_TOOLS AND Python3_FOUND)
-  foreach(topic quantize embedding grid_sample refusals demo memory)
+  foreach(topic quantize compare demo embedding grid_sample refusals memory)
     add_test(NAME cli.${topic}
       COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_${topic}.py)
     set_tests_properties(cli.${topic} PROPERTIES

@@ -3,6 +3,7 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 add_executable(ops_test
+  ${PROJECT_SOURCE_DIR}/planck/ops/conv/conv.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/elementwise/elementwise.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding_bag.test.cpp

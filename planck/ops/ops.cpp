@@ -1,5 +1,6 @@
 #include "planck/ops/ops.h"
 
+#include "planck/ops/conv/problem.h"
 #include "planck/ops/elementwise/problem.h"
 #include "planck/ops/embedding/problem.h"
 #include "planck/ops/grid_sample/problem.h"
@@ -23,6 +24,7 @@ std::span<const OpEntry> all_ops() {
              grid_sample_ops(),
              reduce_ops(),
              matmul_ops(),
+             conv_ops(),
              elementwise_ops(),
              index_ops(),
              sort_ops(),

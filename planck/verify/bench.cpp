@@ -269,6 +269,7 @@ std::vector<BenchCase> all_benches(DeviceKind device) {
            grid_sample_benches(device),
            reduce_benches(device),
            matmul_benches(device),
+           conv_benches(device),
            elementwise_benches(device),
            index_benches(device),
            sort_benches(device),

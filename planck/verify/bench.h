@@ -56,6 +56,7 @@ std::vector<BenchCase> all_benches(DeviceKind device);
 // Families.
 using BenchList = std::vector<BenchCase>(DeviceKind device);
 BenchList quantize_benches, embedding_benches, grid_sample_benches, reduce_benches,
-    elementwise_benches, matmul_benches, index_benches, sort_benches, softmax_benches, pool_benches;
+    elementwise_benches, matmul_benches, index_benches, sort_benches, softmax_benches, conv_benches,
+    pool_benches;
 
 }  // namespace planck::verify

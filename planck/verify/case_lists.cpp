@@ -16,6 +16,7 @@ constexpr Family kFamilies[] = {
     {grid_sample_cases, grid_sample_example, grid_sample_hostile},
     {reduce_cases, reduce_example, reduce_hostile},
     {matmul_cases, matmul_example, matmul_hostile},
+    {conv_cases, conv_example, conv_hostile},
     {elementwise_cases, elementwise_example, elementwise_hostile},
     {index_cases, index_example, index_hostile},
     {sort_cases, sort_example, sort_hostile},

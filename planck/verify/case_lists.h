@@ -32,10 +32,12 @@ using HostileCase = std::optional<Case>(std::string_view op, DtypePair dtypes, c
                                         std::uint64_t seed);
 
 CaseList quantize_cases, embedding_cases, grid_sample_cases, reduce_cases, matmul_cases,
-    elementwise_cases, index_cases, sort_cases, softmax_cases, pool_cases;
+    elementwise_cases, index_cases, sort_cases, softmax_cases, conv_cases, pool_cases;
 ExampleCase quantize_example, embedding_example, grid_sample_example, reduce_example,
-    matmul_example, elementwise_example, index_example, sort_example, softmax_example, pool_example;
+    matmul_example, elementwise_example, index_example, sort_example, softmax_example, conv_example,
+    pool_example;
 HostileCase quantize_hostile, embedding_hostile, grid_sample_hostile, reduce_hostile,
-    matmul_hostile, elementwise_hostile, index_hostile, sort_hostile, softmax_hostile, pool_hostile;
+    matmul_hostile, elementwise_hostile, index_hostile, sort_hostile, softmax_hostile, conv_hostile,
+    pool_hostile;
 
 }  // namespace planck::verify

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes the safetensors parser under the address and undefined-behaviour sanitizers.
-#   tests/fuzz/run.sh [SECONDS] [FOLDER]     20 seconds, in build/fuzz, where the corpus is kept between runs
+# Fuzzes the parsers of safetensors, npy and IDX files under the address and undefined-behaviour sanitizers.
+#   tests/fuzz/run.sh [SECONDS] [FOLDER]     20 seconds each, in build/fuzz, where the corpora are kept between runs
 # Exits non-zero on a finding; the input that shows it is left in FOLDER as crash-… or oom-….
 set -euo pipefail
 seconds=${1:-20}
@@ -8,11 +8,16 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 folder=${2:-$root/build/fuzz}
 compiler=${CXX_FUZZ:-clang++-14}
 command -v "$compiler" >/dev/null || { echo "fuzz: $compiler not found (Debian: clang-14, libclang-rt-14-dev)" >&2; exit 2; }
-mkdir -p "$folder/corpus"
+mkdir -p "$folder/corpus" "$folder/arrays"
 
-"$compiler" -std=c++20 -O1 -g -DFMT_HEADER_ONLY -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-  -Wall -Wextra -I"$root" "$root"/tests/fuzz/safetensors_fuzz.cpp "$root"/planck/io/safetensors_header.cpp \
-  "$root"/planck/io/safetensors_json.cpp -o "$folder/safetensors_fuzz"
+compile() {  # compile TARGET SOURCE…
+  "$compiler" -std=c++20 -O1 -g -DFMT_HEADER_ONLY -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+    -Wall -Wextra -I"$root" "$root/tests/fuzz/$1.cpp" "${@:2}" -o "$folder/$1"
+}
+io=$root/planck/io
+compile safetensors_fuzz "$io"/safetensors_header.cpp "$io"/safetensors_json.cpp
+compile arrays_fuzz "$io"/npy_header.cpp "$io"/idx.cpp "$io"/mapped_file.cpp "$io"/safetensors_header.cpp \
+  "$io"/safetensors_json.cpp "$root"/planck/core/shape.cpp
 
 # seed NAME JSON DATA_BYTES: a file with a true header length.
 seed() {
@@ -31,7 +36,27 @@ seed hole '{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}' 2
 seed huge '{"a":{"dtype":"U64","shape":[9223372036854775807,3],"data_offsets":[0,18446744073709551615]}}' 2
 printf '"dtype"\n"shape"\n"data_offsets"\n"__metadata__"\n"F8_E4M3"\n"BOOL"\n' >"$folder/words"
 
+# array NAME VERSION HEADER DATA_BYTES: an npy file with a true header length.
+array() {
+  { printf "\\x93NUMPY\\x$2\\0\\x$(printf %02x ${#3})\\0"
+    [[ $2 == 01 ]] || printf '\0\0'
+    printf %s "$3"
+    head -c "$4" /dev/zero; } >"$folder/arrays/$1"
+}
+array f4 01 "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }" 24
+array scalar 02 "{'descr': '<f8', 'fortran_order': True, 'shape': (), }" 8
+array bytes 03 "{'descr': '|u1', 'fortran_order': False, 'shape': (0, 5), }" 0
+array one 01 "{'shape':(3,),'fortran_order':False,'descr':\"<i8\"}" 24
+array huge 01 "{'descr': '<f2', 'fortran_order': False, 'shape': (9223372036854775807, 3), }" 2
+printf '\0\0\x08\x01\0\0\0\3abc' >"$folder/arrays/labels"
+printf '\0\0\x08\x03\0\0\0\1\0\0\0\2\0\0\0\2abcd' >"$folder/arrays/images"
+printf '"descr"\n"fortran_order"\n"shape"\n"True"\n"False"\n"<f4"\n"|b1"\n' >"$folder/array_words"
+
 cd "$folder"
-./safetensors_fuzz corpus -dict=words -max_total_time="$seconds" -max_len=4096 -malloc_limit_mb=64 -rss_limit_mb=1024 \
-  -timeout=10 -print_final_stats=1 -verbosity=0 -artifact_prefix="$folder/"
-echo "fuzz: no finding in $seconds seconds"
+fuzz() {  # fuzz TARGET CORPUS WORDS
+  "./$1" "$2" -dict="$3" -max_total_time="$seconds" -max_len=4096 -malloc_limit_mb=64 -rss_limit_mb=1024 \
+    -timeout=10 -print_final_stats=1 -verbosity=0 -artifact_prefix="$folder/"
+}
+fuzz safetensors_fuzz corpus words
+fuzz arrays_fuzz arrays array_words
+echo "fuzz: no finding in $seconds seconds each"

@@ -19,7 +19,10 @@ void add_bench(CLI::App& app, int& exit_code);
 void add_quantize(CLI::App& app, int& exit_code);
 void add_dequantize(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
+void add_compare(CLI::App& app, int& exit_code);
 void add_demo(CLI::App& app, int& exit_code);
+void add_eval(CLI::App& app, int& exit_code);
+void add_predict(CLI::App& app, int& exit_code);
 
 // Prints `planck COMMAND: message` as one line on standard error and returns kBadInput.
 int bad_input(std::string_view command, std::string_view message);

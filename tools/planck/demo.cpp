@@ -1,140 +1,195 @@
-// planck demo: what each way of quantizing costs, on a checkpoint made here.
+// planck demo: trains a model, quantizes it, and tells what each form costs.
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <limits>
 #include <string>
 
-#include "planck/io/mapped_file.h"
-#include "tools/planck/checkpoint_quantizer.h"
+#include "planck/io/output_file.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/demo_checkpoint.h"
 #include "tools/planck/device_option.h"
+#include "tools/planck/digits/training.h"
+#include "tools/planck/progress.h"
+#include "tools/planck/report.h"
 #include "tools/planck/table.h"
 
 namespace planck::cli {
 
 namespace {
 
-constexpr std::uint64_t kSeed = 2024;
-
-// FNV-1a, 64 bits: enough to tell two files apart that should be the same.
-std::uint64_t fnv1a(std::span<const std::byte> bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const std::byte b : bytes)
-    hash = (hash ^ std::to_integer<std::uint64_t>(b)) * 0x100000001b3u;
-  return hash;
-}
-
-Result<std::string> hash_of(const std::string& path) {
-  return MappedFile::open(path).map(
-      [](const MappedFile& f) { return fmt::format("{:016x}", fnv1a(f.bytes())); });
-}
-
-struct Summary {
-  double mean_db = 0, worst_db = std::numeric_limits<double>::infinity(), max_abs = 0;
+struct DemoArguments {
+  std::string data, folder = "planck-demo";
+  std::int64_t epochs = digits::RunOptions{}.epochs, qat_epochs = digits::RunOptions{}.qat_epochs;
+  bool fresh = false;
+  DeviceOption device;
 };
 
-Summary summarize(const CheckpointReport& report) {
-  Summary s;
-  int count = 0;
-  for (const TensorReport& t : report.tensors) {
-    if (!t.quantized()) continue;
-    s.mean_db += t.error.sqnr_db();
-    s.worst_db = std::min(s.worst_db, t.error.sqnr_db());
-    s.max_abs = std::max(s.max_abs, t.error.max_abs);
-    ++count;
-  }
-  s.mean_db /= count;
-  return s;
-}
-
-Result<std::string> make_table(const std::string& folder, const SafetensorsFile& in,
-                               const Stream& stream, int threads) {
+std::string table_of(const digits::Outcome& outcome) {
   using enum Table::Align;
-  Table table({{"scheme"},
-               {"dtype"},
-               {"mean SQNR dB", right},
-               {"worst SQNR dB", right},
-               {"max abs error", right},
-               {"size", right},
-               {"ratio", right},
-               {"fnv1a"},
-               {"file"}});
-  const auto original = hash_of(in.path());
-  if (!original) return tl::unexpected(original.error());
-  table.add({"original", "", "", "", "", size_text(in.file_bytes()), "1.00", *original,
-             std::filesystem::path(in.path()).filename().string()});
-  for (const Dtype dtype : {Dtype::s8, Dtype::s4})
-    for (const char* scheme : {"per_tensor", "per_channel", "per_token", "per_group"}) {
-      QuantizeOptions options;
-      options.scheme.scheme = scheme;
-      options.scheme.dtype = dtype;
-      std::string text = scheme;
-      std::replace(text.begin(), text.end(), '_', '-');
-      const std::string file = fmt::format("{}-{}.safetensors", text, name(dtype));
-      const auto report = quantize_checkpoint(in, folder + "/" + file, options, stream, threads);
-      if (!report) return tl::unexpected(report.error());
-      const auto hash = hash_of(folder + "/" + file);
-      if (!hash) return tl::unexpected(hash.error());
-      const Summary s = summarize(*report);
-      table.add({text, std::string(name(dtype)), decibel_text(s.mean_db), decibel_text(s.worst_db),
-                 error_text(s.max_abs), size_text(report->file_bytes_after),
-                 fmt::format("{:.2f}", static_cast<double>(report->file_bytes_before) /
-                                           static_cast<double>(report->file_bytes_after)),
-                 *hash, file});
-    }
+  Table table({{"model"}, {"accuracy", right}, {"size", right}, {"µs an image", right}});
+  for (const digits::Measured& m : outcome.models)
+    table.add({m.name, fmt::format("{:.2f} %", 100 * m.accuracy), size_text(m.bytes),
+               fmt::format("{:.1f}", m.microseconds_per_image)});
   return table.text();
 }
 
-int demo(const std::string& folder, const DeviceOption& device) {
-  const auto stream = device.stream();
-  if (!stream) return bad_input("demo", stream.error());
+// Weights of a layer: of the float model, and what the integers of the other stand for.
+TrainingReport::Histogram histogram_of(const nn::StateDict& floats, const nn::StateDict& integers,
+                                       const std::string& layer) {
+  const auto stream = Stream::cpu(1);
+  const std::string name = layer + ".weight";
+  const auto before = nn::to_tensor<Cpu, FloatKind>(floats.at(name), stream);
+  const auto codes = nn::to_tensor<Cpu, IntKind>(integers.at(name), stream);
+  const auto scale = nn::to_tensor<Cpu, FloatKind>(integers.at(name + "_scale"), stream);
+  const QuantScheme scheme{.granularity = Granularity::per_channel, .dtype = codes.dtype()};
+  const auto after =
+      dequantize(QuantizedTensor<Cpu>{codes, scale, to_int(zeros_like(scale), Dtype::i32), scheme});
+  const std::int64_t rows = before.extent(0);  // packed rows may be one element longer
+  return {fmt::format("{} as {}", layer, planck::name(codes.dtype())), before.to_vector<float>(),
+          slice(reshape(after, {rows, -1}), 1, 0, before.numel() / rows).to_vector<float>()};
+}
+
+TrainingReport report_of(const digits::Outcome& outcome, const digits::RunOptions& options,
+                         const std::string& data, const std::string& device) {
+  TrainingReport report;
+  report.title = fmt::format("Planck: {}, trained and quantized", data);
+  report.device = device;
+  report.weights_sha256 = outcome.sha256;
+  const auto all = digits::stages(options);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& c = outcome.curves[i];
+    report.curves.push_back(
+        {all[i].name, {c.loss.begin(), c.loss.end()}, {c.accuracy.begin(), c.accuracy.end()}});
+  }
+  for (const digits::Measured& m : outcome.models)
+    report.models.push_back({m.name, m.accuracy, m.bytes, m.microseconds_per_image});
+  for (const digits::SeenPair& p : outcome.pairs)
+    report.digits.push_back({options.side, options.side, p.before, p.after, p.label, p.predicted});
+  const auto& models = outcome.float_and_integers;
+  for (const char* layer : {"conv1", "conv2", "hidden", "output"})
+    report.weights.push_back(histogram_of(models[0].state, models.back().state, layer));
+  return report;
+}
+
+Result<void> write_text(const std::string& path, const std::string& text) {
+  auto file = OutputFile::create(path);
+  if (!file) return tl::unexpected(file.error());
+  if (auto ok = file->write_at(0, std::as_bytes(std::span(text))); !ok) return ok;
+  return file->commit();
+}
+
+Result<int> demo(const DemoArguments& a) {
+  const auto stream = a.device.stream();
+  if (!stream) return tl::unexpected(stream.error());
+  if (a.epochs < 1 || a.qat_epochs < 1)
+    return fail(ErrorCode::invalid_problem,
+                fmt::format("--epochs is {} and --qat-epochs {}; both must be at least 1", a.epochs,
+                            a.qat_epochs));
+  const auto data = load_image_data(a.data);
+  if (!data) return tl::unexpected(data.error());
   std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
+  std::filesystem::create_directories(a.folder, failed);
   if (failed)
-    return bad_input("demo", fmt::format("{}: cannot create: {}", folder, failed.message()));
-  const std::string path = folder + "/model.safetensors";
-  if (auto ok = write_demo_checkpoint(Stream::cpu(device.threads), path, kSeed); !ok)
-    return bad_input("demo", ok.error());
-  const auto in = SafetensorsFile::open(path);
-  if (!in) return bad_input("demo", in.error());
-  const auto table = make_table(folder, *in, *stream, device.threads);
-  if (!table) return bad_input("demo", table.error());
+    return fail(ErrorCode::io, fmt::format("{}: cannot create: {}", a.folder, failed.message()));
+
+  digits::RunOptions options;
+  options.epochs = a.epochs;
+  options.qat_epochs = a.qat_epochs;
+  options.checkpoint = a.folder + "/checkpoint.safetensors";
+  if (data->train.height > options.side || data->train.width > options.side)
+    options.side = (std::max(data->train.height, data->train.width) + 3) / 4 * 4;
+  if (a.fresh) std::filesystem::remove(options.checkpoint, failed);
+  if (std::filesystem::exists(options.checkpoint, failed)) {
+    const auto before = digits::read_snapshot(options.checkpoint, options.fingerprint(*data),
+                                              digits::stages(options).size());
+    if (!before) return tl::unexpected(before.error());
+    fmt::print("Going on where the run of {} stopped.\n", printable(options.checkpoint));
+  }
+  const std::string device = to_string(stream->device());
+  fmt::print("{}: {} pictures to learn from, {} to test on, distorted anew each time; on {}.\n",
+             data->name, data->train.count, data->test.count, device);
+  std::fflush(stdout);
+
+  std::uint64_t total = 0;
+  for (const digits::Stage& s : digits::stages(options))
+    total += static_cast<std::uint64_t>(s.epochs);
+  const auto outcome = [&] {
+    Progress progress(total, Progress::Unit::steps);
+    std::string stage;
+    std::uint64_t before = 0, epochs = 0;
+    return digits::run(options, *data, *stream, [&](const digits::Step& s) {
+      if (stage != s.stage.name) {
+        stage = s.stage.name;
+        before = 0;
+        for (const digits::Stage& other : digits::stages(options)) {
+          if (other.name == stage) break;
+          before += static_cast<std::uint64_t>(other.epochs);
+        }
+        epochs = static_cast<std::uint64_t>(s.stage.epochs);
+      }
+      progress.reach(
+          before + static_cast<std::uint64_t>(s.epoch), total,
+          fmt::format("{} {}/{}: loss {:.3f}, accuracy {:.1f} %, {:.0f} images/s", stage,
+                      s.epoch + 1, epochs, s.loss, 100 * s.accuracy, s.images_per_second));
+    });
+  }();
+
+  const auto& models = outcome.float_and_integers;
+  const std::string page = a.folder + "/report.html";
+  for (auto ok : {digits::save_net(a.folder + "/model.safetensors", models[0]),
+                  digits::save_net(a.folder + "/model-int8.safetensors", models[1]),
+                  digits::save_net(a.folder + "/model-int4.safetensors", models[2]),
+                  write_text(page, report_html(report_of(outcome, options, data->name, device)))})
+    if (!ok) return tl::unexpected(ok.error());
+  std::filesystem::remove(options.checkpoint, failed);
+
+  fmt::print("\n{}\n", table_of(outcome));
+  if (outcome.images_per_second > 0)
+    fmt::print("float training: {:.0f} images/s\n", outcome.images_per_second);
+  fmt::print("integer models give the logits of the rounded ones, bit for bit: {}\n",
+             outcome.integers_equal ? "yes" : "NO");
+  fmt::print("weights sha256 {}\n\n", outcome.sha256);
   fmt::print(
-      "A transformer's checkpoint from seed {}, quantized eight ways on {}. The finer the groups, "
-      "the less is lost;\n"
-      "the same bytes on every run, thread count and device: compare fnv1a.\n\n{}\n"
-      "The files are in {}. Next:\n"
-      "  planck inspect {}/per-group-s4.safetensors\n"
-      "  planck dequantize {}/per-group-s4.safetensors -o {}/restored.safetensors\n",
-      kSeed, to_string(stream->device()), *table, printable(folder), printable(folder),
-      printable(folder), printable(folder));
-  return kOk;
+      "In {}: model.safetensors, model-int8.safetensors, model-int4.safetensors, report.html. "
+      "Next:\n"
+      "  planck eval {}/model-int8.safetensors\n"
+      "  planck inspect {}/model-int8.safetensors\n",
+      printable(a.folder), printable(a.folder), printable(a.folder));
+  return outcome.integers_equal ? kOk : kBroken;
 }
 
 }  // namespace
 
 void add_demo(CLI::App& app, int& exit_code) {
-  struct Arguments {
-    std::string folder = "planck-demo";
-    DeviceOption device;
-  };
-  const auto arguments = std::make_shared<Arguments>();
+  const auto a = std::make_shared<DemoArguments>();
   CLI::App* command = app.add_subcommand(
-      "demo", "Make a small checkpoint, quantize it eight ways, compare the errors");
-  command->add_option("--out", arguments->folder, "Folder for the files; made if it is missing")
+      "demo", "Train a model, quantize it after and in training, convert it to integers, compare");
+  command->add_option("--data", a->data,
+                      "Folder with MNIST's IDX files, or images.npy and labels.npy of train and "
+                      "test; left out: the digits that come with Planck");
+  command->add_option("--out", a->folder, "Folder for the files; made if it is missing")
       ->capture_default_str();
-  arguments->device.add_to(*command);
+  command->add_option("--epochs", a->epochs, "Epochs of float training")->capture_default_str();
+  command->add_option("--qat-epochs", a->qat_epochs, "Epochs with quantization in the loop, each")
+      ->capture_default_str();
+  command->add_flag("--fresh", a->fresh, "Start over where an unfinished run left a checkpoint");
+  a->device.add_to(*command);
   command->footer(
-      "Writes about 50 MB: the checkpoint and its quantized versions.\n\n"
+      "The weights are a function of data and epochs: their sha256 is the same on every CPU, "
+      "number "
+      "of\nthreads and GPU, and for a run that was killed and started again.\n\n"
       "Examples:\n"
       "  planck demo\n"
-      "  planck demo --out /tmp/demo --threads 1        the hashes are those of any other run");
-  command->callback(
-      [arguments, &exit_code] { exit_code = demo(arguments->folder, arguments->device); });
+      "  planck demo --device cuda --out /tmp/demo\n"
+      "  planck demo --data ~/mnist --epochs 5 --qat-epochs 2");
+  command->callback([a, &exit_code] {
+    try {
+      const auto done = demo(*a);
+      exit_code = done ? *done : bad_input("demo", done.error());
+    } catch (const Exception& e) {
+      exit_code = bad_input("demo", e.what());
+    }
+  });
 }
 
 }  // namespace planck::cli

@@ -37,7 +37,7 @@ int bad_command_line(const CLI::ParseError& error, const CLI::App& app, const st
 int run(int argc, char** argv) {
   CLI::App app(
       "Planck: training kernels that give the same bits on every run, thread count and device.\n"
-      "Quantizes checkpoints, runs single ops on files, and holds its own guarantees on this "
+      "Trains and quantizes, runs single ops on files, and holds its own guarantees on this "
       "machine.",
       "planck");
   app.set_version_flag("--version", "planck " PLANCK_VERSION);
@@ -45,8 +45,8 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(34);
   app.footer(
       "Examples:\n"
-      "  planck demo                                     what quantization costs, on a model made "
-      "here\n"
+      "  planck demo                                     train, quantize, ship: a model in two "
+      "minutes\n"
       "  planck inspect model.safetensors                what is in a checkpoint\n"
       "  planck quantize model.safetensors -o small.safetensors --scheme per-group --dtype s4\n"
       "  planck dequantize small.safetensors -o restored.safetensors\n\n"
@@ -57,7 +57,10 @@ int run(int argc, char** argv) {
   add_quantize(app, exit_code);
   add_dequantize(app, exit_code);
   add_inspect(app, exit_code);
+  add_compare(app, exit_code);
   add_demo(app, exit_code);
+  add_eval(app, exit_code);
+  add_predict(app, exit_code);
   add_ops(app, exit_code);
   add_run(app, exit_code);
   add_verify(app, exit_code);

@@ -4,9 +4,11 @@
 // Tried, one core, 2048^3 f32: see docs/performance.md for figures of the whole product.
 #include "planck/ops/matmul/tile.cpu.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "planck/loops/targets.h"
 
@@ -53,7 +55,7 @@ HWY_INLINE hn::Vec<Lanes<C>> step(hn::Vec<Lanes<C>> a, hn::Vec<Lanes<C>> b, hn::
   }
 }
 
-template <class C, int kR, int kV>
+template <class C, bool kScattered, int kR, int kV>
 void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) {
   const Lanes<C> d;
   using V = hn::Vec<Lanes<C>>;
@@ -64,12 +66,18 @@ void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) 
     for (int v = 0; v < kV; ++v)
       s[r][v] = w.continues ? hn::LoadU(d, sums + r * w.sums_step + v * kLanes<C>) : hn::Zero(d);
   const C* HWY_RESTRICT b = w.b;
-  const std::int64_t b_step = w.b_step;
+  const std::int64_t b_step = w.b_step, a_step = w.a_step == 0 ? kRows : w.a_step;
+  [[maybe_unused]] const std::int64_t* b_at = w.b_at;
+  [[maybe_unused]] const C* b_of[kV];
+  if constexpr (kScattered)
+    for (int v = 0; v < kV; ++v) b_of[v] = b + w.b_vector[v];
   for (std::int64_t k = w.k; k > 0; --k) {
     V bs[kV];
 #pragma GCC unroll 4
-    for (int v = 0; v < kV; ++v) bs[v] = hn::LoadU(d, b + v * kLanes<C>);
-    if constexpr (kR < kRows) {  // few rows wait for B: the columns that follow are wanted next
+    for (int v = 0; v < kV; ++v)
+      bs[v] = hn::LoadU(d, kScattered ? b_of[v] + *b_at : b + v * kLanes<C>);
+    if constexpr (kR < kRows &&
+                  !kScattered) {  // few rows wait for B: the columns that follow are wanted next
 #pragma GCC unroll 4
       for (int v = 0; v < kV; ++v) __builtin_prefetch(b + (kV + v) * kLanes<C>);
     }
@@ -79,8 +87,11 @@ void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) 
 #pragma GCC unroll 4
       for (int v = 0; v < kV; ++v) s[r][v] = step<C>(as, bs[v], s[r][v]);
     }
-    a += kRows;
-    b += b_step;
+    a += a_step;
+    if constexpr (kScattered)
+      ++b_at;
+    else
+      b += b_step;
   }
   if constexpr (!std::is_same_v<C, std::int32_t>) {
     if (w.last) {
@@ -109,14 +120,21 @@ inline std::int32_t step(std::int32_t a, std::int32_t b, std::int32_t sum) {
   return sum + low(a) * low(b) + (a >> 16) * (b >> 16);
 }
 
-template <class C, int kR, int kV>
+template <class C, bool kScattered, int kR, int kV>
 void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) {
   constexpr int kN = kV * kLanes<C>;
+  const std::int64_t a_step = w.a_step == 0 ? kRows : w.a_step;
+  const auto b = [&](std::int64_t k, int j) {
+    if constexpr (kScattered)
+      return w.b[w.b_at[k] + w.b_vector[j / kLanes<C>] + j % kLanes<C>];
+    else
+      return w.b[k * w.b_step + j];
+  };
   for (int r = 0; r < kR; ++r) {
     C s[kN];
     for (int j = 0; j < kN; ++j) s[j] = w.continues ? sums[r * w.sums_step + j] : C{0};
     for (std::int64_t k = 0; k < w.k; ++k)
-      for (int j = 0; j < kN; ++j) s[j] = step(a[k * kRows + r], w.b[k * w.b_step + j], s[j]);
+      for (int j = 0; j < kN; ++j) s[j] = step(a[k * a_step + r], b(k, j), s[j]);
     for (int j = 0; j < kN; ++j) {
       if constexpr (!std::is_same_v<C, std::int32_t>)
         if (w.last && s[j] != s[j]) s[j] = std::numeric_limits<C>::quiet_NaN();
@@ -127,25 +145,23 @@ void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) 
 
 #endif
 
-template <class C, int kV, int kMost>
+// Tiles of 1 to kMost rows.
+template <class C, bool kScattered, int kV, int kMost>
 HWY_INLINE void tile_of(int rows, const TileBlock<C>& w, const C* a, C* sums) {
   using Tile = void (*)(const TileBlock<C>&, const C*, C*);
-  static constexpr Tile kTiles[] = {
-      tile<C, 1, kV>, tile < C, kMost < 2 ? 1 : 2,   kV >, tile < C, kMost < 3 ? 1 : 3,
-      kV >,           tile < C, kMost < 4 ? 1 : 4,   kV >, tile < C, kMost < 5 ? 1 : 5,
-      kV >,           tile < C, kMost < 6 ? 1 : 6,   kV >, tile < C, kMost < 7 ? 1 : 7,
-      kV >,           tile < C, kMost < 8 ? 1 : 8,   kV >, tile < C, kMost < 9 ? 1 : 9,
-      kV >,           tile < C, kMost < 10 ? 1 : 10, kV >, tile < C, kMost < 11 ? 1 : 11,
-      kV >,           tile < C, kMost < 12 ? 1 : 12, kV > };
-  kTiles[rows - 1](w, a, sums);
+  static constexpr auto kTiles = []<int... kBelow>(std::integer_sequence<int, kBelow...>) {
+    return std::array<Tile, kMost>{tile<C, kScattered, kBelow + 1, kV>...};
+  }
+  (std::make_integer_sequence<int, kMost>());
+  kTiles[static_cast<std::size_t>(rows - 1)](w, a, sums);
 }
 
-template <class C>
-void multiply(const TileBlock<C>& w) {
+template <class C, bool kScattered>
+void multiply_as(const TileBlock<C>& w) {
   const int vectors = (w.columns + kLanes<C> - 1) / kLanes<C>;
   for (std::int64_t r = 0; r < w.rows; r += kRows) {
     const int rows = static_cast<int>(w.rows - r < kRows ? w.rows - r : kRows);
-    const C* a = w.a + r * w.k;
+    const C* a = w.a + r * (w.a_step == 0 ? w.k : 1);
     C* sums = w.sums + r * w.sums_step;
     // The sums of the next tile come from afar.
     if (w.continues)
@@ -153,14 +169,21 @@ void multiply(const TileBlock<C>& w) {
         for (int v = 0; v < vectors; ++v)
           __builtin_prefetch(sums + next * w.sums_step + v * kLanes<C>, 1);
     if (vectors == 1) {
-      tile_of<C, 1, kRows>(rows, w, a, sums);
+      tile_of<C, kScattered, 1, kRows>(rows, w, a, sums);
     } else if (kVectors > 1 && vectors == 2) {
-      tile_of<C, kVectors, kRows>(rows, w, a, sums);
+      tile_of<C, kScattered, kVectors, kRows>(rows, w, a, sums);
     } else if (kThinVectors > 1) {
-      vectors == 3 ? tile_of<C, kThinVectors == 1 ? 1 : 3, kThinRows>(rows, w, a, sums)
-                   : tile_of<C, kThinVectors, kThinRows>(rows, w, a, sums);
+      vectors == 3 ? tile_of<C, kScattered, kThinVectors == 1 ? 1 : 3, kThinRows>(rows, w, a, sums)
+                   : tile_of<C, kScattered, kThinVectors, kThinRows>(rows, w, a, sums);
     }
   }
+}
+
+template <class C>
+void multiply(const TileBlock<C>& w) {
+  if constexpr (!std::is_same_v<C, std::int32_t>)
+    if (w.b_at != nullptr) return multiply_as<C, true>(w);
+  multiply_as<C, false>(w);
 }
 
 template <class C>

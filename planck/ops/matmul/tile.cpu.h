@@ -23,6 +23,12 @@ struct TileBlock {
   std::int64_t sums_step;  // from one row to the next
   bool continues;          // add to the sums as they are; else they start at +0
   bool last;               // no further k: NaN becomes the canonical one
+  // Operands that are read where they lie. 0: A is packed; else rows lie side by side, for all
+  // panels, and from one k to the next it is that far.
+  std::int64_t a_step = 0;
+  // Null: as above; else (floats) vector v of k is at b[b_at[k] + b_vector[v]].
+  const std::int64_t* b_at = nullptr;
+  std::int64_t b_vector[4] = {};
 };
 
 // A product of so few numbers that nothing is worth preparing.

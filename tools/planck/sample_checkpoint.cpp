@@ -1,4 +1,4 @@
-#include "tools/planck/demo_checkpoint.h"
+#include "tools/planck/sample_checkpoint.h"
 
 #include <fmt/format.h>
 
@@ -57,7 +57,8 @@ float value(std::uint64_t seed, std::uint64_t t, std::int64_t i, std::int64_t co
 
 }  // namespace
 
-Result<void> write_demo_checkpoint(const Stream& cpu, const std::string& path, std::uint64_t seed) {
+Result<void> write_sample_checkpoint(const Stream& cpu, const std::string& path,
+                                     std::uint64_t seed) {
   const std::vector<SafetensorsSpec> tensors = model();
   auto writer = SafetensorsWriter::create(
       path, tensors, {{"made_by", "planck demo"}, {"seed", std::to_string(seed)}});

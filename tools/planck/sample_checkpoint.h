@@ -14,7 +14,7 @@
 
 namespace planck::cli {
 
-[[nodiscard]] Result<void> write_demo_checkpoint(const Stream& cpu, const std::string& path,
+[[nodiscard]] Result<void> write_sample_checkpoint(const Stream& cpu, const std::string& path,
                                                  std::uint64_t seed);
 
 }  // namespace planck::cli

@@ -1,0 +1,75 @@
+// Convolutions: Conv2d, weight [out, in / groups, KH, KW]; ConvTranspose2d, its adjoint, weight
+// [in, out / groups, KH, KW].
+#pragma once
+
+#include "planck/nn/initialize.h"
+#include "planck/ops/conv/conv.functions.h"
+
+namespace planck::nn {
+
+struct ConvOptions {
+  std::int64_t in = 0, out = 0;
+  std::array<std::int64_t, 2> kernel{3, 3};
+  Conv2dOptions shape = {};                          // stride, padding, dilation, groups
+  std::array<std::int64_t, 2> output_padding{0, 0};  // of ConvTranspose2d
+  bool bias = true;
+};
+
+// One number a channel, as it adds to [N, C, H, W].
+template <class B>
+Tensor<B> per_channel(const Tensor<B>& bias) {
+  return reshape(bias, {bias.extent(0), 1, 1});
+}
+
+template <class B>
+struct Conv2d {
+  ConvOptions options;
+  Parameter<B> weight;
+  std::optional<Parameter<B>> bias;
+
+  Conv2d(Rng& rng, const ConvOptions& o, const typename B::Device& device = B::default_device())
+      : options(o),
+        weight(fan_in_uniform<B>(rng, {o.out, o.in / o.shape.groups, o.kernel[0], o.kernel[1]},
+                                 fan_in(o), device)),
+        bias(optional_bias<B>(o.bias, rng, o.out, fan_in(o), device)) {}
+
+  Tensor<B> operator()(const Tensor<B>& x) const {
+    auto y = conv2d(x, *weight, options.shape);
+    return bias ? std::move(y) + per_channel(**bias) : y;
+  }
+  void visit(auto&& part) {
+    part("weight", weight);
+    part("bias", bias);
+  }
+  static std::int64_t fan_in(const ConvOptions& o) {
+    return o.in / o.shape.groups * o.kernel[0] * o.kernel[1];
+  }
+};
+
+template <class B>
+struct ConvTranspose2d {
+  ConvOptions options;
+  Parameter<B> weight;
+  std::optional<Parameter<B>> bias;
+
+  ConvTranspose2d(Rng& rng, const ConvOptions& o,
+                  const typename B::Device& device = B::default_device())
+      : options(o),
+        weight(fan_in_uniform<B>(rng, {o.in, o.out / o.shape.groups, o.kernel[0], o.kernel[1]},
+                                 fan_in(o), device)),
+        bias(optional_bias<B>(o.bias, rng, o.out, fan_in(o), device)) {}
+
+  Tensor<B> operator()(const Tensor<B>& x) const {
+    auto y = conv_transpose2d(x, *weight, options.shape, options.output_padding);
+    return bias ? std::move(y) + per_channel(**bias) : y;
+  }
+  void visit(auto&& part) {
+    part("weight", weight);
+    part("bias", bias);
+  }
+  static std::int64_t fan_in(const ConvOptions& o) {
+    return o.out / o.shape.groups * o.kernel[0] * o.kernel[1];
+  }
+};
+
+}  // namespace planck::nn

@@ -1,0 +1,127 @@
+// Small layers: embeddings, dropout, activations and pooling as modules.
+#pragma once
+
+#include "planck/nn/initialize.h"
+#include "planck/ops/embedding/embedding.functions.h"
+#include "planck/ops/pool/pool.functions.h"
+#include "planck/ops/shape/shape.functions.h"
+
+namespace planck::nn {
+
+// Rows of a table: weight [rows, width], normal(0, 1).
+template <class B>
+struct Embedding {
+  Parameter<B> weight;
+  std::int64_t padding_idx;
+
+  Embedding(Rng& rng, std::int64_t rows, std::int64_t width,
+            const typename B::Device& device = B::default_device(),
+            std::int64_t padding = kNoPaddingIndex)
+      : weight(normal<Inner<B>>(rng, {rows, width}, 0, 1, Dtype::f32, device)),
+        padding_idx(padding) {}
+  Tensor<B> operator()(const Tensor<B, IntKind>& indices) const {
+    return embedding(*weight, indices, padding_idx);
+  }
+  void visit(auto&& part) { part("weight", weight); }
+};
+
+// Sums, means or maxima of rows; bag b is indices[offsets[b] … offsets[b + 1]).
+template <class B, BagMode mode = BagMode::mean>
+struct EmbeddingBag {
+  Parameter<B> weight;
+  std::int64_t padding_idx;
+
+  EmbeddingBag(Rng& rng, std::int64_t rows, std::int64_t width,
+               const typename B::Device& device = B::default_device(),
+               std::int64_t padding = kNoPaddingIndex)
+      : weight(normal<Inner<B>>(rng, {rows, width}, 0, 1, Dtype::f32, device)),
+        padding_idx(padding) {}
+  Tensor<B> operator()(const Tensor<B, IntKind>& indices, const Tensor<B, IntKind>& offsets) const {
+    return embedding_bag<mode>(*weight, indices, offsets, padding_idx);
+  }
+  void visit(auto&& part) { part("weight", weight); }
+};
+
+// Zeroes elements with a probability and scales up the rest, in training. Draws from a generator of
+// its own, which is part of the state: a resumed run drops the same elements.
+struct Dropout {
+  double probability;
+  Rng rng;
+  Mode mode;
+
+  Dropout(double p, std::uint64_t seed) : probability(p), rng{.seed = seed} {
+    if (!(p >= 0 && p < 1))
+      raise(ErrorCode::invalid_problem,
+            fmt::format("dropout: the probability is {}, it must be in [0, 1)", p));
+  }
+  template <class B>
+  Tensor<B> operator()(const Tensor<B>& x) {
+    if (!mode.training || probability == 0) return x;
+    const auto kept = bernoulli<Inner<B>>(rng, x.shape(), 1 - probability, x.dtype(), x.device());
+    return x * constant<B>(kept * (1 / (1 - probability)));
+  }
+  void visit(auto&& part) {
+    part("rng", rng);
+    part("mode", mode);
+  }
+};
+
+#define PLANCK_ACTIVATION(Name, function)            \
+  struct Name {                                      \
+    template <class B>                               \
+    Tensor<B> operator()(const Tensor<B>& x) const { \
+      return function(x);                            \
+    }                                                \
+    void visit(auto&&) {}                            \
+  };
+PLANCK_ACTIVATION(Relu, relu)
+PLANCK_ACTIVATION(Gelu, gelu)
+PLANCK_ACTIVATION(Silu, silu)
+PLANCK_ACTIVATION(Tanh, tanh)
+PLANCK_ACTIVATION(Sigmoid, sigmoid)
+PLANCK_ACTIVATION(Softplus, softplus)
+#undef PLANCK_ACTIVATION
+struct LeakyRelu {
+  double slope = 0.01;
+  template <class B>
+  Tensor<B> operator()(const Tensor<B>& x) const {
+    return leaky_relu(x, slope);
+  }
+  void visit(auto&&) {}
+};
+
+// [N, …] → [N, all the rest]
+struct Flatten {
+  template <class B>
+  Tensor<B> operator()(const Tensor<B>& x) const {
+    return reshape(x, {x.extent(0), -1});
+  }
+  void visit(auto&&) {}
+};
+
+struct MaxPool2d {
+  PoolOptions options;
+  template <class B>
+  Tensor<B> operator()(const Tensor<B>& x) const {
+    return max_pool2d(x, options);
+  }
+  void visit(auto&&) {}
+};
+struct AvgPool2d {
+  PoolOptions options;
+  template <class B>
+  Tensor<B> operator()(const Tensor<B>& x) const {
+    return avg_pool2d(x, options);
+  }
+  void visit(auto&&) {}
+};
+struct AdaptiveAvgPool2d {
+  std::array<std::int64_t, 2> size;
+  template <class B>
+  Tensor<B> operator()(const Tensor<B>& x) const {
+    return adaptive_avg_pool2d(x, size);
+  }
+  void visit(auto&&) {}
+};
+
+}  // namespace planck::nn

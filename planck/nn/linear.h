@@ -1,0 +1,35 @@
+// Linear: y = x Wᵀ + b over the last axis. weight [out, in], bias [out].
+#pragma once
+
+#include "planck/nn/initialize.h"
+#include "planck/ops/matmul/matmul.functions.h"
+
+namespace planck::nn {
+
+struct LinearOptions {
+  std::int64_t in = 0, out = 0;
+  bool bias = true;
+};
+
+template <class B>
+struct Linear {
+  LinearOptions options;
+  Parameter<B> weight;
+  std::optional<Parameter<B>> bias;
+
+  Linear(Rng& rng, const LinearOptions& o, const typename B::Device& device = B::default_device())
+      : options(o),
+        weight(fan_in_uniform<B>(rng, {o.out, o.in}, o.in, device)),
+        bias(optional_bias<B>(o.bias, rng, o.out, o.in, device)) {}
+
+  Tensor<B> operator()(const Tensor<B>& x) const {
+    auto y = matmul(x, transpose(*weight));
+    return bias ? std::move(y) + **bias : y;
+  }
+  void visit(auto&& part) {
+    part("weight", weight);
+    part("bias", bias);
+  }
+};
+
+}  // namespace planck::nn

@@ -1,0 +1,208 @@
+// Modules: plain structs of named parameters with a forward operator, generic over a backend.
+//
+//   template <class B>
+//   struct Net {
+//     nn::Linear<B> first, second;
+//     Tensor<B> operator()(const Tensor<B>& x) { return second(relu(first(x))); }
+//     void visit(auto&& part) { part("first", first); part("second", second); }
+//   };
+//
+// visit() names the parts once; everything else follows from it: parameters by path
+// ("first.weight"), training and evaluation, the state as a flat map, quantization. A module is a
+// value: a copy is a model of its own that shares elements until one of them is trained on.
+//
+// What parts there are: Parameter (trained), Buffer and IntBuffer (state that is not), Mode
+// (training or not), Rng (random state), modules, and optionals and vectors of those.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planck/autodiff/autodiff.h"
+#include "planck/ops/elementwise/elementwise.functions.h"
+
+namespace planck::nn {
+
+namespace detail {
+template <class B>
+struct InnerOf {
+  using type = B;
+};
+template <AutodiffBackend B>
+struct InnerOf<B> {
+  using type = typename B::InnerBackend;
+};
+}  // namespace detail
+
+// The backend that holds values without gradients: B's inner one, or B itself.
+template <class B>
+using Inner = typename detail::InnerOf<B>::type;
+
+// A tensor without history, on B and on its inner backend.
+template <class B>
+Tensor<B> constant(const Tensor<Inner<B>>& t) {
+  if constexpr (AutodiffBackend<B>)
+    return Tensor<B>(B::from_inner(t.primitive()));
+  else
+    return t;
+}
+template <class B>
+Tensor<B, IntKind> constant(const Tensor<Inner<B>, IntKind>& t) {
+  if constexpr (AutodiffBackend<B>)
+    return Tensor<B, IntKind>(B::int_from_inner(t.primitive()));
+  else
+    return t;
+}
+template <class B, class K>
+Tensor<Inner<B>, K> plain(const Tensor<B, K>& t) {
+  if constexpr (AutodiffBackend<B>)
+    return t.inner();
+  else
+    return t;
+}
+// The same values, cut off from how they came about.
+template <class B>
+Tensor<B> detached(const Tensor<B>& t) {
+  if constexpr (AutodiffBackend<B>)
+    return t.detach();
+  else
+    return t;
+}
+
+// What is trained. Reads as a tensor; with gradients, as a leaf of the graph.
+template <class B>
+class Parameter {
+ public:
+  explicit Parameter(const Tensor<Inner<B>>& value) : value_(leaf(value)) {}
+  const Tensor<B>& operator*() const { return value_; }
+  const Tensor<B>* operator->() const { return &value_; }
+  Tensor<Inner<B>> value() const { return plain(value_); }
+  void set(const Tensor<Inner<B>>& value) { value_ = leaf(value); }
+
+ private:
+  static Tensor<B> leaf(const Tensor<Inner<B>>& value) {
+    if constexpr (AutodiffBackend<B>)
+      return constant<B>(value).require_grad();
+    else
+      return value;
+  }
+  Tensor<B> value_;
+};
+
+// State that is not trained: running statistics, scales found from data.
+template <class B>
+struct Buffer {
+  Tensor<Inner<B>> value;
+};
+template <class B>
+struct IntBuffer {
+  Tensor<Inner<B>, IntKind> value;
+};
+
+// Whether dropout drops and statistics are gathered.
+struct Mode {
+  bool training = true;
+};
+
+namespace detail {
+
+template <class T>
+inline constexpr bool kIsLeaf = false;
+template <class B>
+inline constexpr bool kIsLeaf<Parameter<B>> = true;
+template <class B>
+inline constexpr bool kIsLeaf<Buffer<B>> = true;
+template <class B>
+inline constexpr bool kIsLeaf<IntBuffer<B>> = true;
+template <>
+inline constexpr bool kIsLeaf<Mode> = true;
+template <>
+inline constexpr bool kIsLeaf<Rng> = true;
+
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+
+template <class F>
+class Walker {
+ public:
+  Walker(F& f, std::string path) : f_(f), path_(std::move(path)) {}
+
+  template <class T>
+  void operator()(std::string_view name, T& part) {
+    if constexpr (kIsOptional<T>) {
+      if (part) (*this)(name, *part);
+    } else if constexpr (kIsVector<T>) {
+      for (std::size_t i = 0; i < part.size(); ++i) (*this)(fmt::format("{}.{}", name, i), part[i]);
+    } else {
+      const std::string path = name.empty()    ? path_
+                               : path_.empty() ? std::string(name)
+                                               : path_ + "." + std::string(name);
+      if constexpr (std::invocable<F&, const std::string&, T&>) f_(path, part);
+      if constexpr (!kIsLeaf<T>) part.visit(Walker(f_, path));
+    }
+  }
+
+ private:
+  F& f_;
+  std::string path_;
+};
+
+}  // namespace detail
+
+// Calls f(path, part) for every part of a module, however deep, that f takes. Parts come in the
+// order in which visit() names them; a module comes before its parts.
+template <class Module, class F>
+void for_each_part(Module& module, F f) {
+  detail::Walker<F>(f, "")("", module);
+}
+
+template <class B, class Module, class F>
+void for_each_parameter(Module& module, F f) {
+  for_each_part(module, [&](const std::string& path, Parameter<B>& p) { f(path, p); });
+}
+
+// Dropout drops, normalization and observers gather statistics; or not.
+template <class Module>
+void train(Module& module, bool training = true) {
+  for_each_part(module, [=](const std::string&, Mode& mode) { mode.training = training; });
+}
+template <class Module>
+void eval(Module& module) {
+  train(module, false);
+}
+
+// Modules one after the other. Parts are called "0", "1", …
+template <class... M>
+class Sequential {
+ public:
+  explicit Sequential(M... modules) : modules_(std::move(modules)...) {}
+  template <class X>
+  auto operator()(const X& x) {
+    return apply<0>(x);
+  }
+  void visit(auto&& part) {
+    int i = 0;
+    std::apply([&](auto&... m) { (part(std::to_string(i++), m), ...); }, modules_);
+  }
+  template <std::size_t I>
+  auto& get() {
+    return std::get<I>(modules_);
+  }
+
+ private:
+  template <std::size_t I, class X>
+  auto apply(const X& x) {
+    if constexpr (I + 1 == sizeof...(M))
+      return std::get<I>(modules_)(x);
+    else
+      return apply<I + 1>(std::get<I>(modules_)(x));
+  }
+  std::tuple<M...> modules_;
+};
+
+}  // namespace planck::nn

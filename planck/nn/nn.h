@@ -1,0 +1,13 @@
+// Everything to build models with: modules, losses, quantized layers, state.
+#pragma once
+
+#include "planck/nn/attention.h"
+#include "planck/nn/conv.h"
+#include "planck/nn/layers.h"
+#include "planck/nn/linear.h"
+#include "planck/nn/losses.h"
+#include "planck/nn/norm.h"
+#include "planck/nn/quantize/quantizable.h"
+#include "planck/nn/spatial_transformer.h"
+#include "planck/nn/state.h"
+#include "planck/planck.h"

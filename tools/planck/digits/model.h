@@ -1,0 +1,93 @@
+// The demo's model: a spatial transformer turns the picture upright, two convolutions look at it,
+// an embedding of places is added to what they see, two linear layers tell the digit. All layers
+// but the last of the localizer can be quantized.
+#pragma once
+
+#include "planck/training.h"
+
+namespace planck::digits {
+
+template <class B>
+using QConv = nn::Quantizable<nn::Conv2d<B>>;
+template <class B>
+using QLinear = nn::Quantizable<nn::Linear<B>>;
+
+inline nn::ConvOptions conv3x3(std::int64_t in, std::int64_t out) {
+  return {.in = in, .out = out, .kernel = {3, 3}, .shape = {.padding = {1, 1}}};
+}
+inline constexpr PoolOptions kHalve{.kernel = {2, 2}};
+
+// [N, 1, side, side] → [N, 6]; zeros at first.
+template <class B>
+struct Localizer {
+  QConv<B> conv;
+  QLinear<B> hidden;
+  nn::Linear<B> theta;
+
+  Localizer(Rng& rng, std::int64_t side, const typename B::Device& device)
+      : conv(nn::Conv2d<B>(rng, conv3x3(1, 8), device)),
+        hidden(nn::Linear<B>(rng, {8 * (side / 4) * (side / 4), 32}, device)),
+        theta(rng, {32, 6}, device) {
+    theta.weight.set(zeros_like(theta.weight.value()));
+    theta.bias->set(zeros_like(theta.bias->value()));
+  }
+  Tensor<B> operator()(const Tensor<B>& x) {
+    const auto seen = max_pool2d(relu(conv(avg_pool2d(x, kHalve))), kHalve);
+    return theta(relu(hidden(reshape(seen, {x.extent(0), -1}))));
+  }
+  void visit(auto&& part) {
+    part("conv", conv);
+    part("hidden", hidden);
+    part("theta", theta);
+  }
+};
+
+struct NetOptions {
+  std::int64_t side = 16;  // of the picture, a multiple of 4
+  std::int64_t classes = 10;
+};
+
+template <class B>
+struct Net {
+  NetOptions options;
+  nn::SpatialTransformer<B, Localizer<B>> upright;
+  QConv<B> conv1, conv2;
+  nn::Embedding<B> places;
+  QLinear<B> hidden, output;
+
+  static constexpr std::int64_t kChannels = 32;
+
+  Net(Rng& rng, const NetOptions& o, const typename B::Device& device)
+      : options(o),
+        upright(Localizer<B>(rng, o.side, device), {o.side, o.side}),
+        conv1(nn::Conv2d<B>(rng, conv3x3(1, 16), device)),
+        conv2(nn::Conv2d<B>(rng, conv3x3(16, kChannels), device)),
+        places(rng, tokens(), kChannels, device),
+        hidden(nn::Linear<B>(rng, {tokens() * kChannels, 64}, device)),
+        output(nn::Linear<B>(rng, {64, o.classes}, device)) {
+    places.weight.set(places.weight.value() * 0.02);
+  }
+
+  // [N, 1, side, side] → [N, classes]
+  Tensor<B> operator()(const Tensor<B>& x) { return classify(upright(x)); }
+  Tensor<B> classify(const Tensor<B>& seen) {
+    auto y = max_pool2d(relu(conv1(seen)), kHalve);
+    y = max_pool2d(relu(conv2(y)), kHalve);
+    const std::int64_t n = seen.extent(0);
+    const auto all = arange<B>(tokens(), Dtype::i64, seen.device());
+    y = reshape(y, {n, kChannels, tokens()}) + transpose(places(all));
+    return output(relu(hidden(reshape(y, {n, -1}))));
+  }
+  std::int64_t tokens() const { return (options.side / 4) * (options.side / 4); }
+
+  void visit(auto&& part) {
+    part("upright", upright);
+    part("conv1", conv1);
+    part("conv2", conv2);
+    part("places", places);
+    part("hidden", hidden);
+    part("output", output);
+  }
+};
+
+}  // namespace planck::digits

@@ -1,0 +1,5 @@
+#include "tools/planck/digits/run.h"
+
+namespace planck::digits {
+template struct On<Cpu>;
+}

@@ -1,0 +1,94 @@
+// The demo's run: trains the float model, quantizes it after training, trains it again with
+// quantization in the loop, converts it to integers, measures all of them.
+//
+// Everything is a function of the options, not of the device, the number of threads or when the run
+// was interrupted: after each epoch its state goes to a file, and a run that finds one goes on
+// there.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "planck/data/images.h"
+#include "tools/planck/digits/forms.h"
+
+namespace planck::digits {
+
+struct RunOptions {
+  std::int64_t epochs = 60, qat_epochs = 15, batch = 64, side = 16;
+  std::uint64_t seed = 2026;
+  std::string checkpoint;  // path; "": none
+
+  // What a checkpoint must have been made with.
+  std::string fingerprint(const ImageData& data) const;
+};
+
+// One part of the run: the float model, or a model trained rounded.
+struct Stage {
+  std::string name;
+  Form form;
+  std::int64_t epochs;
+  double rate;
+};
+std::vector<Stage> stages(const RunOptions& options);
+
+struct Curve {
+  std::vector<double> loss, accuracy;  // an epoch each
+};
+
+// A run so far.
+struct Snapshot {
+  std::size_t stage = 0;
+  std::int64_t epoch = 0;               // of the stage, done
+  nn::StateDict model, optimizer;       // of the stage, where epoch > 0
+  std::vector<nn::StateDict> finished;  // models of the stages before
+  std::vector<Curve> curves;            // a stage each
+};
+[[nodiscard]] Result<void> save_snapshot(const std::string& path, const Snapshot& snapshot,
+                                         const std::string& fingerprint);
+// Refuses a file of another run, naming both.
+[[nodiscard]] Result<Snapshot> read_snapshot(const std::string& path,
+                                             const std::string& fingerprint, std::size_t stages);
+
+// What the run says while it goes.
+struct Step {
+  const Stage& stage;
+  std::int64_t epoch, step, steps;  // steps of the whole stage
+  double loss, accuracy;            // of this epoch so far; of the last one
+  double images_per_second;
+};
+using Watch = std::function<void(const Step&)>;
+
+struct Measured {
+  std::string name;
+  Form form;
+  double accuracy = 0;  // of distorted test pictures, 0 to 1
+  std::uint64_t bytes = 0;
+  double microseconds_per_image = 0;
+};
+struct SeenPair {  // a picture before and after the spatial transformer
+  std::vector<float> before, after;
+  int label = 0, predicted = 0;
+};
+struct Outcome {
+  std::vector<Measured> models;
+  std::vector<StoredNet> float_and_integers;  // the float model, then those of the rounded stages
+  std::vector<Curve> curves;
+  std::vector<SeenPair> pairs;
+  bool integers_equal = true;    // every logit of integer and rounded models, bit for bit
+  double images_per_second = 0;  // of float training
+  std::string sha256;            // of all trained weights
+};
+
+// On Stream::cpu or a CUDA stream. Errors of files and devices are thrown as planck::Exception.
+Outcome run(const RunOptions& options, const ImageData& data, const Stream& stream,
+            const Watch& watch);
+
+// Fraction of right answers on distorted test pictures.
+double accuracy(const StoredNet& net, const ImageSet& set, std::uint64_t seed,
+                const Stream& stream);
+// [pictures, classes] row by row, of pictures as they are, seen at the model's side.
+std::vector<float> logits(const StoredNet& net, const ImageSet& pictures, const Stream& stream);
+
+}  // namespace planck::digits

@@ -1,0 +1,50 @@
+// A training run as one page of HTML: curves, models, images before and after the spatial
+// transformer, weights before and after.
+//
+// The page stands alone: style and pictures are inside, there is no script and no reference to
+// anything elsewhere. It follows the reader's preference for light or dark and fits a phone. Every
+// text is escaped; bytes that are not UTF-8 and control characters become U+FFFD. The markup is
+// also well-formed XML. Parts without data are left out, numbers that are not finite are not drawn.
+// The same report gives the same bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace planck::cli {
+
+struct TrainingReport {
+  std::string title, device, weights_sha256;
+
+  struct Curve {
+    std::string name;
+    std::vector<float> loss, accuracy;  // one per epoch; accuracy is 0 … 1
+  };
+  std::vector<Curve> curves;
+
+  struct Model {
+    std::string name;
+    double accuracy;  // 0 … 1
+    std::uint64_t bytes;
+    double microseconds_per_image;
+  };
+  std::vector<Model> models;
+
+  struct Pair {
+    std::int64_t height, width;
+    std::vector<float> before, after;  // [height, width], 0 … 1
+    int label, predicted;
+  };
+  std::vector<Pair> digits;
+
+  struct Histogram {
+    std::string name;
+    std::vector<float> before, after;  // the weights themselves
+  };
+  std::vector<Histogram> weights;
+};
+
+std::string report_html(const TrainingReport& report);
+
+}  // namespace planck::cli
