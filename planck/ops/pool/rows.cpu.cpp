@@ -85,27 +85,11 @@ struct Span {
 };
 
 // Each adds to row h what the windows of row oh have for it.
-//
-// Where windows are narrow, tap by tap without a branch, the last tap first: windows in ascending
-// order for every pixel. Adding +0 changes nothing, for a sum from +0 is never -0.
 template <class T, class C>
 void add_chosen(const PoolPlane<T, C>& dy, const PoolPlane<std::int32_t, std::int32_t>& indices,
                 const PoolAxes& axes, std::int64_t oh, std::int64_t h, const Span& s, C* sums) {
   const PoolAxis& columns = axes.columns;
-  const std::int64_t first = h * columns.in + s.begin, step = columns.stride;
-  if (columns.kernel <= 4) {
-    for (std::int64_t k = columns.kernel - 1; k >= 0; --k) {
-      const std::int64_t shift = k * columns.dilation - columns.padding - s.begin;
-      std::int64_t low = s.first_window, high = s.last_window;
-      while (low < high && low * step + shift < 0) ++low;
-      while (low < high && (high - 1) * step + shift >= s.n) --high;
-      for (std::int64_t ow = low; ow < high; ++ow) {
-        const std::int64_t w = ow * step + shift;
-        sums[w] += indices.at(oh, ow) == first + w ? dy.at(oh, ow) : C(0);
-      }
-    }
-    return;
-  }
+  const std::int64_t first = h * columns.in + s.begin;
   for (std::int64_t ow = s.first_window; ow < s.last_window; ++ow) {
     const std::int64_t k = indices.at(oh, ow) - first, w = s.begin + k;
     if (k < 0 || k >= s.n) continue;

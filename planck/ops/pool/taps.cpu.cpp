@@ -1,5 +1,7 @@
 // "cpu:taps": forward, tap by tap over a row of windows, in vectors. Taps come in row-major order,
-// so that every window sees its pixels in the order of its promise.
+// so that every window sees its pixels in the order of its promise. [8, 16, 224, 224] f32, 3 x 3,
+// stride 2, one thread, against cpu:rows: max 45 to 6.9 ms, average 17 to 5.3 ms.
+#include "planck/ops/pool/counts.cpu.h"
 #include "planck/ops/pool/kernels.h"
 #include "planck/ops/pool/planes.cpu.h"
 #include "planck/ops/pool/taps.loops.h"
@@ -77,9 +79,7 @@ class Taps {
       for (int i = 0; i < n; ++i) to[i * indices_.column] = chosen[i];
     } else {
       alignas(64) C counts[kBlock];
-      const std::int64_t along = axes_.rows.count(oh);
-      for (int i = 0; i < n; ++i)
-        counts[i] = static_cast<C>(along * axes_.columns.count(first + i));
+      window_counts(axes_.columns, axes_.rows.count(oh), first, n, counts);
       loops_.divide(results, counts, n);
     }
     store_block(block_ops(), problem_.element_dtype, y_.view->data,
@@ -108,19 +108,21 @@ void run(const Stream& stream, const PoolProblem& p, const Operands& o) {
 }  // namespace
 
 std::string pool_taps_refusal(const PoolProblem& p) {
-  if (p.backward()) return "serves no gradients";
+  if (p.backward() && p.axes().columns.kernel > kMostTapsBackward)
+    return "serves gradients of windows of up to " + std::to_string(kMostTapsBackward) + " columns";
   if (p.element_dtype == Dtype::s8) return "computes floats, x is s8";
   const PoolAxis columns = p.axes().columns;
   if (columns.kernel == 0) return "serves windows of one size";
   if (columns.out < 8) return "serves rows of 8 windows or more";
-  if (const std::int64_t span = columns.dilation * (columns.kernel - 1) + 1; span > kBlock)
-    return "serves windows of up to " + std::to_string(kBlock) + " columns, they span " +
+  if (const std::int64_t span = columns.dilation * (columns.kernel - 1) + 1; span > kMostTapsSpan)
+    return "serves windows of up to " + std::to_string(kMostTapsSpan) + " columns, they span " +
            std::to_string(span);
   return "";
 }
 
 Result<void> pool_taps_cpu(const Stream& stream, Workspace, const PoolProblem& p,
                            const Operands& o) {
+  if (p.backward()) return pool_taps_backward_cpu(stream, p, o);
   if (p.element_dtype == Dtype::f64)
     run<double>(stream, p, o);
   else

@@ -1,5 +1,6 @@
 #include "planck/ops/pool/taps.loops.h"
 
+#include "planck/loops/blocks.h"
 #include "planck/loops/targets.h"
 #include "planck/ops/pool/pool.math.h"
 
@@ -49,6 +50,26 @@ void add(const Tap<C>& tap, C* HWY_RESTRICT sums) {
 }
 
 template <class C>
+void spread(const C* HWY_RESTRICT shares, std::int64_t stride_of, int n, C* HWY_RESTRICT sums) {
+  with_stride(stride_of, [&](auto stride) {
+    for (int i = 0; i < n; ++i) sums[i * stride] += shares[i];
+  });
+}
+
+// Adding +0 changes nothing: a sum from +0 is never -0.
+template <class C>
+void give(const C* HWY_RESTRICT dy, const std::int32_t* HWY_RESTRICT indices, std::int32_t position,
+          std::int64_t stride, int n, C* HWY_RESTRICT sums) {
+  alignas(64) C shares[kBlock];
+  const auto step = static_cast<std::int32_t>(stride);
+  for (int i = 0; i < n; ++i) {
+    const C v = dy[i];
+    shares[i] = indices[i] == position + i * step ? v : C(0);
+  }
+  spread(shares, stride, n, sums);
+}
+
+template <class C>
 void settle(C* values, int n) {
   for (int i = 0; i < n; ++i) values[i] = math::canonical(values[i]);
 }
@@ -59,7 +80,8 @@ void divide(C* HWY_RESTRICT sums, const C* HWY_RESTRICT counts, int n) {
 }
 
 template <class C>
-inline constexpr TapLoops<C> kTapLoops = {largest<C>, add<C>, settle<C>, divide<C>};
+inline constexpr TapLoops<C> kTapLoops = {largest<C>, add<C>,    spread<C>,
+                                          give<C>,    settle<C>, divide<C>};
 
 }  // namespace
 

@@ -19,6 +19,11 @@ struct TapLoops {
   // Replaces what a later pixel beats; indices are -1 where none was seen.
   void (*largest)(const Tap<C>&, C* best, std::int32_t* indices);
   void (*add)(const Tap<C>&, C* sums);
+  // Adds window i's share to its pixel sums[i * stride].
+  void (*spread)(const C* shares, std::int64_t stride, int n, C* sums);
+  // The same, where the pixel is the window's choice: indices[i] = position + i * stride.
+  void (*give)(const C* dy, const std::int32_t* indices, std::int32_t position, std::int64_t stride,
+               int n, C* sums);
   // NaN made canonical.
   void (*settle)(C* values, int n);
   void (*divide)(C* sums, const C* counts, int n);
