@@ -62,7 +62,7 @@ TEST_F(Gradients, Conv2dByHand) {
   const auto w = Tensor<B>::from({1., 0., 0., -1.}, {1, 1, 2, 2});
   EXPECT_EQ(conv2d(x, w).template to_vector<double>(), V({-4, -4, -4, -4}));
   EXPECT_EQ(conv2d(x, w, {.stride = {2, 2}, .padding = {1, 1}}).template to_vector<double>(),
-            V({-1, -3, -7, 1 * 5 - 9}));
+            V({-1, -3, -7, 5 - 9}));
   const auto y = Tensor<B>::from({1., 2., 3., 4.}, {1, 1, 2, 2});
   EXPECT_EQ(conv_transpose2d(y, w).template to_vector<double>(), V({1, 2, 0, 3, 3, -2, 0, -3, -4}));
   EXPECT_EQ(conv_transpose2d(y, w, {.stride = {2, 2}}, {1, 0}).shape(), (Shape{1, 1, 5, 4}));
