@@ -43,50 +43,40 @@ class Copy {
         columns_(std::clamp<std::int64_t>(l_.width - left_, 0, x.shape[3])),
         dense_(x.dtype == dtype_of<T> && x.strides[3] == 1) {}
 
-  // One row of one channel, columns by their place in the copy.
-  void row(std::int64_t at, T* out) const {
-    const std::int64_t pitch = l_.pitch(), stride = x_.strides[3];
-    if (dense_ && l_.step == 1) {
-      std::fill(out, out + left_, T{0});
-      copy_row(static_cast<const T*>(x_.data) + at, columns_, out + left_);
-      std::fill(out + left_ + columns_, out + pitch, T{0});
+  // The borders are zeros already.
+  void plane(std::int64_t n, std::int64_t c, T* out) const {
+    std::fill(out, out + l_.channel(), T{0});
+    const std::int64_t row = l_.row(), at = n * x_.strides[0] + c * x_.strides[1];
+    out += top_ * row;
+    if (!dense_ || l_.step != 1) {
+      for (std::int64_t h = 0; h < rows_; ++h) columns(at + h * x_.strides[2], out + h * row);
       return;
     }
+    const T* from = static_cast<const T*>(x_.data) + at;
+    for (std::int64_t h = 0; h < rows_; ++h)
+      copy_row(from + h * x_.strides[2], columns_, out + h * row + left_);
+  }
+
+  // One row of one channel, columns by their place in the copy: those r apart from a multiple of
+  // the step lie side by side.
+  void columns(std::int64_t at, T* out) const {
+    const std::int64_t pitch = l_.pitch(), stride = x_.strides[3], end = left_ + columns_;
     for (std::int64_t r = 0; r < l_.step; ++r, out += pitch) {
       // Column r + step * j of the copy is column r + step * j - left of the image.
-      const auto places_before = [&](std::int64_t column) {
-        return std::clamp<std::int64_t>((column - r + l_.step - 1) / l_.step, 0, pitch);
-      };
-      const std::int64_t j0 = left_ <= r ? 0 : places_before(left_);
-      const std::int64_t end = left_ + columns_;
-      const std::int64_t j1 = std::max(j0, end <= r ? 0 : places_before(end));
+      const std::int64_t j0 = left_ <= r ? 0 : (left_ - r + l_.step - 1) / l_.step;
+      const std::int64_t j1 = end <= r ? 0 : (end - r + l_.step - 1) / l_.step;
       const std::int64_t from = at + (r + l_.step * j0 - left_) * stride;
-      std::fill(out, out + j0, T{0});
       for (std::int64_t j = j0; j < j1; j += kBlock)
         load(x_.dtype, x_.data, from + (j - j0) * l_.step * stride, l_.step * stride,
              static_cast<int>(std::min<std::int64_t>(kBlock, j1 - j)), out + j);
-      std::fill(out + j1, out + pitch, T{0});
     }
-  }
-
-  void plane(std::int64_t n, std::int64_t c, T* out) const {
-    const std::int64_t row_words = l_.row();
-    std::fill(out, out + top_ * row_words, T{0});
-    const std::int64_t at = n * x_.strides[0] + c * x_.strides[1];
-    for (std::int64_t h = 0; h < rows_; ++h)
-      row(at + h * x_.strides[2], out + (top_ + h) * row_words);
-    std::fill(out + (top_ + rows_) * row_words, out + l_.height * row_words, T{0});
   }
 
   // One row of all channels, side by side.
   void row_of_channels(std::int64_t n, std::int64_t row_of_copy, T* out) const {
     const std::int64_t h = row_of_copy - top_, channels = l_.channels;
-    if (h < 0 || h >= rows_) {
-      std::fill(out, out + l_.row(), T{0});
-      return;
-    }
-    std::fill(out, out + left_ * channels, T{0});
-    std::fill(out + (left_ + columns_) * channels, out + l_.row(), T{0});
+    if (h < 0 || h >= rows_ || columns_ < l_.width) std::fill(out, out + l_.row(), T{0});
+    if (h < 0 || h >= rows_) return;
     out += left_ * channels;
     const std::int64_t at = n * x_.strides[0] + h * x_.strides[2];
     if (dense_ && columns_ * channels < (std::int64_t{1} << 31)) {
