@@ -1,16 +1,13 @@
 // The kernel table of the conv family.
-#include <cmath>
 
 #include "planck/ops/conv/chunks.h"
 #include "planck/ops/conv/conv.cuda.h"
 #include "planck/ops/conv/kernels.h"
+#include "planck/plan/kernel_table.h"
 
 namespace planck {
 
 namespace {
-
-std::string accept(const ConvProblem&) { return ""; }
-std::size_t no_workspace(const ConvProblem&) { return 0; }
 
 // One rounding of the compute type for each product, for each sum of a chunk after the first, and
 // the one at the store.
@@ -23,23 +20,8 @@ PrecisionGuarantee guarantee(const ConvProblem& p) {
     const auto chunks = conv_detail::chunks_of(p);
     roundings = static_cast<double>(chunks.length + chunks.count - 1);
   }
-  const Dtype compute = compute_dtype(p.element_dtype);
-  double max_ulp = roundings;
-  if (compute != p.element_dtype) {  // in hundredths, rounded up
-    const double finer = p.element_dtype == Dtype::f16 ? 0x1p-13 : 0x1p-16;
-    max_ulp = 0.5 + std::ceil(100 * roundings * finer) / 100;
-  }
-  return {compute, compute, Reproducibility::cross_device, max_ulp};
+  return after_roundings(p.element_dtype, roundings);
 }
-
-// A build without CUDA keeps the rows and launches none of them.
-#if defined(PLANCK_WITH_CUDA)
-#define PLANCK_CUDA_LAUNCH(function) function
-#else
-#define PLANCK_CUDA_LAUNCH(function) nullptr
-#endif
-
-constexpr DeviceKind kCpu = DeviceKind::cpu, kCuda = DeviceKind::cuda;
 
 constexpr Kernel<ConvProblem> kPlaces[] = {
     {"cuda:places", kCuda, accept, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(conv_cuda)},

@@ -3,13 +3,11 @@
 
 #include "planck/ops/elementwise/cast.math.h"
 #include "planck/ops/elementwise/kernels.h"
+#include "planck/plan/kernel_table.h"
 
 namespace planck {
 
 namespace {
-
-std::string accept(const ElementwiseProblem&) { return ""; }
-std::size_t no_workspace(const ElementwiseProblem&) { return 0; }
 
 // A 16-bit result is an f32 one rounded once more: half a place and a little, unless f32 holds
 // twice the digits of all operands. Scalars have 24.
@@ -23,12 +21,9 @@ PrecisionGuarantee guarantee(const ElementwiseProblem& p) {
 }
 
 constexpr Kernel<ElementwiseProblem> kTable[] = {
-#if defined(PLANCK_WITH_CUDA)
-    {"cuda:vector", DeviceKind::cuda, accept, no_workspace, guarantee, elementwise_cuda_run},
-#else
-    {"cuda:vector", DeviceKind::cuda, accept, no_workspace, guarantee, nullptr},
-#endif
-    {"cpu:simd", DeviceKind::cpu, accept, no_workspace, guarantee, elementwise_cpu_run},
+    {"cuda:vector", kCuda, accept, no_workspace, guarantee,
+     PLANCK_CUDA_LAUNCH(elementwise_cuda_run)},
+    {"cpu:simd", kCpu, accept, no_workspace, guarantee, elementwise_cpu_run},
 };
 
 template <class T>

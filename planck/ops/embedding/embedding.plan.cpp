@@ -1,15 +1,13 @@
 // The kernel tables of the embedding family, best first.
-#include <cmath>
 
 #include "planck/math/chunked_sum.h"
 #include "planck/ops/embedding/embedding.cuda.h"
 #include "planck/ops/embedding/kernels.h"
+#include "planck/plan/kernel_table.h"
 
 namespace planck {
 
 namespace {
-
-std::string accept(const EmbeddingProblem&) { return ""; }
 
 std::string accept_atomic(const EmbeddingProblem& p) {
   if (p.element_dtype == Dtype::f32 || p.element_dtype == Dtype::f64)
@@ -19,18 +17,12 @@ std::string accept_atomic(const EmbeddingProblem& p) {
 
 // Roundings of the compute type on the way to a result, and the one at the store.
 PrecisionGuarantee guarantee(const EmbeddingProblem& p) {
-  const Dtype compute = compute_dtype(p.element_dtype);
   double roundings = 0;
   if (p.kind != EmbeddingKind::embedding &&
       !(p.kind == EmbeddingKind::embedding_bag && p.mode == BagMode::max))
     roundings = chunked_depth(p.count()) + (p.accumulate ? 1 : 0) +
                 (p.weighted || (p.is_bag() && p.mode == BagMode::mean) ? 1 : 0);
-  double max_ulp = roundings;
-  if (roundings > 0 && compute != p.element_dtype) {  // in hundredths, rounded up
-    const double finer = p.element_dtype == Dtype::f16 ? 0x1p-13 : 0x1p-16;
-    max_ulp = 0.5 + std::ceil(100 * roundings * finer) / 100;
-  }
-  return {compute, compute, Reproducibility::cross_device, max_ulp};
+  return after_roundings(p.element_dtype, roundings);
 }
 
 // Any order of additions: as many roundings as there may be contributions.
@@ -39,16 +31,7 @@ PrecisionGuarantee guarantee_atomic(const EmbeddingProblem& p) {
           static_cast<double>(p.count() > 1 ? p.count() - 1 : 0) + (p.accumulate ? 1 : 0)};
 }
 
-// A build without CUDA keeps the rows and launches none of them.
-#if defined(PLANCK_WITH_CUDA)
-#define PLANCK_CUDA_LAUNCH(function) function
-#else
-#define PLANCK_CUDA_LAUNCH(function) nullptr
-#endif
-
 using Row = Kernel<EmbeddingProblem>;
-constexpr DeviceKind kCpu = DeviceKind::cpu, kCuda = DeviceKind::cuda;
-
 constexpr Row kEmbedding[] = {
     {"cuda:rows", kCuda, accept, embedding_cuda_workspace, guarantee,
      PLANCK_CUDA_LAUNCH(embedding_cuda)},

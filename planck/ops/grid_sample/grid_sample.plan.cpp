@@ -2,33 +2,15 @@
 #include "planck/math/chunked_sum.h"
 #include "planck/ops/grid_sample/grid_sample.cuda.h"
 #include "planck/ops/grid_sample/kernels.h"
+#include "planck/plan/kernel_table.h"
 
 namespace planck {
 
 namespace {
 
-std::string accept(const GridSampleProblem&) { return ""; }
-std::string accept_affine(const AffineGridProblem&) { return ""; }
-
 std::string accept_atomic(const GridSampleProblem& p) {
   if (p.dtype == Dtype::f32 || p.dtype == Dtype::f64) return "";
   return "adds f32 and f64 alone, dout is " + std::string(name(p.dtype));
-}
-
-// Additions between one of n values and their sum in the pairwise order.
-double pairwise_depth(std::int64_t n) {
-  double depth = 0;
-  for (; n > 1; n = (n + 1) / 2) depth += 1;
-  return depth;
-}
-
-// Roundings of the compute type on the way to a result, in units of its last place.
-PrecisionGuarantee promise(Dtype dtype, double roundings, Reproducibility reproducibility) {
-  const Dtype compute = compute_dtype(dtype);
-  double max_ulp = roundings;
-  if (roundings > 0 && dtype == Dtype::f16) max_ulp = 0.5 + roundings * 0x1p-13;
-  if (roundings > 0 && dtype == Dtype::bf16) max_ulp = 0.5 + roundings * 0x1p-16;
-  return {compute, compute, reproducibility, max_ulp};
 }
 
 // Given the rounded position t; the distance is relative to the sum of the magnitudes of the terms.
@@ -46,32 +28,24 @@ double roundings(const GridSampleProblem& p, double depth_of_dinput) {
 
 PrecisionGuarantee guarantee(const GridSampleProblem& p) {
   const std::int64_t contributions = p.geometry().points() * p.taps();
-  return promise(p.dtype, roundings(p, chunked_depth(contributions)),
-                 Reproducibility::cross_device);
+  return after_roundings(p.dtype, roundings(p, chunked_depth(contributions)),
+                         Reproducibility::cross_device);
 }
 
 // Any order of additions: as many roundings as there may be contributions.
 PrecisionGuarantee guarantee_atomic(const GridSampleProblem& p) {
   const std::int64_t contributions = p.geometry().points() * p.taps();
-  return promise(p.dtype, roundings(p, static_cast<double>(contributions)), Reproducibility::none);
+  return after_roundings(p.dtype, roundings(p, static_cast<double>(contributions)),
+                         Reproducibility::none);
 }
 
 PrecisionGuarantee guarantee_affine(const AffineGridProblem& p) {
   const double products = 2 * p.dims() + 1;
   std::int64_t positions = 1;
   for (int d = 2; d < p.size.rank(); ++d) positions *= p.size[d];
-  return promise(p.dtype, p.backward ? 2 + pairwise_depth(positions) : products,
-                 Reproducibility::cross_device);
+  return after_roundings(p.dtype, p.backward ? 2 + pairwise_depth(positions) : products,
+                         Reproducibility::cross_device);
 }
-
-// A build without CUDA keeps the rows and launches none of them.
-#if defined(PLANCK_WITH_CUDA)
-#define PLANCK_CUDA_LAUNCH(function) function
-#else
-#define PLANCK_CUDA_LAUNCH(function) nullptr
-#endif
-
-constexpr DeviceKind kCpu = DeviceKind::cpu, kCuda = DeviceKind::cuda;
 
 constexpr Kernel<GridSampleProblem> kForward[] = {
     {"cuda:direct", kCuda, accept, grid_sample_cuda_workspace, guarantee,
@@ -92,10 +66,9 @@ constexpr Kernel<GridSampleProblem> kBackward[] = {
      grid_sample_backward_cpu},
 };
 constexpr Kernel<AffineGridProblem> kAffine[] = {
-    {"cuda:direct", kCuda, accept_affine, affine_grid_cuda_workspace, guarantee_affine,
+    {"cuda:direct", kCuda, accept, affine_grid_cuda_workspace, guarantee_affine,
      PLANCK_CUDA_LAUNCH(affine_grid_cuda)},
-    {"cpu:direct", kCpu, accept_affine, affine_grid_cpu_workspace, guarantee_affine,
-     affine_grid_cpu},
+    {"cpu:direct", kCpu, accept, affine_grid_cpu_workspace, guarantee_affine, affine_grid_cpu},
 };
 
 }  // namespace

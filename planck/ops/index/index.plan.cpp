@@ -1,16 +1,13 @@
 // The kernel tables of the index family, best first.
-#include <cmath>
 
 #include "planck/math/chunked_sum.h"
 #include "planck/ops/index/index.cuda.h"
 #include "planck/ops/index/kernels.h"
+#include "planck/plan/kernel_table.h"
 
 namespace planck {
 
 namespace {
-
-std::string accept(const IndexProblem&) { return ""; }
-std::size_t no_workspace(const IndexProblem&) { return 0; }
 
 std::string accept_integers(const IndexProblem& p) {
   return is_float(p.element_dtype) ? "floats are added by cuda:sorted_rows" : "";
@@ -24,27 +21,12 @@ std::string accept_floats(const IndexProblem& p) {
 PrecisionGuarantee guarantee(const IndexProblem& p) {
   if (!p.adds() || !is_float(p.element_dtype))
     return {p.element_dtype, p.element_dtype, Reproducibility::cross_device, 0};
-  const Dtype compute = compute_dtype(p.element_dtype);
   const std::int64_t most = p.x.rank() == 0 ? 0 : p.items()[p.axis];
   const double roundings = chunked_depth(most) + (p.with_x ? 1 : 0);
-  double max_ulp = roundings;
-  if (roundings > 0 && compute != p.element_dtype) {  // in hundredths, rounded up
-    const double finer = p.element_dtype == Dtype::f16 ? 0x1p-13 : 0x1p-16;
-    max_ulp = 0.5 + std::ceil(100 * roundings * finer) / 100;
-  }
-  return {compute, compute, Reproducibility::cross_device, max_ulp};
+  return after_roundings(p.element_dtype, roundings);
 }
 
-// A build without CUDA keeps the rows and launches none of them.
-#if defined(PLANCK_WITH_CUDA)
-#define PLANCK_CUDA_LAUNCH(function) function
-#else
-#define PLANCK_CUDA_LAUNCH(function) nullptr
-#endif
-
 using Row = Kernel<IndexProblem>;
-constexpr DeviceKind kCpu = DeviceKind::cpu, kCuda = DeviceKind::cuda;
-
 constexpr Row kRead[] = {
     {"cuda:gather", kCuda, accept, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(index_read_cuda)},
     {"cpu:gather", kCpu, accept, index_read_cpu_workspace, guarantee, index_read_cpu},

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "planck/ops/pool/kernels.h"
+#include "planck/plan/kernel_table.h"
 
 namespace planck {
 
@@ -15,9 +16,6 @@ std::string pool_pairs_refusal(const PoolProblem& p) {
 }
 
 namespace {
-
-std::string accept(const PoolProblem&) { return ""; }
-std::size_t no_workspace(const PoolProblem&) { return 0; }
 
 // The most windows or pixels that meet in one element, along an axis.
 double most_terms(const PoolAxis& a, bool backward) {
@@ -32,31 +30,18 @@ double most_terms(const PoolAxis& a, bool backward) {
 // Relative to the sum of the magnitudes: an addition a term and the division. Largest pixels are
 // exact, and so is the gradient of one where windows do not overlap.
 PrecisionGuarantee guarantee(const PoolProblem& p) {
-  const Dtype compute = p.element_dtype == Dtype::s8 ? Dtype::s8 : compute_dtype(p.element_dtype);
-  if (p.kind == PoolKind::max_pool2d) return {compute, compute, Reproducibility::cross_device, 0};
+  if (p.element_dtype == Dtype::s8) return {Dtype::s8, Dtype::s8, Reproducibility::cross_device, 0};
+  if (p.kind == PoolKind::max_pool2d) return after_roundings(p.element_dtype, 0);
   const PoolAxes a = p.axes();
   const double terms = most_terms(a.rows, p.backward()) * most_terms(a.columns, p.backward());
-  const double roundings = p.largest() && terms == 1 ? 0 : terms + 1;
-  if (compute == p.element_dtype || roundings == 0)
-    return {compute, compute, Reproducibility::cross_device, roundings};
-  const double finer = p.element_dtype == Dtype::f16 ? 0x1p-13 : 0x1p-16;
-  return {compute, compute, Reproducibility::cross_device,
-          0.5 + std::ceil(100 * roundings * finer) / 100};
+  return after_roundings(p.element_dtype, p.largest() && terms == 1 ? 0 : terms + 1);
 }
 
-// A build without CUDA keeps the row and launches nothing.
-#if defined(PLANCK_WITH_CUDA)
-#define PLANCK_CUDA_LAUNCH(function) function
-#else
-#define PLANCK_CUDA_LAUNCH(function) nullptr
-#endif
-
 constexpr Kernel<PoolProblem> kKernels[] = {
-    {"cuda:direct", DeviceKind::cuda, accept, no_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(pool_cuda)},
-    {"cpu:pairs", DeviceKind::cpu, pool_pairs_refusal, no_workspace, guarantee, pool_pairs_cpu},
-    {"cpu:taps", DeviceKind::cpu, pool_taps_refusal, no_workspace, guarantee, pool_taps_cpu},
-    {"cpu:rows", DeviceKind::cpu, accept, no_workspace, guarantee, pool_rows_cpu},
+    {"cuda:direct", kCuda, accept, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(pool_cuda)},
+    {"cpu:pairs", kCpu, pool_pairs_refusal, no_workspace, guarantee, pool_pairs_cpu},
+    {"cpu:taps", kCpu, pool_taps_refusal, no_workspace, guarantee, pool_taps_cpu},
+    {"cpu:rows", kCpu, accept, no_workspace, guarantee, pool_rows_cpu},
 };
 
 }  // namespace

@@ -1,11 +1,10 @@
 // The kernel table of the quantize family, best first.
 #include "planck/ops/quantize/kernels.h"
+#include "planck/plan/kernel_table.h"
 
 namespace planck {
 
 namespace {
-
-std::string accept(const QuantProblem&) { return ""; }
 
 // Everything is elementwise but the sums of dscale and dzero_point.
 PrecisionGuarantee guarantee(const QuantProblem& p) {
@@ -15,19 +14,15 @@ PrecisionGuarantee guarantee(const QuantProblem& p) {
     max_ulp = 1;  // q − z is rounded once more where a zero point is far out of the dtype's range
   if (p.learnable) {  // two roundings in a term, one at each level of the tree, of the sum of
                       // magnitudes
-    max_ulp = 3;
-    for (std::int64_t n = p.map().members(); n > 1; n = (n + 1) / 2) max_ulp += 1;
+    max_ulp = 3 + pairwise_depth(p.map().members());
   }
   return {compute, compute, Reproducibility::cross_device, max_ulp};
 }
 
 constexpr Kernel<QuantProblem> kTable[] = {
-#if defined(PLANCK_WITH_CUDA)
-    {"cuda:vector", DeviceKind::cuda, accept, quantize_cuda_workspace, guarantee, quantize_cuda},
-#else
-    {"cuda:vector", DeviceKind::cuda, accept, quantize_cuda_workspace, guarantee, nullptr},
-#endif
-    {"cpu:simd", DeviceKind::cpu, accept, quantize_cpu_workspace, guarantee, quantize_cpu},
+    {"cuda:vector", kCuda, accept, quantize_cuda_workspace, guarantee,
+     PLANCK_CUDA_LAUNCH(quantize_cuda)},
+    {"cpu:simd", kCpu, accept, quantize_cpu_workspace, guarantee, quantize_cpu},
 };
 
 }  // namespace

@@ -1,22 +1,14 @@
 // The kernel tables of the reduce family.
-#include <cmath>
 
 #include "planck/math/running_sum.h"
 #include "planck/ops/reduce/kernels.h"
 #include "planck/ops/reduce/reduce.cuda.h"
+#include "planck/plan/kernel_table.h"
 
 namespace planck {
 
 namespace {
 
-std::string accept(const ReduceProblem&) { return ""; }
-std::size_t no_workspace(const ReduceProblem&) { return 0; }
-
-double pairwise_depth(std::int64_t n) {
-  double depth = 0;
-  for (; n > 1; n = (n + 1) / 2) ++depth;
-  return depth;
-}
 double running_depth(std::int64_t n) {
   double depth = 0;
   for (; n > 1; n = (n + kRunningBlock - 1) / kRunningBlock)
@@ -29,7 +21,6 @@ double running_depth(std::int64_t n) {
 PrecisionGuarantee guarantee(const ReduceProblem& p) {
   if (!is_float(p.element_dtype))
     return {p.element_dtype, p.element_dtype, Reproducibility::cross_device, 0};
-  const Dtype compute = compute_dtype(p.element_dtype);
   const double depth = pairwise_depth(p.reduced());
   double roundings = depth;
   switch (p.kind) {
@@ -53,23 +44,10 @@ PrecisionGuarantee guarantee(const ReduceProblem& p) {
     default:
       roundings = 0;
   }
-  double max_ulp = roundings;
-  if (roundings > 0 && compute != p.element_dtype) {  // in hundredths, rounded up
-    const double finer = p.element_dtype == Dtype::f16 ? 0x1p-13 : 0x1p-16;
-    max_ulp = 0.5 + std::ceil(100 * roundings * finer) / 100;
-  }
-  return {compute, compute, Reproducibility::cross_device, max_ulp};
+  return after_roundings(p.element_dtype, roundings);
 }
 
-#if defined(PLANCK_WITH_CUDA)
-#define PLANCK_CUDA_LAUNCH(function) function
-#else
-#define PLANCK_CUDA_LAUNCH(function) nullptr
-#endif
-
 using Row = Kernel<ReduceProblem>;
-constexpr DeviceKind kCpu = DeviceKind::cpu, kCuda = DeviceKind::cuda;
-
 constexpr Row kReduce[] = {
     {"cuda:tree", kCuda, accept, reduce_cuda_workspace, guarantee, PLANCK_CUDA_LAUNCH(reduce_cuda)},
     {"cpu:tree", kCpu, accept, reduce_cpu_workspace, guarantee, reduce_cpu},

@@ -1,6 +1,7 @@
 // The kernel tables of the sort family, best first.
 #include "planck/ops/sort/device_layout.h"
 #include "planck/ops/sort/kernels.h"
+#include "planck/plan/kernel_table.h"
 
 namespace planck {
 
@@ -20,25 +21,16 @@ std::size_t sort_radix_cuda_workspace(const SortProblem& p) {
 
 namespace {
 
-std::string accept(const SortProblem&) { return ""; }
-std::size_t no_workspace(const SortProblem&) { return 0; }
 PrecisionGuarantee guarantee(const SortProblem& p) {
   return {p.element_dtype, p.element_dtype, Reproducibility::cross_device, 0};
 }
 
-// A build without CUDA keeps the rows and launches none of them.
-#if defined(PLANCK_WITH_CUDA)
-#define PLANCK_CUDA_LAUNCH(function) function
-#else
-#define PLANCK_CUDA_LAUNCH(function) nullptr
-#endif
-
 constexpr Kernel<SortProblem> kKernels[] = {
-    {"cuda:block", DeviceKind::cuda, sort_block_cuda_refusal, no_workspace, guarantee,
+    {"cuda:block", kCuda, sort_block_cuda_refusal, no_workspace, guarantee,
      PLANCK_CUDA_LAUNCH(sort_block_cuda)},
-    {"cuda:radix", DeviceKind::cuda, sort_radix_cuda_refusal, sort_radix_cuda_workspace, guarantee,
+    {"cuda:radix", kCuda, sort_radix_cuda_refusal, sort_radix_cuda_workspace, guarantee,
      PLANCK_CUDA_LAUNCH(sort_radix_cuda)},
-    {"cpu:radix", DeviceKind::cpu, accept, sort_cpu_workspace, guarantee, sort_cpu},
+    {"cpu:radix", kCpu, accept, sort_cpu_workspace, guarantee, sort_cpu},
 };
 
 }  // namespace
