@@ -5,6 +5,7 @@ include(GoogleTest)
 add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/ops/conv/conv.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/elementwise/elementwise.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/embedding/bucket_rows.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding_bag.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/affine_grid.test.cpp

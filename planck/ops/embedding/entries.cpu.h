@@ -55,6 +55,19 @@ class IndexReader {
     if (begin >= end) return;
     wide_ ? each_of<std::int64_t>(begin, end, f) : each_of<std::int32_t>(begin, end, f);
   }
+  // The same with f for [begin, middle) and g for [middle, end), by turns where the indices lie
+  // evenly: neither waits for what the other has just stored. Neither half is more than one longer.
+  template <class F, class G>
+  void each_half(std::int64_t begin, std::int64_t middle, std::int64_t end, F f, G g) const {
+    const Walk& walk = positions_.walk();
+    if (walk.rank > 1 || middle - begin > end - middle) {
+      each(begin, middle, f);
+      return each(middle, end, g);
+    }
+    wide_ ? by_turns<std::int64_t>(begin, middle, f, g)
+          : by_turns<std::int32_t>(begin, middle, f, g);
+    each(2 * middle - begin, end, g);
+  }
   std::int64_t operator[](std::int64_t position) const {
     const std::int64_t at = positions_.offset(position);
     return wide_ ? static_cast<const std::int64_t*>(data_)[at]
@@ -72,6 +85,17 @@ class IndexReader {
       begin += length;
     };
     positions_.walk().runs(begin, end - begin, run);
+  }
+
+  template <class Index, class F, class G>
+  void by_turns(std::int64_t begin, std::int64_t middle, F f, G g) const {
+    const Walk& walk = positions_.walk();
+    const auto* data = static_cast<const Index*>(data_) + walk.offset;
+    const std::int64_t stride = walk.stride[0], half = middle - begin;
+    for (std::int64_t k = begin; k < middle; ++k) {
+      f(k, static_cast<std::int64_t>(data[k * stride]));
+      g(k + half, static_cast<std::int64_t>(data[(k + half) * stride]));
+    }
   }
 
   const void* data_;

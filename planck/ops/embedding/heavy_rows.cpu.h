@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planck/loops/parallel.h"
+#include "planck/ops/embedding/bucket_rows.cpu.h"
 #include "planck/ops/embedding/row_sums.cpu.h"
 
 namespace planck {
@@ -27,7 +28,9 @@ class HeavyRows {
     units_ += (m + unit_ - 1) / unit_;
   }
 
-  void run(const Stream& stream, const RowReader<C>& reader, const RowWriter<C>& writer) const {
+  // bucket_rows: the job that reads the same rows, where they fit it.
+  void run(const Stream& stream, const RowReader<C>& reader, const RowWriter<C>& writer,
+           const ShortRows* bucket_rows = nullptr) const {
     if (rows_ == 0 || width_ == 0) return;
     const std::int64_t blocks = (width_ + kBlock - 1) / kBlock;
     parallel_for(stream, units_ * blocks, [&](std::int64_t task) {
@@ -37,8 +40,11 @@ class HeavyRows {
       const Row& row = row_of(unit);
       const std::int64_t begin = (unit - row.first_unit) * unit_;
       const Entry<U>* entries = row.entries + begin;
-      sum_entries(reader, entries, std::min<std::int64_t>(unit_, row.count - begin),
-                  row.entries + row.count, column, n, b);
+      const std::int64_t m = std::min<std::int64_t>(unit_, row.count - begin);
+      const Entry<U>* end = row.entries + row.count;
+      if (bucket_rows != nullptr)
+        return sum_bucket_row(*bucket_rows, entries, m, end, partials_ + unit * width_);
+      sum_entries(reader, entries, m, end, column, n, b);
       std::copy_n(b.sum, n, partials_ + unit * width_ + column);
     });
     const std::int64_t strips = (width_ + kStrip - 1) / kStrip;

@@ -30,6 +30,16 @@ void count_to_places(U* counts, std::int64_t parts, std::int64_t digits) {
     }
 }
 
+// Indices outside of the table.
+std::int64_t count_bad(const IndexReader& indices, std::int64_t begin, std::int64_t end,
+                       std::int64_t rows) {
+  std::int64_t bad = 0;
+  indices.each(begin, end, [rows, &bad](std::int64_t, std::int64_t index) {
+    bad += embedding_math::is_bad(index, rows);
+  });
+  return bad;
+}
+
 }  // namespace
 
 SortCut::SortCut(std::int64_t table_rows, std::int64_t entries, std::int64_t row_bytes)
@@ -43,6 +53,7 @@ SortCut::SortCut(std::int64_t table_rows, std::int64_t entries, std::int64_t row
   buckets = std::max<std::int64_t>(1, ((rows - 1) >> row_bits) + 1);
   constexpr int kDigitBits = EntrySorter<std::uint32_t>::kDigitBits;
   passes = std::max(1, (row_bits + kDigitBits - 1) / kDigitBits);
+  row_ends = row_bytes > 0 && passes == 1;
   segments = std::clamp<std::int64_t>(count / kSegment, 1, kMostSegments);
 }
 
@@ -50,34 +61,38 @@ template <class U>
 std::int64_t EntrySorter<U>::scatter(const Stream& stream, const IndexReader& indices,
                                      std::int64_t padding, std::int64_t first, std::int64_t last) {
   // Everything the loops look at is a copy on the stack: stores to the workspace cannot change it.
-  const auto valid = [rows = cut_.rows, padding, first, last](std::int64_t position,
-                                                              std::int64_t index) {
-    return embedding_math::is_valid(index, rows, padding) && position >= first && position < last;
+  const auto valid = [rows = cut_.rows, padding](std::int64_t index) {
+    return embedding_math::is_valid(index, rows, padding);
   };
   parallel_for(stream, cut_.segments, [&](std::int64_t s) {
     const std::int64_t begin = cut_.segment_begin(s), end = cut_.segment_begin(s + 1);
-    U next[kMostBuckets + 1];
-    std::fill_n(next, cut_.buckets + 1, U(0));
-    std::int64_t bad = 0;
-    indices.each(begin, end,
-                 [valid, counts = next, rows = cut_.rows, bits = cut_.row_bits, &bad](
-                     std::int64_t position, std::int64_t index) {
-                   bad += embedding_math::is_bad(index, rows);
-                   if (valid(position, index)) ++counts[index >> bits];
-                 });
-    bad_[s] = bad;
+    const std::int64_t from = std::clamp(first, begin, end), to = std::clamp(last, from, end);
+    // Two halves: where most entries go to one bucket, each would wait for the one before it.
+    const std::int64_t middle = from + (to - from) / 2;
+    U next[2][kMostBuckets + 1];
+    for (U* half : next) std::fill_n(half, cut_.buckets + 1, U(0));
+    const auto count = [&](U* counts) {
+      return [valid, counts, bits = cut_.row_bits](std::int64_t, std::int64_t index) {
+        if (valid(index)) ++counts[index >> bits];
+      };
+    };
+    indices.each_half(from, middle, to, count(next[0]), count(next[1]));
     U* runs = runs_ + s * (cut_.buckets + 1);
     U place = 0;
     for (std::int64_t b = 0; b <= cut_.buckets; ++b) {
       runs[b] = place;
-      place += std::exchange(next[b], place);
+      for (U* half : next) place += std::exchange(half[b], place);
     }
-    indices.each(begin, end,
-                 [valid, next = +next, to = scattered_ + begin, bits = cut_.row_bits](
-                     std::int64_t position, std::int64_t index) {
-                   if (valid(position, index))
-                     to[next[index >> bits]++] = {static_cast<U>(index), static_cast<U>(position)};
-                 });
+    const bool all_valid = static_cast<std::int64_t>(place) == end - begin;
+    bad_[s] = all_valid ? 0 : count_bad(indices, begin, end, cut_.rows);
+    const auto move = [&](U* places) {
+      return [valid, places, entries = scattered_ + begin, bits = cut_.row_bits](
+                 std::int64_t position, std::int64_t index) {
+        if (valid(index))
+          entries[places[index >> bits]++] = {static_cast<U>(index), static_cast<U>(position)};
+      };
+    };
+    indices.each_half(from, middle, to, move(next[0]), move(next[1]));
   });
   std::fill_n(starts_, cut_.buckets + 1, 0);
   std::int64_t bad = 0;
@@ -114,10 +129,10 @@ struct EntrySorter<U>::Pass {
 
 // Few entries are inserted in order; many are counted by digits of their row, lowest first.
 template <class U>
-void EntrySorter<U>::sort(std::int64_t bucket) const {
+void EntrySorter<U>::sort(std::int64_t bucket, U* ends) const {
   const std::int64_t begin = starts_[bucket], n = starts_[bucket + 1] - begin;
   if (n == 0) return;
-  if (n <= kInsertionEntries) {
+  if (n <= kInsertionEntries && ends == nullptr) {
     Entry<U>* to = sorted().entries + begin;
     std::int64_t i = 0;
     for (std::int64_t s = 0; s < cut_.segments; ++s)
@@ -128,7 +143,8 @@ void EntrySorter<U>::sort(std::int64_t bucket) const {
       }
     return;
   }
-  U places[1 << kDigitBits];
+  U own[1 << kDigitBits];
+  U* places = ends != nullptr ? ends : own;  // of the only pass: in the end, where rows end
   for (int k = 0; k < cut_.passes; ++k) {
     const Pass pass(*this, begin, k);
     const std::int64_t runs = k == 0 ? cut_.segments : 1;
@@ -170,12 +186,19 @@ void EntrySorter<U>::sort_large_bucket(const Stream& stream, std::int64_t bucket
     parallel_for(stream, parts,
                  [&](std::int64_t p) { pass.move(part(p), places_ + p * pass.digits()); });
   }
+  if (cut_.row_ends)
+    std::copy_n(places_ + ((parts - 1) << cut_.row_bits), std::int64_t{1} << cut_.row_bits,
+                ends_ + (large_[bucket] << cut_.row_bits));
 }
 
 template <class U>
 void EntrySorter<U>::sort_large(const Stream& stream) const {
-  for (std::int64_t b = 0; b < cut_.buckets; ++b)
-    if (is_large(b)) sort_large_bucket(stream, b);
+  std::int64_t found = 0;
+  for (std::int64_t b = 0; b < cut_.buckets; ++b) {
+    if (!is_large(b)) continue;
+    if (cut_.row_ends) large_[b] = found++;
+    sort_large_bucket(stream, b);
+  }
 }
 
 template class EntrySorter<std::uint32_t>;

@@ -16,15 +16,20 @@
 // ceiling on a machine that others use, uniform / Zipf: 0.52 / 0.49 so; buckets sorted while they
 // are summed 0.51 to 0.57 / 0.52 to 0.56; zeros and rows of 64 without calls 0.58 / 0.52, and 0.72
 // / 0.59 on a quiet one.
+// One thread again, ms uniform / Zipf: 35 / 30.5 so; every row of a bucket by one loop
+// (bucket_rows.cpu.h) 34 / 32; with rows asked for 128 at a time 31 / 26. Summing crowded rows in
+// the order of their positions, half a row a thread, is no faster than gathering them.
 #include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "planck/loops/positions.h"
 #include "planck/ops/embedding/bags.cpu.h"
+#include "planck/ops/embedding/bucket_rows.cpu.h"
 #include "planck/ops/embedding/heavy_rows.cpu.h"
 #include "planck/ops/embedding/kernels.h"
+#include "planck/ops/embedding/row_tasks.cpu.h"
 #include "planck/ops/embedding/short_rows.cpu.h"
-#include "planck/ops/embedding/sorted_entries.cpu.h"
 #include "planck/ops/embedding/weights_gradient.cpu.h"
 
 namespace planck {
@@ -35,25 +40,7 @@ using Dense = embedding_operand::Backward;
 using Sparse = embedding_operand::SparseBackward;
 using Bag = embedding_operand::BagBackward;
 
-constexpr std::int64_t kTaskEntries = 1024;
-constexpr std::int64_t kJobBuckets = 4, kJobEntries = 8192;
 constexpr std::int64_t kShortBytes = 4096;
-
-// The rows that begin in entries [begin, end) of a bucket.
-struct RowTask {
-  std::int64_t bucket, begin, end;
-  std::int64_t rows;  // sparse: how many begin here, then the place of the first of them
-  // At most two rows with more than 512 entries begin among 1,024.
-  struct Heavy {
-    std::int64_t begin, end, row;
-  } heavy[2];
-  int heavies;
-};
-
-// Tasks [begin, end), one thread's, one after the other.
-struct Job {
-  std::int64_t begin, end;
-};
 
 template <class C, class U>
 class SortedRows {
@@ -62,8 +49,7 @@ class SortedRows {
       : p_(p),
         cut_(p.num_embeddings, p.count(), writes_all() ? row_bytes() : 0),
         sorter_(cut_, parts),
-        tasks_(parts.take<RowTask>(cut_.buckets + p.count() / kTaskEntries)),
-        jobs_(parts.take<Job>(cut_.buckets + p.count() / kTaskEntries)),
+        tasks_(cut_, parts),
         heavy_(p.count(), p.dim, parts),
         bags_(p, parts),
         bag_of_(parts.take<std::int64_t>(p.is_bag() ? p.count() : 0)),
@@ -85,7 +71,7 @@ class SortedRows {
                                            : is_sparse() ? +Sparse::bad_indices
                                                          : +Dense::bad_indices)],
                 bad);
-    cut_tasks();
+    tasks_.cut(sorter_, writes_all());
     const SortedEntries<U> sorted = sorter_.sorted();
     sorter_.sort_large(stream);
     if (is_sparse()) sort_small(stream);
@@ -106,18 +92,18 @@ class SortedRows {
     std::int64_t unique = 0;
     if (is_sparse()) unique = place_rows(stream, sorted);
     const std::optional<ShortRows> short_rows = short_rows_of(reader, writer);
-    parallel_for(stream, job_count_, [&](std::int64_t j) {
-      run_job(jobs_[j], [&](RowTask& t, std::int64_t ready) {
+    const bool whole_buckets = short_rows && cut_.row_ends && fits_bucket_rows(*short_rows);
+    parallel_for(stream, tasks_.jobs(), [&](std::int64_t j) {
+      if (whole_buckets) return run_buckets(tasks_.job(j), *short_rows, writer);
+      run_job(tasks_.job(j), [&](RowTask& t, std::int64_t ready) {
         emit_task(t, sorted, ready, reader, writer, short_rows ? &*short_rows : nullptr,
                   o[Sparse::rows]);
       });
     });
-    for (std::int64_t t = 0; t < task_count_; ++t)
-      for (int k = 0; k < tasks_[t].heavies; ++k) {
-        const RowTask::Heavy& h = tasks_[t].heavy[k];
+    for (const RowTask& t : tasks_.all())
+      for (const RowTask::Heavy& h : std::span(t.heavy, static_cast<std::size_t>(t.heavies)))
         heavy_.add(sorted.entries + h.begin, h.end - h.begin, h.row, C(0));
-      }
-    heavy_.run(stream, reader, writer);
+    heavy_.run(stream, reader, writer, whole_buckets ? &*short_rows : nullptr);
     if (is_sparse()) finish_sparse(stream, unique, writer, o);
     if (p_.weights_gradient) weights_gradient_cpu<C>(stream, p_, bags_, bag_of_, o);
   }
@@ -151,42 +137,6 @@ class SortedRows {
                      .reach = rows_ahead(reader.row_bytes())};
   }
 
-  void cut_tasks() {
-    const SortedEntries<U> sorted = sorter_.sorted();
-    task_count_ = 0;
-    for (std::int64_t b = 0; b < sorted.buckets; ++b) {
-      std::int64_t begin = sorted.starts[b];
-      const std::int64_t end = sorted.starts[b + 1];
-      if (begin == end && !writes_all()) continue;
-      do {
-        RowTask& t = tasks_[task_count_++];
-        t.bucket = b;
-        t.begin = begin;
-        t.end = begin = std::min(end, begin + kTaskEntries);
-        t.heavies = 0;
-      } while (begin < end);
-    }
-    cut_jobs();
-  }
-
-  // A few buckets, or one task of a large bucket.
-  void cut_jobs() {
-    const std::int64_t* starts = sorter_.sorted().starts;
-    job_count_ = 0;
-    for (std::int64_t t = 0; t < task_count_;) {
-      const std::int64_t begin = t, first = tasks_[t].bucket;
-      bool ends = sorter_.is_large(first);
-      for (++t; t < task_count_ && !ends; ++t) {
-        const std::int64_t b = tasks_[t].bucket;
-        if (b == tasks_[t - 1].bucket) continue;
-        ends = sorter_.is_large(b) || b - first >= kJobBuckets ||
-               starts[b + 1] - starts[first] > kJobEntries;
-        if (ends) break;
-      }
-      jobs_[job_count_++] = {begin, t};
-    }
-  }
-
   void sort_small(const Stream& stream) const {
     parallel_for(stream, cut_.buckets, [&](std::int64_t b) {
       if (!sorter_.is_large(b)) sorter_.sort(b);
@@ -196,25 +146,69 @@ class SortedRows {
   // Each bucket is sorted before the one in front of it is summed, so that rows can be asked for
   // across their border. emit(task, end of what is sorted)
   template <class F>
-  void run_job(const Job& job, F&& emit) const {
+  void run_job(std::span<RowTask> job, F&& emit) const {
     const SortedEntries<U> sorted = sorter_.sorted();
-    if (is_sparse() || sorter_.is_large(tasks_[job.begin].bucket)) {
-      for (std::int64_t t = job.begin; t < job.end; ++t)
-        emit(tasks_[t], sorted.starts[is_sparse() ? sorted.buckets : tasks_[t].bucket + 1]);
+    if (is_sparse() || sorter_.is_large(job.front().bucket)) {
+      for (RowTask& t : job) emit(t, sorted.starts[is_sparse() ? sorted.buckets : t.bucket + 1]);
       return;
     }
-    std::int64_t ahead = job.begin;  // the first task whose bucket is not sorted
+    std::size_t ahead = 0;  // the first task whose bucket is not sorted
     const auto sort_next = [&] {
-      if (ahead == job.end) return;
-      const std::int64_t b = tasks_[ahead].bucket;
+      if (ahead == job.size()) return;
+      const std::int64_t b = job[ahead].bucket;
       sorter_.sort(b);
-      while (ahead < job.end && tasks_[ahead].bucket == b) ++ahead;
+      while (ahead < job.size() && job[ahead].bucket == b) ++ahead;
     };
     sort_next();
-    for (std::int64_t t = job.begin; t < job.end; ++t) {
-      if (t == job.begin || tasks_[t].bucket != tasks_[t - 1].bucket) sort_next();
-      emit(tasks_[t], sorted.starts[tasks_[ahead - 1].bucket + 1]);
+    for (std::size_t t = 0; t < job.size(); ++t) {
+      if (t == 0 || job[t].bucket != job[t - 1].bucket) sort_next();
+      emit(job[t], sorted.starts[job[ahead - 1].bucket + 1]);
     }
+  }
+
+  // The same where one loop writes every row of a bucket.
+  void run_buckets(std::span<RowTask> job, const ShortRows& short_rows,
+                   const RowWriter<C>& writer) const {
+    const SortedEntries<U> sorted = sorter_.sorted();
+    const std::int64_t first = job.front().bucket, last = job.back().bucket;
+    const bool large = sorter_.is_large(first);
+    U ends[2][std::size_t{1} << EntrySorter<U>::kDigitBits];  // of even and of odd buckets
+    const auto sort = [&](std::int64_t b) {
+      if (b <= last && !large) sorter_.sort(b, ends[b % 2]);
+    };
+    sort(first);
+    std::int64_t asked = sorted.starts[first];
+    if (large) asked = job.front().begin + kBucketAheadBytes / row_bytes();  // by the task before
+    for (std::int64_t before = -1; RowTask & t : job) {
+      if (t.bucket != std::exchange(before, t.bucket)) sort(t.bucket + 1);
+      const std::int64_t ready = sorted.starts[std::min(t.bucket + 1, last) + 1];
+      emit_rows(t, sorted, ready, large ? sorter_.ends_of_large(t.bucket) : ends[t.bucket % 2],
+                short_rows, writer, asked);
+    }
+  }
+  void emit_rows(RowTask& t, const SortedEntries<U>& sorted, std::int64_t ready, const U* ends,
+                 const ShortRows& short_rows, const RowWriter<C>& writer,
+                 std::int64_t& asked) const {
+    const std::int64_t begin = sorted.starts[t.bucket];
+    const std::int64_t end_row = std::min(p_.num_embeddings, sorted.first_row(t.bucket + 1));
+    if (begin == sorted.starts[t.bucket + 1])
+      return writer.zero(sorted.first_row(t.bucket), end_row);
+    BucketRun<U> run{.entries = sorted.entries,
+                     .begin = begin,
+                     .ends = ends,
+                     .first_row = sorted.first_row(t.bucket),
+                     .end_row = end_row,
+                     .end = t.end,
+                     .last = ready,
+                     .most = heavy_.threshold(),
+                     .next = sorted.first_row(t.bucket),
+                     .asked = asked};
+    if (t.begin > begin) run.next = static_cast<std::int64_t>(sorted.entries[t.begin - 1].row) + 1;
+    while (sum_bucket_rows(short_rows, run)) {
+      t.heavy[t.heavies++] = {run.begin_of(run.next), run.end_of(run.next), run.next};
+      ++run.next;
+    }
+    asked = run.asked;
   }
 
   // The first entry of the task whose row does not begin before it.
@@ -240,18 +234,14 @@ class SortedRows {
 
   // Sparse: the place of each task's first row; returns the number of rows.
   std::int64_t place_rows(const Stream& stream, const SortedEntries<U>& sorted) {
-    parallel_for(stream, task_count_, [&](std::int64_t t) {
-      tasks_[t].rows = 0;
-      for (std::int64_t i = first_entry(tasks_[t], sorted); i < tasks_[t].end;
-           i = row_end(tasks_[t], sorted, i))
-        ++tasks_[t].rows;
+    const std::span<RowTask> tasks = tasks_.all();
+    parallel_for(stream, std::ssize(tasks), [&](std::int64_t k) {
+      RowTask& t = tasks[static_cast<std::size_t>(k)];
+      t.rows = 0;
+      for (std::int64_t i = first_entry(t, sorted); i < t.end; i = row_end(t, sorted, i)) ++t.rows;
     });
     std::int64_t place = 0;
-    for (std::int64_t t = 0; t < task_count_; ++t) {
-      const std::int64_t rows = tasks_[t].rows;
-      tasks_[t].rows = place;
-      place += rows;
-    }
+    for (RowTask& t : tasks) place += std::exchange(t.rows, place);
     return place;
   }
 
@@ -306,9 +296,7 @@ class SortedRows {
   const EmbeddingProblem& p_;
   SortCut cut_;
   EntrySorter<U> sorter_;
-  RowTask* tasks_;
-  Job* jobs_;
-  std::int64_t task_count_ = 0, job_count_ = 0;
+  RowTasks<U> tasks_;
   HeavyRows<C, U> heavy_;
   Bags bags_;
   std::int64_t* bag_of_;

@@ -9,7 +9,6 @@
 // The plain loops, vectorized by the compiler with two corrections of every quotient, took 15 for
 // bf16 to s8 where lines are long.
 #include <algorithm>
-#include <array>
 
 #include "planck/loops/targets.h"
 #include "planck/ops/quantize/quantize.blocks.h"
@@ -20,6 +19,7 @@
 #include <hwy/highway.h>
 
 #include "planck/ops/quantize/quantize.lookup-inl.h"
+#include "planck/ops/quantize/quantize.position-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
@@ -27,96 +27,7 @@ namespace planck::HWY_NAMESPACE {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 namespace {
 
-// ---- the position on the grid ----
-
-struct Grid {
-  V scale, inverse, x_lo, x_hi, lift;
-};
-constexpr auto make_grid = [](const BlockGroups<float>& g, auto read) {
-  return Grid{read(g.v_scale), read(g.v_inverse), read(g.x_lo), read(g.x_hi), read(g.lift)};
-};
-// rint(x / s) clamped, plus kSnapWhole: an integer in the low bits. NaN: 0 in the low bits.
-template <class E>
-HWY_INLINE V position(const Grid& g, V x) {
-  if constexpr (E::kHalf) {  // the second operand is given back where one is NaN
-    const V c = hn::Min(g.x_hi, hn::Max(g.x_lo, x));
-    return hn::Add(hn::MulAdd(c, g.inverse, hn::Set(d, qm::kSnapFine)),
-                   hn::Set(d, qm::kSnapWhole - qm::kSnapFine));
-  } else {
-    V c = hn::IfThenElseZero(hn::Eq(x, x), x);
-    c = hn::Min(hn::Max(c, g.x_lo), g.x_hi);
-    V q = hn::Mul(c, g.inverse);
-    q = hn::MulAdd(hn::NegMulAdd(q, g.scale, c), g.inverse, q);
-    q = hn::MulAdd(hn::NegMulAdd(q, g.scale, c), g.inverse, q);
-    return hn::Add(q, hn::Set(d, qm::kSnapWhole));
-  }
-}
-
-// The low bytes of two units, in the order of the elements: merged into 32-bit words, whose bytes
-// are then brought together within 16 bytes and across.
-template <class E>
-HWY_INLINE hn::Vec<DB4> low_bytes(Two v, Two w) {
-  const auto merged = [](V even, V odd) HWY_ATTR {
-    return hn::OddEven(hn::BitCast(db, hn::ShiftLeft<8>(hn::BitCast(du, odd))),
-                       hn::BitCast(db, even));
-  };
-  const auto low = merged(v.a, v.b), high = merged(w.a, w.b);
-  const auto words =
-      hn::OddEven(hn::BitCast(dh, hn::ShiftLeft<16>(hn::BitCast(du, high))), hn::BitCast(dh, low));
-  alignas(16) static constexpr std::uint8_t kBytes[2][16] = {
-      {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15},
-      {0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15}};
-  const auto within = hn::TableLookupBytes(hn::BitCast(db, words),
-                                           hn::LoadDup128(db, kBytes[E::kByHalves ? 1 : 0]));
-  constexpr int kSixteens = kLanes / 4;
-  alignas(64) static constexpr auto kAcross = [] {
-    std::array<std::int32_t, kLanes> from{};
-    for (int k = 0; k < kLanes; ++k) {
-      const int part = E::kByHalves ? k / 2 : k;
-      const int at = part % kSixteens * (E::kByHalves ? 2 : 4) + part / kSixteens;
-      from[static_cast<std::size_t>(k)] = E::kByHalves ? 2 * at + k % 2 : at;
-    }
-    return from;
-  }();
-  return hn::BitCast(
-      db, hn::TableLookupLanes(hn::BitCast(du, within), hn::SetTableIndices(du, kAcross.data())));
-}
-
-template <class E, bool kPacked>
-void quantize_to(const BlockGroups<float>& g, RowPart part, const Source& x, const Sink& q) {
-  const From<typename E::T> in(x);
-  const To<std::uint8_t> out(q);
-  const std::uint8_t* zero_byte = g.zero_byte;
-  const GroupLayout layout = g.layout;
-  const int run_shift = g.run_shift, row_step = g.row_step;
-  for_chunks(g, part, make_grid, [=](int r, int c, auto with_groups) HWY_ATTR {
-    in.fetch(r, c);
-    for (int i = c; i < c + kChunk; i += 2 * kUnit) {
-      const auto positions = [&](int at) HWY_ATTR {
-        const Two v = E::load(in.at(r, at));
-        Two t;
-        with_groups(at, [&](const Grid& ga, const Grid& gb) HWY_ATTR {
-          t = {position<E>(ga, v.a), position<E>(gb, v.b)};
-        });
-        return t;
-      };
-      const auto zeros = [&]() HWY_ATTR {
-        if (layout == GroupLayout::one) return hn::Set(db, zero_byte[r * row_step]);
-        if (layout == GroupLayout::each) return hn::LoadU(db, zero_byte + i);
-        return hn::Combine(db, hn::Set(DB2{}, zero_byte[(i + kUnit) >> run_shift]),
-                           hn::Set(DB2{}, zero_byte[i >> run_shift]));
-      };
-      const auto bytes = hn::Add(low_bytes<E>(positions(i), positions(i + kUnit)), zeros());
-      if constexpr (kPacked) {
-        const auto halves = hn::BitCast(dh, hn::And(bytes, hn::Set(db, 0x0f)));
-        put(hn::TruncateTo(DB2{}, hn::Or(halves, hn::ShiftRight<4>(halves))), DB2{},
-            out.at(r, i / 2), out.stream);
-      } else {
-        put(bytes, db, out.at(r, i), out.stream);
-      }
-    }
-  });
-}
+// ---- positions ----
 
 void quantize(const BlockGroups<float>& g, RowPart part, Source x, Sink q) {
   with_element(x.dtype, [&](auto element) {
@@ -339,7 +250,11 @@ void prepare(int n, int whole, const GroupNeeds& needs, GroupTable<float>& t) {
       in_hi[i] = qm::last_in_range(t.hi[i], scale[i], inverse[i]);
     }
   }
+  for (int i = 0; i < n / 2; ++i)
+    t.zero_pairs[i] =
+        static_cast<std::uint8_t>((t.zero_byte[2 * i] & 15) | (t.zero_byte[2 * i + 1] << 4));
   BlockGroups<float>& g = t.groups;
+  g.zero_pairs = t.zero_pairs;
   g.v_scale = t.scale;
   g.v_inverse = t.inverse;
   g.x_lo = x_lo;

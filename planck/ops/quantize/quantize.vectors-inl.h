@@ -165,33 +165,6 @@ struct Read {
   }
 };
 
-// Calls chunk(row, c, with groups) for every chunk of a part; with_groups(i, f) calls f with what
-// make makes of the groups of both vectors of the unit at i.
-template <class Make, class Chunk>
-HWY_INLINE void for_chunks(const BlockGroups<float>& groups, RowPart part, Make make, Chunk chunk) {
-  const BlockGroups<float> g = groups;
-  using Made = decltype(make(g, Read<false>{0}));
-  for (int r = 0; r < part.rows; ++r) {
-    if (g.layout == GroupLayout::one) {
-      const int e = r * g.row_step;
-      const Made one = make(g, Read<false>{e});
-      for (int c = part.begin; c < part.end; c += kChunk)
-        chunk(r, c, [&](int, auto f) HWY_ATTR { f(one, one); });
-    } else if (g.layout == GroupLayout::runs) {
-      for (int c = part.begin; c < part.end; c += kChunk)
-        chunk(r, c, [&](int i, auto f) HWY_ATTR {
-          const Made run = make(g, Read<false>{i >> g.run_shift});
-          f(run, run);
-        });
-    } else {
-      for (int c = part.begin; c < part.end; c += kChunk)
-        chunk(r, c, [&](int i, auto f) HWY_ATTR {
-          f(make(g, Read<true>{i}), make(g, Read<true>{i + kLanes}));
-        });
-    }
-  }
-}
-
 // Calls unit(row, i, group of the first vector, group of the second, group number) for every unit
 // of a part; make(groups, Read) gives what the loop needs of a group; ahead(row, i) once a chunk.
 // The groups are copied: a store of bytes might change what a reference leads to, for all the
