@@ -70,6 +70,7 @@ const Convolution kAll[] = {
 // Several threads, several steps of k, chunks, more rows than a task has.
 const Convolution kLarge[] = {
     {{9, 5, 17, 15}, {20, 5, 3, 3}, {.padding = {1, 1}}},
+    {{5, 33, 8, 8}, {17, 33, 3, 3}, {.padding = {1, 1}}},  // places in whole vectors
     {{2, 40, 9, 9}, {33, 40, 3, 3}, {.padding = {1, 1}}},
     {{3, 130, 5, 6}, {125, 130, 2, 2}, {.stride = {2, 1}}},
     {{40, 6, 12, 12}, {8, 3, 3, 3}, {.stride = {2, 2}, .padding = {1, 1}, .groups = 2}},

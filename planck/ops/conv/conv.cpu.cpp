@@ -12,6 +12,7 @@
 #include "planck/ops/conv/kernels.h"
 #include "planck/ops/conv/phases.cpu.h"
 #include "planck/ops/conv/runs.cpu.h"
+#include "planck/ops/conv/weights.cpu.h"
 #include "planck/ops/matmul/pack.cpu.h"
 #include "planck/ops/matmul/tile.cpu.h"
 
@@ -56,43 +57,6 @@ struct Layout {
             static_cast<std::size_t>(kSlack) * element;
   }
 };
-
-// Rows of weights as panels of tiles, k in steps of kMostDepth.
-template <class S, class C>
-void pack_weights(const S* from, std::int64_t row_stride, std::int64_t rows, std::int64_t k,
-                  const std::int64_t* at, int width, C* out) {
-  for (std::int64_t first = 0; first < rows; first += width, out += width * packed_depth<C>(k)) {
-    const int n = static_cast<int>(std::min<std::int64_t>(width, rows - first));
-    const S* row = from + first * row_stride;
-    const auto value = [&](int r, std::int64_t i) {
-      return i < k ? static_cast<C>(row[r * row_stride + at[i]]) : C{0};
-    };
-    for (std::int64_t i = 0; i < packed_depth<C>(k); ++i)
-      for (int r = 0; r < width; ++r) {
-        C& to = out[i * width + r];
-        if (r >= n)
-          to = 0;
-        else if constexpr (std::is_same_v<C, std::int32_t>)  // two of k to a word
-          to = static_cast<C>(static_cast<std::uint32_t>(value(r, 2 * i + 1)) << 16 |
-                              (static_cast<std::uint32_t>(value(r, 2 * i)) & 0xffffu));
-        else
-          to = value(r, i);
-      }
-  }
-}
-template <class C>
-void pack_weights(const View& w, std::int64_t offset, std::int64_t row_stride, std::int64_t rows,
-                  std::int64_t k, const std::int64_t* at, int width, C* out) {
-  const auto of = [&]<class S>(S) {
-    pack_weights(static_cast<const S*>(w.data) + offset, row_stride, rows, k, at, width, out);
-  };
-  if constexpr (std::is_same_v<C, float>)
-    w.dtype == Dtype::f16 ? of(f16{}) : w.dtype == Dtype::bf16 ? of(bf16{}) : of(float{});
-  else if constexpr (std::is_same_v<C, double>)
-    of(double{});
-  else
-    of(std::int8_t{});
-}
 
 // C: what is summed in; T: what images are copied as.
 template <class C, class T>
@@ -214,12 +178,23 @@ class Product {
     const int width = (rows <= ops_.thin_rows ? ops_.thin_vectors : ops_.vectors) * ops_.lanes;
     alignas(64) C sums[kTaskRows * kTaskPlaces];
     alignas(64) C panel[kMostDepth * kMostTileColumns + kPanelSlack];
-    Run runs[kMostRuns];
+    Run runs[kMostRuns], out_runs[kMostRuns];
+    // The output's places lie `apart`.
+    const Strides& s = out_.strides;
+    const std::int64_t column = phases_.apart(1) * s[3];
+    const int out_count =
+        runs_of(phase, place, places, s[0], phases_.apart(0) * s[2], column, out_runs);
+    const std::int64_t first = n0 * s[0] + (group * phases_.rows() + row) * s[1] +
+                               phase.first[0] * s[2] + phase.first[1] * s[3];
+    // Whole vectors that lie densely in the output: sums wait there.
+    bool into_out = out_.dtype == dtype_of<C> && column == 1 && places % ops_.lanes == 0;
+    for (int i = 0; i < out_count; ++i) into_out &= out_runs[i].lane % width == 0;
     std::int64_t k0 = 0;
     do {
       const std::int64_t k = std::min<std::int64_t>(kMostDepth, phase.depth - k0);
       const std::int64_t depth = packed_depth<C>(k);
       const C* a = weights_of(phase, before, group, k0) + row * depth;
+      int out_run = 0;
       for (std::int64_t at = 0; at < places; at += width) {
         const int columns = static_cast<int>(std::min<std::int64_t>(width, places - at));
         const int padded = static_cast<int>(round_up(columns, ops_.lanes));
@@ -227,6 +202,12 @@ class Product {
             runs_of(phase, place + at, columns, l.image(), phases_.row_step() * l.row(), 1, runs);
         TileBlock<C> block{a,     rows,      panel,       padded, columns,
                            depth, sums + at, kTaskPlaces, k0 > 0, k0 + k == phase.depth};
+        if (into_out) {
+          while (out_run + 1 < out_count && out_runs[out_run + 1].lane <= at) ++out_run;
+          block.sums = static_cast<C*>(out_.data) + first + out_runs[out_run].from +
+                       (at - out_runs[out_run].lane);
+          block.sums_step = s[1];
+        }
         if constexpr (std::is_same_v<C, T>)
           if (read_in_place(runs, count, ops_.lanes, block.b_vector)) {
             block.b = image;
@@ -240,16 +221,11 @@ class Product {
       }
       k0 += k;
     } while (k0 < phase.depth);
-    // Back to the output, whose places lie `apart`.
-    const Strides& s = out_.strides;
-    const std::int64_t column = phases_.apart(1) * s[3];
-    const int count = runs_of(phase, place, places, s[0], phases_.apart(0) * s[2], column, runs);
-    const std::int64_t first = n0 * s[0] + (group * phases_.rows() + row) * s[1] +
-                               phase.first[0] * s[2] + phase.first[1] * s[3];
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (int i = 0; i < count; ++i)
-        matmul_detail::store_sums(out_.dtype, out_.data, first + r * s[1] + runs[i].from, column,
-                                  runs[i].length, sums + r * kTaskPlaces + runs[i].lane);
+    for (std::int64_t r = 0; r < rows && !into_out; ++r)
+      for (int i = 0; i < out_count; ++i)
+        matmul_detail::store_sums(out_.dtype, out_.data, first + r * s[1] + out_runs[i].from,
+                                  column, out_runs[i].length,
+                                  sums + r * kTaskPlaces + out_runs[i].lane);
   }
 
   const Stream& stream_;
