@@ -14,6 +14,7 @@ add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/matmul/matmul.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.exact.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.packed.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/reduce/reduce.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/index/index.test.cpp
