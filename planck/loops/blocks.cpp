@@ -164,11 +164,15 @@ void load_tile(Dtype t, const void* base, std::int64_t offset, std::int64_t stri
   }
 }
 
+void store_q_rows(int rows, int n, const std::uint8_t* in, std::int64_t step, const Sink& to) {
+  for (int r = 0; r < rows; ++r) store_q_step(to.at_row(r), 0, n, in + r * step);
+}
+
 }  // namespace
 
 const BlockOps* block_ops_table() {
-  static constexpr BlockOps kOps = {load_f32,  load_f64,  load_i32, gather_q,
-                                    store_f32, store_f64, store_q,  load_tile};
+  static constexpr BlockOps kOps = {load_f32,  load_f64, load_i32,  gather_q,    store_f32,
+                                    store_f64, store_q,  load_tile, store_q_rows};
   return &kOps;
 }
 

@@ -61,6 +61,8 @@ struct BlockOps {
   // columns, transposed: out[row * out_stride + column].
   void (*load_tile)(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int rows,
                     int columns, void* out, int out_stride);
+  // Rows of at most kStep quantized integers as bytes, `step` bytes apart, to rows of `to`.
+  void (*store_q_rows)(int rows, int n, const std::uint8_t* in, std::int64_t step, const Sink& to);
 };
 
 const BlockOps& block_ops();

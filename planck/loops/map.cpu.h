@@ -90,25 +90,34 @@ class Map {
       });
       return;
     }
+    // Long panels, where that leaves enough of them: groups are prepared once a panel.
+    const int panel_rows = total >= (std::int64_t{1} << 24) ? 256 : 64;
+    const int part_rows = mode_ == Mode::tile ? tile_rows_ : panel_rows;
+    each_part(stream, part_rows, make_state,
+              [&](auto& state, std::int64_t first, int rows, int columns) {
+                const std::int64_t width = nest_.extent[static_cast<std::size_t>(nest_.rank - 1)];
+                const int together = begin(state, first, rows, columns) ? rows : 1;
+                for (int r = 0; r < rows; r += together)
+                  work(state, BlockAt{first + r * width, columns, together, r});
+              });
+  }
+
+  // Calls f(state, first position, rows, columns) for every panel or tile, of at most so many rows;
+  // make_state() before.
+  template <class MakeState, class F>
+  void each_part(const Stream& stream, std::int64_t rows, MakeState&& make_state, F&& f) const {
     const bool tile = mode_ == Mode::tile;
     const auto last = static_cast<std::size_t>(nest_.rank - 1);
     const std::int64_t width = nest_.extent[last], height = nest_.extent[last - 1];
-    const std::int64_t columns = tile ? kTileColumns : kBlock;
-    // Long panels, where that leaves enough of them: groups are prepared once a panel.
-    const std::int64_t panel_rows = total >= (std::int64_t{1} << 24) ? 256 : 64;
-    const std::int64_t rows = tile ? tile_rows_ : panel_rows;
+    const std::int64_t total = nest_.total(), columns = tile ? kTileColumns : kBlock;
     const std::int64_t across = (width + columns - 1) / columns, down = (height + rows - 1) / rows;
     const std::int64_t planes = total / (width * height);
     parallel_for(stream, planes * down * across, [&](std::int64_t task) {
       const std::int64_t c0 = task % across * columns, r0 = task / across % down * rows;
       const std::int64_t plane = task / across / down;
-      const int n = static_cast<int>(std::min(columns, width - c0));
-      const int count = static_cast<int>(std::min(rows, height - r0));
-      const std::int64_t first = (plane * height + r0) * width + c0;
       auto state = make_state();
-      const int together = begin(state, first, count, n) ? count : 1;
-      for (int r = 0; r < count; r += together)
-        work(state, BlockAt{first + r * width, n, together, r});
+      f(state, (plane * height + r0) * width + c0, static_cast<int>(std::min(rows, height - r0)),
+        static_cast<int>(std::min(columns, width - c0)));
     });
   }
 

@@ -75,9 +75,10 @@ class GroupLoader {
     return table_.groups;
   }
 
-  // The groups of the rows of a tile, one each: entries `first + r · step` of scale and zero point.
+  // The groups of the rows of a tile, one each: entries `first + r · step` of scale and zero point;
+  // or, with layout `each`, those of the elements of every row.
   void load_rows(std::int64_t scale_first, std::int64_t scale_step, std::int64_t zero_first,
-                 std::int64_t zero_step, int rows) {
+                 std::int64_t zero_step, int rows, GroupLayout layout = GroupLayout::one) {
     static_assert(Map::kMostTileRows <= GroupTable<C>::kCapacity);
     key_ = -1;
     one_begin_ = one_end_ = 0;
@@ -86,7 +87,7 @@ class GroupLoader {
       block_ops().load_i32(zero_point_->base, zero_first, zero_step, rows, table_.zero_point);
     else
       std::fill_n(table_.zero_point, rows, 0);
-    table_.prepare(rows, GroupLayout::one, 0, needs_, 1);
+    table_.prepare(rows, layout, 0, needs_, layout == GroupLayout::one ? 1 : 0);
   }
 
  private:

@@ -3,6 +3,7 @@
 #include "planck/loops/map.cpu.h"
 #include "planck/ops/quantize/groups.cpu.h"
 #include "planck/ops/quantize/kernels.h"
+#include "planck/ops/quantize/transposed.cpu.h"
 
 namespace planck {
 
@@ -113,6 +114,10 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
       map.in_tiles() && map.stride(kScale, last) == 0 && map.stride(kZero, last) == 0;
   const GroupNeeds needs = group_needs(p);
   const QuantBlocks<C>& blocks = quant_blocks<C>();
+  if (const TransposedQuantize<C> transposed(map, {kOut, kMain, kScale, kZero});
+      out.dtype == p.quantized_dtype && transposed.fits(out.dtype))
+    return transposed.run(stream, out, in, scale, role.zero_point >= 0 ? &zero_point : nullptr,
+                          needs, streams);
 
   struct State {
     State(const MapOperand& sc, const MapOperand* zp, const GroupNeeds& gn) : groups(sc, zp, gn) {}
