@@ -1,11 +1,13 @@
 // Gradients of reductions.
 //
-// Conventions: the extreme values of max and min share the gradient in equal parts. prod is exact
-// with zeros: no division by zero, one zero among the factors gets the product of the others.
+// Conventions: the extreme values of max and min share the gradient in equal parts, those of cummax
+// and cummin give it to the first. prod is exact with zeros: no division by zero, one zero among
+// the factors gets the product of the others.
 #pragma once
 
 #include "planck/autodiff/flow.h"
 #include "planck/ops/elementwise/elementwise.functions.h"
+#include "planck/ops/index/index.grad.h"
 #include "planck/ops/reduce/reduce.functions.h"
 
 namespace planck {
@@ -87,6 +89,13 @@ auto pullback(const LogSumExp&, const R& r) {  // exp(x − y)
 template <class R>
 auto pullback(const Cumsum& op, const R&) {
   return [op](auto& g) { g.give(cumsum(g.dy(), op.axis, !op.reverse)); };
+}
+// Each goes back to where its value came from.
+template <OpName N, ReduceKind Kind, class R>
+auto pullback(const RunningExtremeOp<N, Kind, FloatKind>& op, const R& r) {
+  return [axis = op.axis, shape = shape_of<0>(r), indices = out<1>(r)](auto& g) {
+    g.give(0, call(ScatterAddInto{{axis, shape}}, indices, g.dy(0)));
+  };
 }
 
 }  // namespace planck
