@@ -173,17 +173,9 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   return std::unique_ptr<AnyProblem>(new ErasedProblem<ReduceProblem>(p));
 }
 
-template <std::size_t kKind>
-Result<std::unique_ptr<AnyProblem>> parse_kind(const OpInfo& op, const Attributes& a,
-                                               const InputSpecs& i) {
-  return parse(op, a, i, static_cast<ReduceKind>(kKind));
-}
-
 std::vector<DtypePair> dtypes_of(ReduceKind kind) {
   if (takes_booleans(kind)) return {{Dtype::boolean, std::nullopt}};
-  std::vector<DtypePair> all;
-  for (Dtype t : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16})
-    all.push_back({t, std::nullopt});
+  auto all = float_elements();
   if (takes_integers(kind))
     for (Dtype t : {Dtype::i32, Dtype::i64}) all.push_back({t, std::nullopt});
   return all;
@@ -191,15 +183,6 @@ std::vector<DtypePair> dtypes_of(ReduceKind kind) {
 
 }  // namespace
 
-std::vector<OpEntry> reduce_ops() {
-  std::vector<OpEntry> entries;
-  [&]<std::size_t... kKinds>(std::index_sequence<kKinds...>) {
-    (entries.push_back(
-         {&kInfos[kKinds], dtypes_of(static_cast<ReduceKind>(kKinds)), &parse_kind<kKinds>}),
-     ...);
-  }
-  (std::make_index_sequence<std::size(kInfos)>());
-  return entries;
-}
+std::vector<OpEntry> reduce_ops() { return entries_of_kinds<&parse>(kInfos, dtypes_of); }
 
 }  // namespace planck
