@@ -10,7 +10,8 @@ target_link_libraries(planck_reference PUBLIC planck::planck PRIVATE planck_buil
 function(add_autodiff_tests backend)
   string(TOLOWER ${backend} name)
   add_executable(autodiff_${name}_test autodiff/gradients.test.cpp autodiff/graphs.test.cpp
-    autodiff/conv.test.cpp autodiff/index.test.cpp autodiff/pool.test.cpp autodiff/rows.test.cpp)
+    autodiff/conv.test.cpp autodiff/index.test.cpp autodiff/pool.test.cpp autodiff/rows.test.cpp
+    autodiff/running_extreme.test.cpp)
   if(NOT backend STREQUAL "Reference")
     target_sources(autodiff_${name}_test PRIVATE
       autodiff/families.test.cpp autodiff/tensors.test.cpp autodiff/training.test.cpp)

@@ -12,6 +12,17 @@ const OpEntry* find_op(std::span<const OpEntry> entries, std::string_view op) {
   return nullptr;
 }
 
+std::vector<DtypePair> elements_of(std::span<const Dtype> dtypes) {
+  std::vector<DtypePair> pairs;
+  for (Dtype t : dtypes) pairs.push_back({t, std::nullopt});
+  return pairs;
+}
+
+std::vector<DtypePair> float_elements() {
+  constexpr Dtype kFloats[] = {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16};
+  return elements_of(kFloats);
+}
+
 Result<std::unique_ptr<AnyProblem>> parse_problem(std::span<const OpEntry> entries,
                                                   std::string_view op, const Attributes& attributes,
                                                   const InputSpecs& inputs) {

@@ -60,6 +60,10 @@ struct OpEntry {
   Result<std::unique_ptr<AnyProblem>> (*parse)(const OpInfo&, const Attributes&, const InputSpecs&);
 };
 
+// Elements of these dtypes, or of every float, without an aux.
+std::vector<DtypePair> elements_of(std::span<const Dtype> dtypes);
+std::vector<DtypePair> float_elements();  // f32, f64, f16, bf16
+
 // Finds the op, refuses unknown attributes and inputs and names missing inputs, then asks the
 // family.
 [[nodiscard]] Result<std::unique_ptr<AnyProblem>> parse_problem(std::span<const OpEntry> entries,
@@ -111,6 +115,38 @@ class ErasedProblem final : public AnyProblem {
   };
   Problem problem_;
 };
+
+// What a family with an enum of ops, Kind, has to write: how one of its problems is parsed.
+template <class Kind>
+using ParseKind = Result<std::unique_ptr<AnyProblem>> (*)(const OpInfo&, const Attributes&,
+                                                          const InputSpecs&, Kind);
+
+namespace registry_detail {
+
+template <class Kind>
+Kind kind_of(ParseKind<Kind>);  // of a parse function, never called
+
+template <auto kParse, std::size_t kKind>
+Result<std::unique_ptr<AnyProblem>> parse_kind(const OpInfo& op, const Attributes& attributes,
+                                               const InputSpecs& inputs) {
+  return kParse(op, attributes, inputs, static_cast<decltype(kind_of(kParse))>(kKind));
+}
+
+}  // namespace registry_detail
+
+// The entries of such a family: infos in the order of Kind, dtypes_of(kind) the pairs of an op.
+template <auto kParse, std::size_t kCount, class DtypesOf>
+std::vector<OpEntry> entries_of_kinds(const OpInfo (&infos)[kCount], const DtypesOf& dtypes_of) {
+  using Kind = decltype(registry_detail::kind_of(kParse));
+  std::vector<OpEntry> entries;
+  [&]<std::size_t... kKinds>(std::index_sequence<kKinds...>) {
+    (entries.push_back({&infos[kKinds], dtypes_of(static_cast<Kind>(kKinds)),
+                        &registry_detail::parse_kind<kParse, kKinds>}),
+     ...);
+  }
+  (std::make_index_sequence<kCount>());
+  return entries;
+}
 
 // Reads one attribute, with the default of its AttributeInfo; the error names op, attribute and
 // value.

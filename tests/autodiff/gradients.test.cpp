@@ -95,6 +95,37 @@ TEST_F(Gradients, OfReductions) {
   CHECK1(kSecond, cumsum(square(x), 0, true), box);
 }
 
+// Groups with none, one, two and three zeros, zeros alone among them; of even, odd and single
+// length.
+TEST_F(Gradients, OfProductsWithZeros) {
+  const Input square_box{
+      {4, 4}, 0, 0, {2, -1, 0.5, 3, 0, 1.5, -2, 3, 0, 1.5, 0, -2, 0, 3, 0, -0.0}};
+  CHECK1(kSecond, prod(x, 1), square_box);
+  CHECK1(kSecond, prod(x, 0), square_box);
+  CHECK1(kSecond, prod(x), square_box);
+  CHECK1(kSecond, prod(exp(x) - 1, 1, true) * x, square_box);
+  const Input odd{{3, 5}, 0, 0, {0, 2, 0, -1, 3, 1, 0, 2, 2, 0.5, 0, 0, 0, 0, 0}};
+  CHECK1(kSecond, prod(x, -1), odd);
+  CHECK1(kSecond, prod(x, 0), odd);
+  const Input box{{2, 3, 2}, 0, 0, {0, 1, 2, 0, -1, 3, 0.5, 2, 1, -2, 0, 1}};
+  CHECK1(kSecond, prod(x, Axes({0, 2})), box);
+  CHECK1(kSecond, prod(x, Axes({0, 1}), true), box);
+  CHECK1(kSecond, prod(x, 1), (Input{{3, 1}, 0, 0, {0, 2, 0}}));
+}
+
+// By hand: of a b c the gradient is (bc, ac, ab), and of its sum (b + c, a + c, a + b), whatever is
+// zero.
+TEST_F(Gradients, OfTheGradientOfAProductWithTwoZeros) {
+  using A = Autodiff<B>;
+  using AA = Autodiff<A>;
+  const auto inner = Tensor<A>::template from<double>({0, 5, 0}, {3}).require_grad();
+  const auto x = Tensor<AA>(AA::require_grad(AA::from_inner(inner.primitive())));
+  const auto first = *x.grad(prod(x).backward());
+  EXPECT_EQ(first.inner().template to_vector<double>(), (std::vector<double>{0, 0, 0}));
+  EXPECT_EQ(inner.grad(sum(first).backward())->template to_vector<double>(),
+            (std::vector<double>{5, 0, 5}));
+}
+
 TEST_F(Gradients, OfShapeOps) {
   const Input box{{2, 3, 2}};
   CHECK1(kSecond, reshape(square(x), {3, -1}), box);

@@ -310,6 +310,26 @@ ReferenceOutputs evaluate(const Cumsum& op, const ReferenceInputs& in) {
   return {y};
 }
 
+// For each element, its line searched anew from the beginning.
+ReferenceOutputs running_extreme(bool largest, int axis, const ReferenceValues& x) {
+  ReferenceValues values = x, indices{Dtype::i64, x.shape, x.at};
+  for_each_index(x.shape, [&](const Extents& i) {
+    Extents j = i;
+    const auto element = [&](std::int64_t k) {
+      j[axis] = k;
+      return x.at[position(j, x.shape)];
+    };
+    std::int64_t best = 0;
+    for (std::int64_t k = 1; k <= i[axis] && !std::isnan(element(best)); ++k)
+      if (std::isnan(element(k)) ||
+          (largest ? element(k) > element(best) : element(k) < element(best)))
+        best = k;
+    values.at[position(i, x.shape)] = element(best);
+    indices.at[position(i, x.shape)] = static_cast<double>(best);
+  });
+  return {values, indices};
+}
+
 ReferenceOutputs evaluate(const Matmul& op, const ReferenceInputs& in) {
   value_or_throw(op.problem(specs_of(in)));
   const ReferenceValues &a = *in[0], &b = *in[1];

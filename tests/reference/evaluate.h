@@ -78,6 +78,11 @@ ReferenceOutputs evaluate(const ReduceOp<N, Kind>& op, const ReferenceInputs& in
 }
 ReferenceOutputs evaluate(const Var& op, const ReferenceInputs& in);
 ReferenceOutputs evaluate(const Cumsum& op, const ReferenceInputs& in);
+ReferenceOutputs running_extreme(bool largest, int axis, const ReferenceValues& x);
+template <OpName N, ReduceKind Kind, class K>
+ReferenceOutputs evaluate(const RunningExtremeOp<N, Kind, K>& op, const ReferenceInputs& in) {
+  return running_extreme(Kind == ReduceKind::cummax, op.axis, *in[0]);
+}
 
 ReferenceOutputs evaluate(const Matmul& op, const ReferenceInputs& in);
 

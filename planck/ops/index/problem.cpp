@@ -242,28 +242,11 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   return std::unique_ptr<AnyProblem>(new ErasedProblem<IndexProblem>(p));
 }
 
-template <std::size_t kKind>
-Result<std::unique_ptr<AnyProblem>> parse_kind(const OpInfo& op, const Attributes& a,
-                                               const InputSpecs& i) {
-  return parse(op, a, i, static_cast<IndexKind>(kKind));
-}
-
 }  // namespace
 
 std::vector<OpEntry> index_ops() {
-  std::vector<OpEntry> entries;
-  [&]<std::size_t... kKinds>(std::index_sequence<kKinds...>) {
-    const auto pairs = [](IndexKind kind) {
-      std::vector<DtypePair> all;
-      for (Dtype t : dtypes_of(kind)) all.push_back({t, std::nullopt});
-      return all;
-    };
-    (entries.push_back(
-         {&kInfos[kKinds], pairs(static_cast<IndexKind>(kKinds)), &parse_kind<kKinds>}),
-     ...);
-  }
-  (std::make_index_sequence<std::size(kInfos)>());
-  return entries;
+  return entries_of_kinds<&parse>(kInfos,
+                                  [](IndexKind kind) { return elements_of(dtypes_of(kind)); });
 }
 
 }  // namespace planck

@@ -132,24 +132,10 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   return std::unique_ptr<AnyProblem>(new ErasedProblem<NormProblem>(p));
 }
 
-template <std::size_t kKind>
-Result<std::unique_ptr<AnyProblem>> parse_kind(const OpInfo& op, const Attributes& a,
-                                               const InputSpecs& i) {
-  return parse(op, a, i, static_cast<NormKind>(kKind));
-}
-
 }  // namespace
 
 std::vector<OpEntry> norm_ops() {
-  std::vector<DtypePair> dtypes;
-  for (Dtype t : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16})
-    dtypes.push_back({t, std::nullopt});
-  std::vector<OpEntry> entries;
-  [&]<std::size_t... kKinds>(std::index_sequence<kKinds...>) {
-    (entries.push_back({&kInfos[kKinds], dtypes, &parse_kind<kKinds>}), ...);
-  }
-  (std::make_index_sequence<std::size(kInfos)>());
-  return entries;
+  return entries_of_kinds<&parse>(kInfos, [](NormKind) { return float_elements(); });
 }
 
 }  // namespace planck

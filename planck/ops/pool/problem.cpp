@@ -215,25 +215,14 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   return std::unique_ptr<AnyProblem>(new ErasedProblem<PoolProblem>(p));
 }
 
-template <std::size_t kKind>
-Result<std::unique_ptr<AnyProblem>> parse_kind(const OpInfo& op, const Attributes& a,
-                                               const InputSpecs& i) {
-  return parse(op, a, i, static_cast<PoolKind>(kKind));
-}
-
 }  // namespace
 
 std::vector<OpEntry> pool_ops() {
-  std::vector<OpEntry> entries;
-  [&]<std::size_t... kKinds>(std::index_sequence<kKinds...>) {
-    (entries.push_back({&kInfos[kKinds], {}, &parse_kind<kKinds>}), ...);
-  }
-  (std::make_index_sequence<std::size(kInfos)>());
-  for (OpEntry& entry : entries)
-    for (Dtype t : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16})
-      entry.dtypes.push_back({t, std::nullopt});
-  entries[0].dtypes.push_back({Dtype::s8, std::nullopt});
-  return entries;
+  return entries_of_kinds<&parse>(kInfos, [](PoolKind kind) {
+    auto dtypes = float_elements();
+    if (kind == PoolKind::max_pool2d) dtypes.push_back({Dtype::s8, std::nullopt});
+    return dtypes;
+  });
 }
 
 }  // namespace planck

@@ -15,4 +15,7 @@ std::size_t find_cpu_workspace(const ReduceProblem&);
 Result<void> cumsum_cpu(const Stream&, Workspace, const ReduceProblem&, const Operands&);
 std::size_t cumsum_cpu_workspace(const ReduceProblem&);
 
+// cummax and cummin
+Result<void> running_extreme_cpu(const Stream&, Workspace, const ReduceProblem&, const Operands&);
+
 }  // namespace planck

@@ -8,15 +8,16 @@
 namespace planck {
 
 struct ReduceLayout {
-  Nest kept;     // operands: x, out
+  Nest kept;     // operands: x, out, and a second output where there is one
   Walk reduced;  // of x, from the offset of a kept element on
   std::int64_t groups = 1, length = 1;
   bool columns = false;  // the innermost kept axis is dense in x, the innermost reduced is not
 
-  static ReduceLayout make(const ReduceProblem& p, const View& x, const View& out) {
+  static ReduceLayout make(const ReduceProblem& p, const View& x, const View& out,
+                           const View* second = nullptr) {
     ReduceLayout l;
     NestStrides kept_extent{}, reduced_extent{}, reduced_stride{};
-    NestStrides kept_strides[2] = {};
+    NestStrides kept_strides[3] = {};
     std::size_t kept_rank = 0, reduced_rank = 0;
     for (int d = 0; d < p.shape.rank(); ++d) {
       if (p.reduces(d)) {
@@ -26,11 +27,14 @@ struct ReduceLayout {
       } else {
         kept_extent[kept_rank] = p.shape[d];
         kept_strides[0][kept_rank] = x.strides[d];
-        kept_strides[1][kept_rank++] = out.strides[d];
+        kept_strides[1][kept_rank] = out.strides[d];
+        if (second != nullptr) kept_strides[2][kept_rank] = second->strides[d];
+        ++kept_rank;
         l.groups *= p.shape[d];
       }
     }
-    l.kept = make_nest(static_cast<int>(kept_rank), kept_extent, kept_strides);
+    l.kept = make_nest(static_cast<int>(kept_rank), kept_extent,
+                       std::span<const NestStrides>(kept_strides, second == nullptr ? 2 : 3));
     if (l.groups > 0) sort_by(l.kept, 0);
     collapse(l.kept);
     const Nest inner =

@@ -7,12 +7,15 @@ namespace planck {
 namespace {
 
 constexpr OperandInfo kOperands[] = {{"x", Role::input}, {"out", Role::output}};
+constexpr OperandInfo kExtremeScanOperands[] = {
+    {"x", Role::input}, {"values", Role::output}, {"indices", Role::output}};
 
 constexpr AttributeInfo kAxes = {"axes", "all", "digits of the axes to reduce (02), or all"};
 constexpr AttributeInfo kReduceAttributes[] = {kAxes};
 constexpr AttributeInfo kVarAttributes[] = {kAxes, {"correction", "1", "var divides by n - this"}};
-constexpr AttributeInfo kScanAttributes[] = {{"axes", "0", "the axis to run along"},
-                                             {"reverse", "false", "from the end"}};
+constexpr AttributeInfo kAlong = {"axes", "0", "the axis to run along"};
+constexpr AttributeInfo kScanAttributes[] = {kAlong, {"reverse", "false", "from the end"}};
+constexpr AttributeInfo kExtremeScanAttributes[] = {kAlong};
 
 constexpr OpCategory kCategory = OpCategory::reduction;
 
@@ -37,6 +40,12 @@ constexpr OpInfo kInfos[] = {
     {"all", kCategory, "out = whether every x is true", kOperands, kReduceAttributes, false},
     {"cumsum", kCategory, "out[i] = x[0] + ... + x[i] along the axis", kOperands, kScanAttributes,
      false},
+    {"cummax", kCategory,
+     "values[i] = the largest of x[0] ... x[i], indices[i] = where it is first",
+     kExtremeScanOperands, kExtremeScanAttributes, false},
+    {"cummin", kCategory,
+     "values[i] = the smallest of x[0] ... x[i], indices[i] = where it is first",
+     kExtremeScanOperands, kExtremeScanAttributes, false},
 };
 
 bool takes_integers(ReduceKind kind) {
@@ -125,6 +134,9 @@ std::array<OperandSpec, kReduceOperands> ReduceProblem::specs() const {
   out[0].shape = shape;
   out[1].dtype = out_dtype();
   out[1].shape = out_shape();
+  out[2].dtype = Dtype::i64;
+  out[2].shape = out_shape();
+  out[2].used = scans_extremes();
   return out;
 }
 
@@ -152,7 +164,7 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
     if (!correction) return tl::unexpected(correction.error());
     p.correction = *correction;
   }
-  if (p.scans()) {
+  if (kind == ReduceKind::cumsum) {
     const auto reverse = read.boolean("reverse");
     if (!reverse) return tl::unexpected(reverse.error());
     p.reverse = *reverse;
@@ -161,17 +173,9 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   return std::unique_ptr<AnyProblem>(new ErasedProblem<ReduceProblem>(p));
 }
 
-template <std::size_t kKind>
-Result<std::unique_ptr<AnyProblem>> parse_kind(const OpInfo& op, const Attributes& a,
-                                               const InputSpecs& i) {
-  return parse(op, a, i, static_cast<ReduceKind>(kKind));
-}
-
 std::vector<DtypePair> dtypes_of(ReduceKind kind) {
   if (takes_booleans(kind)) return {{Dtype::boolean, std::nullopt}};
-  std::vector<DtypePair> all;
-  for (Dtype t : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16})
-    all.push_back({t, std::nullopt});
+  auto all = float_elements();
   if (takes_integers(kind))
     for (Dtype t : {Dtype::i32, Dtype::i64}) all.push_back({t, std::nullopt});
   return all;
@@ -179,15 +183,6 @@ std::vector<DtypePair> dtypes_of(ReduceKind kind) {
 
 }  // namespace
 
-std::vector<OpEntry> reduce_ops() {
-  std::vector<OpEntry> entries;
-  [&]<std::size_t... kKinds>(std::index_sequence<kKinds...>) {
-    (entries.push_back(
-         {&kInfos[kKinds], dtypes_of(static_cast<ReduceKind>(kKinds)), &parse_kind<kKinds>}),
-     ...);
-  }
-  (std::make_index_sequence<std::size(kInfos)>());
-  return entries;
-}
+std::vector<OpEntry> reduce_ops() { return entries_of_kinds<&parse>(kInfos, dtypes_of); }
 
 }  // namespace planck

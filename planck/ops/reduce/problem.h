@@ -1,4 +1,4 @@
-// Reductions over any set of axes, and running sums along one.
+// Reductions over any set of axes; running sums and extremes along one.
 //
 //   sum  prod          over the reduced axes; integers wrap
 //   mean               sum / n, one division in the compute type
@@ -9,16 +9,22 @@
 //                      and -0 are equal, the first NaN where there is one. One axis, or all
 //   any  all           of bool
 //   cumsum             out[i] = x[0] + ... + x[i] along an axis; reverse: x[i] + ... + x[n - 1]
+//   cummax  cummin     values[i], the largest of x[0] ... x[i] along an axis, and indices[i], i64,
+//                      where it first occurs: values[i] = x[indices[i]]. The first of equals keeps
+//                      its index, +0 and -0 are equal, the first NaN wins and stays
 //
 // Reduced axes stay, with extent 1. Over nothing: sum 0, prod 1, mean and var NaN, logsumexp -Inf,
-// any false, all true; max, min, argmax and argmin refuse.
+// any false, all true; max, min, argmax and argmin refuse. Along nothing, cumsum, cummax
+// and cummin give nothing.
 //
 // Sums. The reduced elements in row-major order are added in the canonical pairwise order
 // (docs/numerics.md), products likewise; cumsum by blocks of 32 (running_sum.h).
+// cummax and cummin compute nothing: whichever way the work is cut, the first element that no other
+// exceeds is the same one, and its bits are moved (a NaN becomes the one NaN).
 //
-// Dtypes. Floats; i32 and i64 for sum, prod, max, min, argmax, argmin and cumsum; bool for any and
-// all. Arithmetic in f64 for f64, in f32 for narrower floats, rounded once at the store. Any
-// strides; no output overlaps its input.
+// Dtypes. Floats; i32 and i64 for sum, prod, max, min, argmax, argmin, cumsum, cummax and cummin;
+// bool for any and all. Arithmetic in f64 for f64, in f32 for narrower floats, rounded once at the
+// store. Any strides; no output overlaps its input.
 #pragma once
 
 #include <vector>
@@ -40,23 +46,26 @@ enum class ReduceKind : std::uint8_t {
   any,
   all,
   cumsum,
+  cummax,
+  cummin,
 };
 
-inline constexpr int kReduceOperands = 2;  // x, out
+inline constexpr int kReduceOperands = 3;  // x, out; cummax, cummin: x, values, indices
 inline constexpr unsigned kAllAxes = ~0u;
 
 struct ReduceProblem {
   ReduceKind kind = ReduceKind::sum;
   Dtype element_dtype = Dtype::f32;
   Shape shape;
-  unsigned axes = kAllAxes;     // bit d: axis d is reduced; cumsum: the one axis it runs along
+  unsigned axes = kAllAxes;     // bit d: axis d is reduced; scans: the one axis they run along
   std::int64_t correction = 1;  // var
   bool reverse = false;         // cumsum
 
   bool operator==(const ReduceProblem&) const = default;
 
   bool reduces(int axis) const { return (axes >> axis) & 1u; }
-  bool scans() const { return kind == ReduceKind::cumsum; }
+  bool scans() const { return kind == ReduceKind::cumsum || scans_extremes(); }
+  bool scans_extremes() const { return kind == ReduceKind::cummax || kind == ReduceKind::cummin; }
   bool finds() const { return kind == ReduceKind::argmax || kind == ReduceKind::argmin; }
   std::int64_t reduced() const;  // elements that become one
   std::int64_t outputs() const;  // results

@@ -32,6 +32,8 @@ std::vector<BenchCase> reduce_benches(DeviceKind) {
       all.push_back(make_bench(op, Dtype::f32, square, axes));
   all.push_back(make_bench("cumsum", Dtype::f32, square, "1"));
   all.push_back(make_bench("cumsum", Dtype::f32, square, "0"));
+  all.push_back(make_bench("cummax", Dtype::f32, square, "1"));
+  all.push_back(make_bench("cummax", Dtype::f32, square, "0"));
   all.push_back(make_bench("sum", Dtype::f32, {1}, "all"));
   all.back().call = true;
   return all;

@@ -72,14 +72,15 @@ const Extent kEmptyExtents[] = {
 const Extent kLargeExtents[] = {{{200000}, "all"}, {{3, 150001}, "1"},   {{3000, 130}, "0"},
                                 {{700, 700}, "1"}, {{2, 2100, 70}, "1"}, {{300000, 2}, "0"}};
 
-bool one_axis(std::string_view op) { return op == "argmax" || op == "argmin" || op == "cumsum"; }
+bool scans(std::string_view op) { return op == "cumsum" || op == "cummax" || op == "cummin"; }
+bool one_axis(std::string_view op) { return op == "argmax" || op == "argmin" || scans(op); }
 bool needs_element(std::string_view op) {
   return op == "max" || op == "min" || op == "argmax" || op == "argmin";
 }
 
 bool fits(std::string_view op, const Extent& e) {
   if (one_axis(op) && e.axes.size() > 1 && e.axes != "all") return false;
-  if (op == "cumsum" && (e.axes == "all")) return false;
+  if (scans(op) && e.axes == "all") return false;
   return true;
 }
 bool holds_nothing(const Extent& e) {
@@ -119,7 +120,7 @@ std::vector<Case> reduce_cases(ListSize size) {
 std::optional<Case> reduce_example(std::string_view op, DtypePair dtypes, const Shape& shape) {
   const OpEntry* entry = find_op(all_ops(), op);
   if (entry == nullptr || entry->info->category != OpCategory::reduction) return std::nullopt;
-  const bool scan = op == "cumsum";
+  const bool scan = scans(op);
   const Extent e{shape.rank() == 0 && scan ? Shape{1} : shape, scan ? "0" : "all"};
   return make_case(*entry->info, dtypes.element, e, Fill::normal, 0);
 }
@@ -129,7 +130,7 @@ std::optional<Case> reduce_hostile(std::string_view op, DtypePair dtypes, const 
   const OpEntry* entry = find_op(all_ops(), op);
   if (entry == nullptr || entry->info->category != OpCategory::reduction) return std::nullopt;
   constexpr std::string_view kAxes[] = {"0", "1", "all"};
-  const std::size_t choice = seed % (op == "cumsum" ? 2 : 3);
+  const std::size_t choice = seed % (scans(op) ? 2 : 3);
   const std::string_view axes = shape.rank() < 2 && choice == 1 ? "0" : kAxes[choice];
   return make_case(*entry->info, dtypes.element, {shape, axes}, Fill::adversarial, seed);
 }

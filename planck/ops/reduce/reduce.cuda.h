@@ -11,4 +11,7 @@ std::size_t reduce_cuda_workspace(const ReduceProblem&);
 
 Result<void> cumsum_cuda(const Stream&, Workspace, const ReduceProblem&, const Operands&);
 
+// cummax and cummin
+Result<void> running_extreme_cuda(const Stream&, Workspace, const ReduceProblem&, const Operands&);
+
 }  // namespace planck

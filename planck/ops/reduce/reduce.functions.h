@@ -70,6 +70,26 @@ Tensor<B, K> cumsum(const Tensor<B, K>& x, int axis, bool reverse = false) {
   return call(Cumsum{value_or_throw(checked_axis("cumsum", axis, x.rank())), reverse}, x);
 }
 
+// What cummax and cummin give: auto [values, indices] = cummax(x, axis). An index is that of the
+// first occurrence of the running extreme.
+template <class B, class K>
+struct RunningExtreme {
+  Tensor<B, K> values;
+  Tensor<B, IntKind> indices;
+};
+template <class B, class K>
+RunningExtreme<B, K> cummax(const Tensor<B, K>& x, int axis) {
+  auto [values, indices] =
+      call(Cummax<K>{value_or_throw(checked_axis("cummax", axis, x.rank()))}, x);
+  return {values, indices};
+}
+template <class B, class K>
+RunningExtreme<B, K> cummin(const Tensor<B, K>& x, int axis) {
+  auto [values, indices] =
+      call(Cummin<K>{value_or_throw(checked_axis("cummin", axis, x.rank()))}, x);
+  return {values, indices};
+}
+
 // The sum over what broadcasting repeated: x had been expanded from `shape`.
 template <class B, class K>
 Tensor<B, K> sum_to(const Tensor<B, K>& x, const Shape& shape) {

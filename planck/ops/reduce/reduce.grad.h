@@ -1,11 +1,13 @@
 // Gradients of reductions.
 //
-// Conventions: the extreme values of max and min share the gradient in equal parts. prod is exact
-// with zeros: no division by zero, one zero among the factors gets the product of the others.
+// Conventions: the extreme values of max and min share the gradient in equal parts, those of cummax
+// and cummin give it to the first. prod is exact with any zeros, in derivatives of any
+// order: it is made of products of the others, without division.
 #pragma once
 
 #include "planck/autodiff/flow.h"
 #include "planck/ops/elementwise/elementwise.functions.h"
+#include "planck/ops/index/index.grad.h"
 #include "planck/ops/reduce/reduce.functions.h"
 
 namespace planck {
@@ -30,6 +32,37 @@ auto pullback_of_extreme(const Op& op, const R& r) {
   };
 }
 
+// x: [groups, n], dy: [groups, 1]; each element's dy times the product of the elements beside it.
+// Neighbours are multiplied into one, what the pairs get is found in the same way, and each of a
+// pair gets it times its partner: 3 n products, none of them undone by a division.
+template <class B>
+Tensor<B> times_the_others(const Tensor<B>& x, const Tensor<B>& dy) {
+  const std::int64_t groups = x.shape()[0], n = x.shape()[1], half = (n + 1) / 2;
+  if (n == 1) return dy;
+  const auto pairs =
+      reshape(n % 2 == 0 ? x : pad(x, Extents{0, 0}, Extents{0, 1}, 1), {groups, half, 2});
+  const auto a = select(pairs, 2, 0), b = select(pairs, 2, 1);
+  const auto up = times_the_others(a * b, dy);
+  const auto both = reshape(stack(std::vector{up * b, up * a}, 2), {groups, 2 * half});
+  return n % 2 == 0 ? both : slice(both, 1, 0, n);
+}
+
+// The same over any axes; dy has extent 1 along them.
+template <class B>
+Tensor<B> times_the_others(const Tensor<B>& x, const Tensor<B>& dy, unsigned axes) {
+  if (x.numel() == 0) return zeros_like(x);
+  Extents order, back;  // kept axes, then reduced ones
+  for (const unsigned wanted : {0u, 1u})
+    for (int d = 0; d < x.rank(); ++d)
+      if ((axes >> d & 1u) == wanted) order.push_back(d);
+  back = order;
+  for (int d = 0; d < x.rank(); ++d) back[static_cast<int>(order[d])] = d;
+  const auto sorted = permute(x, order);
+  const std::int64_t n = reduced(x.shape(), axes), groups = x.numel() / n;
+  const auto others = times_the_others(reshape(sorted, {groups, n}), reshape(dy, {groups, 1}));
+  return permute(reshape(others, sorted.shape()), back);
+}
+
 }  // namespace reduce_detail
 
 template <class R>
@@ -46,14 +79,7 @@ template <class R>
 auto pullback(const Prod& op, const R& r) {
   return [op, x = in<0>(r)](auto& g) {
     const auto v = g[x];
-    const auto zero = eq(v, zeros_like(v));
-    const auto others = mask_fill(v, zero, 1);
-    // The product of all factors that are not zero, once for each element.
-    const auto rest = expand(call(Prod{op.axes}, others), v.shape());
-    const auto zeros = expand(call(Sum{op.axes}, to_float(zero, v.dtype())), v.shape());
-    const auto none = eq(zeros, zeros_like(zeros)), one = eq(zeros, ones_like(zeros));
-    const auto wanted = where(zero, one, none);
-    g.give(expand(g.dy(), v.shape()) * masked(rest / others, wanted));
+    g.give(reduce_detail::times_the_others(v, g.dy(), op.axes));
   };
 }
 template <class R>
@@ -87,6 +113,13 @@ auto pullback(const LogSumExp&, const R& r) {  // exp(x − y)
 template <class R>
 auto pullback(const Cumsum& op, const R&) {
   return [op](auto& g) { g.give(cumsum(g.dy(), op.axis, !op.reverse)); };
+}
+// Each goes back to where its value came from.
+template <OpName N, ReduceKind Kind, class R>
+auto pullback(const RunningExtremeOp<N, Kind, FloatKind>& op, const R& r) {
+  return [axis = op.axis, shape = shape_of<0>(r), indices = out<1>(r)](auto& g) {
+    g.give(0, call(ScatterAddInto{{axis, shape}}, indices, g.dy(0)));
+  };
 }
 
 }  // namespace planck

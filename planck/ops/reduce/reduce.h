@@ -11,7 +11,7 @@ namespace planck {
 
 struct ReduceDescriptor {
   Shape x;
-  unsigned axes = kAllAxes;     // bit d: axis d is reduced; cumsum: the one axis it runs along
+  unsigned axes = kAllAxes;     // bit d: axis d is reduced; scans: the one axis they run along
   std::int64_t correction = 1;  // var
   bool reverse = false;         // cumsum
 };
@@ -38,6 +38,24 @@ struct ReducePlanOp {
 };
 
 template <ReduceKind Kind, class T>
+struct RunningExtremePlanOp {
+  using Problem = ReduceProblem;
+  struct Descriptor {
+    Shape x;
+    unsigned axes = 1;  // bit d: the one axis to run along
+  };
+  struct Args {
+    TensorView<const T> x;
+    TensorView<T> values;
+    TensorView<std::int64_t> indices;
+  };
+  static Problem problem(const Descriptor& d) {
+    return {.kind = Kind, .element_dtype = dtype_of<T>, .shape = d.x, .axes = d.axes};
+  }
+  static Operands operands(const Args& a) { return {a.x, a.values, a.indices}; }
+};
+
+template <ReduceKind Kind, class T>
 using ReducePlan = Plan<ReducePlanOp<Kind, T>>;
 template <class T>
 using SumPlan = ReducePlan<ReduceKind::sum, T>;
@@ -55,5 +73,9 @@ template <class T>
 using ArgmaxPlan = ReducePlan<ReduceKind::argmax, T>;
 template <class T>
 using CumsumPlan = ReducePlan<ReduceKind::cumsum, T>;
+template <class T>
+using CummaxPlan = Plan<RunningExtremePlanOp<ReduceKind::cummax, T>>;
+template <class T>
+using CumminPlan = Plan<RunningExtremePlanOp<ReduceKind::cummin, T>>;
 
 }  // namespace planck

@@ -127,6 +127,17 @@ PLANCK_HD Found<K> better(const Found<K>& a, const Found<K>& b) {
   return b.key > a.key || (b.key == a.key && b.index < a.index) ? b : a;
 }
 
+// Whether x takes the place of the running extreme before it: equals do not, zeros of both signs
+// are equal, the first NaN does and stays. What stays after a row of elements is the first that no
+// other exceeds, so any cut of the row into parts, joined in order, gives the same element.
+template <bool kLargest, class C>
+PLANCK_HD bool takes_over(C x, C best) {
+  if constexpr (std::is_floating_point_v<C>)
+    return best == best && !(kLargest ? x <= best : x >= best);
+  else
+    return kLargest ? x > best : x < best;
+}
+
 // Joins results that arrive one after the other in the pairwise order, like the digits of a binary
 // counter. Each stands for 2^k elements, if all do but the last.
 template <class Join, class A, int kDigits = 48>

@@ -55,5 +55,21 @@ struct Cumsum {
                          .reverse = reverse};
   }
 };
+// x → values, indices. K: the kind of the elements.
+template <OpName N, ReduceKind Kind, class K>
+struct RunningExtremeOp {
+  static constexpr std::string_view name = N.view();
+  static constexpr ReduceKind kind = Kind;
+  using Gives = Kinds<K, IntKind>;
+  int axis = 0;
+  Result<ReduceProblem> problem(std::span<const InputSpec> in) const {
+    return ReduceProblem{
+        .kind = Kind, .element_dtype = in[0].dtype, .shape = in[0].shape, .axes = 1u << axis};
+  }
+};
+template <class K = FloatKind>
+using Cummax = RunningExtremeOp<"cummax", ReduceKind::cummax, K>;
+template <class K = FloatKind>
+using Cummin = RunningExtremeOp<"cummin", ReduceKind::cummin, K>;
 
 }  // namespace planck

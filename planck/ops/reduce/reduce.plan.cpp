@@ -56,10 +56,16 @@ constexpr Row kCumsum[] = {
     {"cuda:running", kCuda, accept, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(cumsum_cuda)},
     {"cpu:running", kCpu, accept, cumsum_cpu_workspace, guarantee, cumsum_cpu},
 };
+constexpr Row kRunningExtreme[] = {
+    {"cuda:running", kCuda, accept, no_workspace, guarantee,
+     PLANCK_CUDA_LAUNCH(running_extreme_cuda)},
+    {"cpu:running", kCpu, accept, no_workspace, guarantee, running_extreme_cpu},
+};
 
 }  // namespace
 
 std::span<const Kernel<ReduceProblem>> ReduceProblem::kernels() const {
+  if (scans_extremes()) return kRunningExtreme;
   if (scans()) return kCumsum;
   return kReduce;
 }

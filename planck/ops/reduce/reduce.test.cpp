@@ -205,6 +205,7 @@ void check(const Case& c) {
 TEST(Reduce, EveryKernelAgreesWithTheReference) {
   std::size_t cases = 0;
   for (const Case& c : verify::reduce_cases(verify::ListSize::usual)) {
+    if (c.op == "cummax" || c.op == "cummin") continue;  // running_extreme.test.cpp
     check(c);
     ++cases;
     if (HasFatalFailure() || HasFailure()) return;

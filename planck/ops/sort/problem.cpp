@@ -108,20 +108,10 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   return std::unique_ptr<AnyProblem>(new ErasedProblem<SortProblem>(p));
 }
 
-template <std::size_t kKind>
-Result<std::unique_ptr<AnyProblem>> parse_kind(const OpInfo& op, const Attributes& a,
-                                               const InputSpecs& i) {
-  return parse(op, a, i, static_cast<SortKind>(kKind));
-}
-
 }  // namespace
 
 std::vector<OpEntry> sort_ops() {
-  std::vector<DtypePair> dtypes;
-  for (Dtype t : kDtypes) dtypes.push_back({t, std::nullopt});
-  return {{&kInfos[0], dtypes, &parse_kind<0>},
-          {&kInfos[1], dtypes, &parse_kind<1>},
-          {&kInfos[2], dtypes, &parse_kind<2>}};
+  return entries_of_kinds<&parse>(kInfos, [](SortKind) { return elements_of(kDtypes); });
 }
 
 }  // namespace planck
