@@ -113,12 +113,13 @@ Result<double> time_call(const Stream& stream, const std::function<Result<void>(
 
 // The case with every extent of its tensors replaced by 0 along the first axis of the main one,
 // where that is allowed.
-Case without_elements(const Case& c) {
+Case without_elements(const Case& c, bool first_alone) {
   Case empty = c;
   if (c.inputs.empty()) return empty;
   const std::int64_t first = c.inputs.front().shape.rank() > 0 ? c.inputs.front().shape[0] : -1;
   for (CaseInput& in : empty.inputs)
-    if (in.shape.rank() > 0 && in.shape[0] == first) in.shape[0] = 0;
+    if (in.shape.rank() > 0 && in.shape[0] == first && (!first_alone || &in == &empty.inputs[0]))
+      in.shape[0] = 0;
   return empty;
 }
 
@@ -134,8 +135,12 @@ Result<void> measure_call(std::span<const OpEntry> ops, const BenchCase& bench, 
     least = time_call(
         stream, [&] { return launch_nothing(stream); }, min_seconds / 2);
   } else {
-    const Case empty = without_elements(bench.test_case);
-    const auto problem = parse_problem(ops, empty);
+    Case empty = without_elements(bench.test_case, false);
+    auto problem = parse_problem(ops, empty);
+    if (!problem) {  // the other inputs' first axis is another one
+      empty = without_elements(bench.test_case, true);
+      problem = parse_problem(ops, empty);
+    }
     if (!problem) return tl::unexpected(problem.error());
     const auto none = (*problem)->select(stream);
     if (!none) return tl::unexpected(none.error());
