@@ -126,6 +126,18 @@ TEST_F(Gradients, OfTheGradientOfAProductWithTwoZeros) {
             (std::vector<double>{5, 0, 5}));
 }
 
+// The product of the first two exceeds f16, no gradient does.
+TEST_F(Gradients, OfProductsOf16BitsAreRoundedOnce) {
+  using A = Autodiff<B>;
+  const auto wide = Tensor<A>::template from<double>({300, 300, 0x1p-10, 0.5}, {4});
+  const auto x = to_float(wide, Dtype::f16).require_grad();
+  const auto dx = *x.grad(prod(x).backward());
+  EXPECT_EQ(dx.dtype(), Dtype::f16);
+  const auto got = to_float(dx, Dtype::f64).template to_vector<double>();
+  const double want[] = {300 * 0x1p-11, 300 * 0x1p-11, 45000, 90000 * 0x1p-10};
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(got[i], want[i], want[i] * 0x1p-11) << i;
+}
+
 TEST_F(Gradients, OfShapeOps) {
   const Input box{{2, 3, 2}};
   CHECK1(kSecond, reshape(square(x), {3, -1}), box);

@@ -1,8 +1,8 @@
 // Gradients of reductions.
 //
 // Conventions: the extreme values of max and min share the gradient in equal parts, those of cummax
-// and cummin give it to the first. prod is exact with any zeros, in derivatives of any
-// order: it is made of products of the others, without division.
+// and cummin give it to the first. prod is exact with any zeros, in derivatives of any order: it is
+// made of products of the others, without division.
 #pragma once
 
 #include "planck/autodiff/flow.h"
@@ -47,10 +47,13 @@ Tensor<B> times_the_others(const Tensor<B>& x, const Tensor<B>& dy) {
   return n % 2 == 0 ? both : slice(both, 1, 0, n);
 }
 
-// The same over any axes; dy has extent 1 along them.
+// The same over any axes; dy has extent 1 along them. 16-bit floats are multiplied in f32 and
+// rounded once.
 template <class B>
 Tensor<B> times_the_others(const Tensor<B>& x, const Tensor<B>& dy, unsigned axes) {
   if (x.numel() == 0) return zeros_like(x);
+  if (const Dtype compute = compute_dtype(x.dtype()); compute != x.dtype())
+    return to_float(times_the_others(to_float(x, compute), to_float(dy, compute), axes), x.dtype());
   Extents order, back;  // kept axes, then reduced ones
   for (const unsigned wanted : {0u, 1u})
     for (int d = 0; d < x.rank(); ++d)
