@@ -205,23 +205,29 @@ void dequantize(const BlockGroups<float>& g, RowPart part, Source q, Sink x) {
   });
 }
 
-void bounds(int n, Source x, float* lo, float* hi) {
+// Widens lo and hi by elements [begin, end).
+template <class E>
+HWY_INLINE void widen(const From<typename E::T>& in, int begin, int end, float* lo, float* hi) {
+  V low_a = hn::Zero(d), low_b = low_a, high_a = low_a, high_b = low_a;
+  for (int c = begin; c < end; c += kChunk) {
+    in.fetch(0, c);
+    for (int i = c; i < c + kChunk; i += kUnit) {
+      const Two v = E::load(in.at(0, i));
+      low_a = hn::Min(v.a, low_a);  // the second operand is given back where one is NaN
+      low_b = hn::Min(v.b, low_b);
+      high_a = hn::Max(v.a, high_a);
+      high_b = hn::Max(v.b, high_b);
+    }
+  }
+  *lo = std::min(*lo, hn::GetLane(hn::MinOfLanes(d, hn::Min(low_a, low_b))));
+  *hi = std::max(*hi, hn::GetLane(hn::MaxOfLanes(d, hn::Max(high_a, high_b))));
+}
+
+void bounds(int count, int run, Source x, float* lo, float* hi) {
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
     const From<typename E::T> in(x);
-    V low_a = hn::Zero(d), low_b = low_a, high_a = low_a, high_b = low_a;
-    for (int c = 0; c < n; c += kChunk) {
-      in.fetch(0, c);
-      for (int i = c; i < c + kChunk; i += kUnit) {
-        const Two v = E::load(in.at(0, i));
-        low_a = hn::Min(v.a, low_a);  // the second operand is given back where one is NaN
-        low_b = hn::Min(v.b, low_b);
-        high_a = hn::Max(v.a, high_a);
-        high_b = hn::Max(v.b, high_b);
-      }
-    }
-    *lo = std::min(*lo, hn::GetLane(hn::MinOfLanes(d, hn::Min(low_a, low_b))));
-    *hi = std::max(*hi, hn::GetLane(hn::MaxOfLanes(d, hn::Max(high_a, high_b))));
+    for (int g = 0; g < count; ++g) widen<E>(in, g * run, (g + 1) * run, lo + g, hi + g);
   });
 }
 
