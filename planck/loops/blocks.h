@@ -30,6 +30,11 @@ struct Source {
   Source at_row(int r) const {
     return {static_cast<const std::byte*>(data) + r * row, dtype, ahead, row};
   }
+  // Without the first i elements; of whole bytes.
+  Source from(int i) const {
+    const auto bytes = static_cast<std::int64_t>(storage_bytes(dtype));
+    return {static_cast<const std::byte*>(data) + i * bytes, dtype, ahead, row};
+  }
 };
 struct Sink {
   void* data;

@@ -115,8 +115,9 @@ struct QuantSums {
   // dx and the terms of dscale and dzero_point. Not for ordinary paths.
   void (*learn)(const BlockGroups<C>&, int n, Source dy, Source x, Sink dx, C* scale_terms,
                 C* zero_point_terms);
-  // Widens lo[0], hi[0] by n elements, or lo[i], hi[i] by element i.
-  void (*include_all)(int n, Source x, C* lo, C* hi);
+  // Widens lo[g], hi[g] by run g of `count`, of as many elements each, or lo[i], hi[i] by element
+  // i.
+  void (*include_runs)(int count, int run, Source x, C* lo, C* hi);
   void (*include_each)(int n, Source x, C* lo, C* hi);
   // The canonical pairwise sum of a[0, n); overwrites a.
   C (*tree_sum)(C* a, int n);
@@ -141,8 +142,9 @@ struct OrdinaryLoops {
   void (*fake_quantize_backward)(const BlockGroups<float>&, RowPart, Source dy, Source x, Sink dx);
   void (*dequantize)(const BlockGroups<float>&, RowPart, Source q, Sink x);
   void (*scale_by)(const BlockGroups<float>&, RowPart, Source dy, Sink dq);
-  // Bounds of elements [0, n) in the compute type; NaN is passed over, infinities are not.
-  void (*bounds)(int n, Source x, float* lo, float* hi);
+  // Widens lo[g], hi[g] by run g of `count`, of as many elements, whole chunks; NaN is passed over,
+  // infinities are not.
+  void (*bounds)(int count, int run, Source x, float* lo, float* hi);
 };
 const OrdinaryLoops* ordinary_loops();
 

@@ -90,19 +90,30 @@ void include_finite(int begin, int end, Source x, C* lo, C* hi) {
 
 // Infinities are rare: bounds with them first, and once more without them where there are any.
 template <class C>
-void include_all(int n, Source x, C* lo, C* hi) {
-  int whole = 0;
-  if constexpr (std::is_same_v<C, float>)
-    if (const OrdinaryLoops* loops = ordinary_loops()) {
-      C low = *lo, high = *hi;
-      loops->bounds(n / kChunk * kChunk, x, &low, &high);
-      if (qm::is_finite(low) && qm::is_finite(high)) {
-        *lo = low;
-        *hi = high;
-        whole = n / kChunk * kChunk;
+void include_runs(int count, int run, Source x, C* lo, C* hi) {
+  const int whole = run / kChunk * kChunk;
+  bool chunks = false;
+  if constexpr (std::is_same_v<C, float>) chunks = ordinary_loops() && (count == 1 || whole == run);
+  constexpr int kAtOnce = kBlock / kChunk;
+  for (int first = 0; first < count; first += kAtOnce) {
+    const int n = count - first < kAtOnce ? count - first : kAtOnce;
+    C low[kAtOnce], high[kAtOnce];
+    std::copy_n(lo + first, n, low);
+    std::copy_n(hi + first, n, high);
+    if constexpr (std::is_same_v<C, float>)
+      if (chunks)
+        ordinary_loops()->bounds(n, whole, first == 0 ? x : x.from(first * run), low, high);
+    for (int k = 0; k < n; ++k) {
+      const int g = first + k;
+      const bool found = chunks && qm::is_finite(low[k]) && qm::is_finite(high[k]);
+      if (found) {
+        lo[g] = low[k];
+        hi[g] = high[k];
       }
+      if (!found || whole < run)
+        include_finite(g * run + (found ? whole : 0), (g + 1) * run, x, lo + g, hi + g);
     }
-  if (whole < n) include_finite(whole, n, x, lo, hi);
+  }
 }
 
 template <class C>
@@ -122,7 +133,7 @@ void add(int n, const C* a, const C* b, C* sum) {
 }
 
 template <class C>
-inline constexpr QuantSums<C> kSums = {learn<C>, include_all<C>, include_each<C>, tree_sum<C>,
+inline constexpr QuantSums<C> kSums = {learn<C>, include_runs<C>, include_each<C>, tree_sum<C>,
                                        add<C>};
 
 }  // namespace
