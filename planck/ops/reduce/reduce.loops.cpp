@@ -170,7 +170,8 @@ void columns(const ReduceStep<C>& step, const Source* rows, int count, int n, co
              A* out) {
 #if PLANCK_VECTOR_MATH
   if constexpr (std::is_same_v<C, float>)
-    if (count == kReduceRows && step.join != Join::multiply)
+    if (count == kReduceRows && step.join != Join::multiply &&
+        !(step.lift == Lift::plain && rows[0].dtype == Dtype::f32))  // in place: faster below
       return reduce_vectors::columns<A>(step, rows, n, parameters, out);
 #endif
   if constexpr (!std::is_same_v<A, C> || std::is_integral_v<C>)
