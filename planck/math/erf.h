@@ -40,11 +40,11 @@ PLANCK_HD double outer(double a) {
 }
 
 // (a + 4) e^(a²/2) Φ(−a), t = (a − 4) / (a + 4): relative errors 2^-26.7, 2^-59.3.
-PLANCK_HD float ratio(float t) {
-  return polynomial(t, 0x1.82b4bcp-1f, -0x1.373e38p-1f, 0x1.8c6d9ep-2f, -0x1.7e001ep-3f,
-                    0x1.eed34cp-5f, -0x1.ed17d8p-8f, -0x1.cc1704p-9f, 0x1.9b261ep-10f,
-                    0x1.6e45e4p-13f, -0x1.19704ep-13f);
+PLANCK_HD constexpr Terms<10> ratio_terms() {
+  return {{0x1.82b4bcp-1f, -0x1.373e38p-1f, 0x1.8c6d9ep-2f, -0x1.7e001ep-3f, 0x1.eed34cp-5f,
+           -0x1.ed17d8p-8f, -0x1.cc1704p-9f, 0x1.9b261ep-10f, 0x1.6e45e4p-13f, -0x1.19704ep-13f}};
 }
+PLANCK_HD float ratio(float t) { return polynomial(t, ratio_terms()); }
 PLANCK_HD double ratio(double t) {
   return polynomial(
       t, 0x1.82b4bb8c94dcep-1, -0x1.373e3a893c28ap-1, 0x1.8c6dbf2cfc2b5p-2, -0x1.7dff2bff68399p-3,
@@ -56,10 +56,11 @@ PLANCK_HD double ratio(double t) {
 }
 
 // (Φ(x) − 1/2) / x for z = x² <= 1: errors 2^-31.8, 2^-56.8.
-PLANCK_HD float middle(float z) {
-  return polynomial(z, 0x1.988454p-2f, -0x1.105832p-4f, 0x1.46ce5ep-7f, -0x1.36fecep-10f,
-                    0x1.dc1b4cp-14f, -0x1.012f18p-17f);
+PLANCK_HD constexpr Terms<6> middle_terms() {
+  return {{0x1.988454p-2f, -0x1.105832p-4f, 0x1.46ce5ep-7f, -0x1.36fecep-10f, 0x1.dc1b4cp-14f,
+           -0x1.012f18p-17f}};
 }
+PLANCK_HD float middle(float z) { return polynomial(z, middle_terms()); }
 PLANCK_HD double middle(double z) {
   return polynomial(z, 0x1.9884533d4365p-2, -0x1.1058377e2ce7p-4, 0x1.46d0429761d5bp-7,
                     -0x1.37403f68b3f49p-10, 0x1.e42b0c2017e84p-14, -0x1.3ce8d6d03f404p-17,

@@ -86,6 +86,19 @@ PLANCK_HD T polynomial(T x, T c, Rest... rest) {
   return fma_of(polynomial(x, rest...), x, c);
 }
 
+// The same with coefficients that vector loops share (elementary-inl.h).
+template <int kCount>
+struct Terms {
+  float c[kCount];
+};
+template <int k = 0, int kCount>
+PLANCK_HD float polynomial(float x, const Terms<kCount>& terms) {
+  if constexpr (k + 1 == kCount)
+    return terms.c[k];
+  else
+    return fma_of(polynomial<k + 1>(x, terms), x, terms.c[k]);
+}
+
 // 2^n for exponents of normal numbers; any other n gives some float, never a trap.
 template <class T>
 PLANCK_HD T power_of_two(SignedOf<T> n) {

@@ -32,11 +32,10 @@ template <class T>
 struct Quotient {
   T numerator, denominator;
 };
-PLANCK_HD Quotient<float> tanh_tail(float z) {
-  return {polynomial(z, -0x1.555534p-2f, 0x1.11078ap-3f, -0x1.b847dcp-5f, 0x1.526ad2p-6f,
-                     -0x1.76faa6p-8f),
-          1.0f};
+PLANCK_HD constexpr Terms<5> tanh_terms() {
+  return {{-0x1.555534p-2f, 0x1.11078ap-3f, -0x1.b847dcp-5f, 0x1.526ad2p-6f, -0x1.76faa6p-8f}};
 }
+PLANCK_HD Quotient<float> tanh_tail(float z) { return {polynomial(z, tanh_terms()), 1.0f}; }
 PLANCK_HD Quotient<double> tanh_tail(double z) {
   return {polynomial(z, -0x1.5555555555555p-2, -0x1.5f15f15f15f16p-6, -0x1.001001001001p-12,
                      -0x1.2eb177e905d76p-26),

@@ -1,6 +1,8 @@
-// cpu:running. One group after the other, groups side by side on threads. Blocks of 32 start anew,
-// so that the processor works on several at once although each is a chain of additions.
+// cpu:running. Blocks of 32 start anew, so that the processor works on all of a buffer's at once
+// although each is a chain of additions; their totals are a running sum of their own. Where a kept
+// axis is the dense one, 512 groups go down the rows together.
 #include <algorithm>
+#include <array>
 
 #include "planck/loops/parallel.h"
 #include "planck/math/running_sum.h"
@@ -20,50 +22,163 @@ using Running = std::conditional_t<
     std::make_unsigned_t<std::conditional_t<std::is_floating_point_v<C>, int, C>>>;
 
 template <class C>
-void cumsum(const Stream& stream, const ReduceProblem& p, const Operands& operands) {
-  const ReduceLayout layout = ReduceLayout::make(p, operands[0], operands[1]);
-  if (layout.groups == 0 || layout.length == 0) return;
-  int axis = 0;
-  while (!p.reduces(axis)) ++axis;
-  const std::int64_t n = layout.length;
-  const std::int64_t sign = p.reverse ? -1 : 1;
-  const std::int64_t in_step = sign * operands[0].strides[axis];
-  const std::int64_t out_step = sign * operands[1].strides[axis];
-  const Walk in = walk_of(layout.kept, 0), out = walk_of(layout.kept, 1);
-  const auto start = [&](const Walk& walk, std::int64_t group, std::int64_t step) {
+C plus(C a, C b) {
+  return static_cast<C>(static_cast<Running<C>>(a) + static_cast<Running<C>>(b));
+}
+template <class C>
+C result_of(C value) {
+  if constexpr (std::is_floating_point_v<C>)
+    return reduce_math::canonical(value);
+  else
+    return value;
+}
+
+// One group: buffers of whole blocks, but for the last.
+template <class C>
+class RunningRow {
+ public:
+  void replace(C* values, int n) {
+    const int whole = n / kRunningBlock, rest = whole * kRunningBlock;
+    for (int k = 1; k < kRunningBlock; ++k)
+      for (int b = 0; b < whole; ++b) {
+        C* here = values + b * kRunningBlock + k;
+        *here = plus(here[-1], *here);
+      }
+    for (int i = rest + 1; i < n; ++i) values[i] = plus(values[i - 1], values[i]);
+    for (int i = 0; i < n; i += kRunningBlock) {
+      const int m = std::min(kRunningBlock, n - i);
+      const C total = values[i + m - 1];
+      for (int k = i; k < i + m; ++k)
+        values[k] = result_of(any_ ? plus(before_, values[k]) : values[k]);
+      before_ = static_cast<C>(totals_.add(static_cast<Running<C>>(total)));
+      any_ = true;
+    }
+  }
+
+ private:
+  RunningSum<Running<C>> totals_;
+  C before_ = 0;
+  bool any_ = false;
+};
+
+// Several groups side by side: RunningSum with arrays for numbers.
+template <class C>
+class RunningColumns {
+ public:
+  static constexpr int kWidth = 512;
+  explicit RunningColumns(int n) : n_(n) {}  // arrays are not cleared
+
+  // The sums up to and with this row.
+  void add(const C* row, C* out) { advance(0, row, out); }
+
+ private:
+  static constexpr int kLevels = 9;
+  void advance(int level, const C* values, C* out) {
+    const auto l = static_cast<std::size_t>(level);
+    C *local = local_[l], *before = before_[l];
+    for (int j = 0; j < n_; ++j) local[j] = count_[l] == 0 ? values[j] : plus(local[j], values[j]);
+    for (int j = 0; j < n_; ++j) out[j] = before_set_[l] ? plus(before[j], local[j]) : local[j];
+    if (++count_[l] < kRunningBlock || level + 1 == kLevels) return;
+    advance(level + 1, local, before);
+    before_set_[l] = true;
+    count_[l] = 0;
+  }
+  int n_;
+  std::array<int, kLevels> count_{};
+  std::array<bool, kLevels> before_set_{};
+  alignas(64) C local_[kLevels][kWidth], before_[kLevels][kWidth];
+};
+
+template <class C>
+struct Lines {
+  const ReduceProblem& p;
+  const Operands& operands;
+  ReduceLayout layout;
+  std::int64_t in_step, out_step;  // from one element of a group to the next in the order of sums
+
+  Lines(const ReduceProblem& problem, const Operands& views)
+      : p(problem), operands(views), layout(ReduceLayout::make(p, views[0], views[1])) {
+    int axis = 0;
+    while (!p.reduces(axis)) ++axis;
+    const std::int64_t sign = p.reverse ? -1 : 1;
+    in_step = sign * operands[0].strides[axis];
+    out_step = sign * operands[1].strides[axis];
+  }
+  std::int64_t start(int operand, std::int64_t group) const {
     std::int64_t at = 0;
-    walk.runs(group, 1, [&](std::int64_t offset, std::int64_t, std::int64_t) { at = offset; });
-    return p.reverse ? at - (n - 1) * step : at;
-  };
-  Walk line;
-  line.extent[0] = n;
+    walk_of(layout.kept, operand)
+        .runs(group, 1, [&](std::int64_t offset, std::int64_t, std::int64_t) { at = offset; });
+    return p.reverse ? at - (layout.length - 1) * (operand == 0 ? in_step : out_step) : at;
+  }
+  ReduceInput<C> input(std::int64_t offset, std::int64_t n, std::int64_t stride) const {
+    return {operands[0], line(offset, n, stride)};
+  }
+  ResultStore<C> store(std::int64_t offset, std::int64_t n, std::int64_t stride) const {
+    return {operands[1].data, operands[1].dtype, line(offset, n, stride)};
+  }
+  bool columns() const {
+    const auto last = static_cast<std::size_t>(layout.kept.rank - 1);
+    return layout.columns && layout.kept.stride[1][last] == 1;
+  }
+
+ private:
+  static Walk line(std::int64_t offset, std::int64_t n, std::int64_t stride) {
+    Walk walk;
+    walk.offset = offset;
+    walk.extent[0] = n;
+    walk.stride[0] = stride;
+    return walk;
+  }
+};
+
+template <class C>
+void sum_rows(const Stream& stream, const Lines<C>& lines) {
+  const std::int64_t n = lines.layout.length, groups = lines.layout.groups;
   const std::int64_t together = std::max<std::int64_t>(1, (1 << 15) / n);
-  parallel_for(stream, (layout.groups + together - 1) / together, [&](std::int64_t task) {
-    const std::int64_t end = std::min(layout.groups, (task + 1) * together);
+  parallel_for(stream, (groups + together - 1) / together, [&](std::int64_t task) {
+    const std::int64_t end = std::min(groups, (task + 1) * together);
     for (std::int64_t g = task * together; g < end; ++g) {
-      Walk from = line, to = line;
-      from.offset = start(in, g, in_step);
-      from.stride[0] = in_step;
-      to.offset = start(out, g, out_step);
-      to.stride[0] = out_step;
-      const ReduceInput<C> input(operands[0], from);
-      const ResultStore<C> store{operands[1].data, operands[1].dtype, to};
-      RunningSum<Running<C>> sum;
+      const auto input = lines.input(lines.start(0, g), n, lines.in_step);
+      const auto store = lines.store(lines.start(1, g), n, lines.out_step);
+      RunningRow<C> row;
       alignas(64) C values[kBlock];
       for (std::int64_t i = 0; i < n; i += kBlock) {
         const int m = static_cast<int>(std::min<std::int64_t>(kBlock, n - i));
         input.gathered(i, m, values);
-        for (int k = 0; k < m; ++k) {
-          const auto value = static_cast<C>(sum.add(static_cast<Running<C>>(values[k])));
-          if constexpr (std::is_floating_point_v<C>)
-            values[k] = reduce_math::canonical(value);
-          else
-            values[k] = value;
-        }
+        row.replace(values, m);
         store(i, m, values);
       }
     }
   });
+}
+
+template <class C>
+void sum_columns(const Stream& stream, const Lines<C>& lines) {
+  constexpr int kWidth = RunningColumns<C>::kWidth;
+  const std::int64_t inner = lines.layout.inner(), tiles = (inner + kWidth - 1) / kWidth;
+  parallel_for(stream, lines.layout.groups / inner * tiles, [&](std::int64_t task) {
+    const std::int64_t column = task % tiles * kWidth, group = task / tiles * inner + column;
+    const int n = static_cast<int>(std::min<std::int64_t>(kWidth, inner - column));
+    const std::int64_t in = lines.start(0, group), out = lines.start(1, group);
+    RunningColumns<C> sums(n);
+    alignas(64) C values[kBlock];
+    for (std::int64_t i = 0; i < lines.layout.length; ++i) {
+      lines.input(in + i * lines.in_step, n, 1).gathered(0, n, values);
+      sums.add(values, values);
+      for (int j = 0; j < n; ++j) values[j] = result_of(values[j]);
+      lines.store(out + i * lines.out_step, n, 1)(0, n, values);
+    }
+  });
+}
+
+template <class C>
+void cumsum(const Stream& stream, const ReduceProblem& p, const Operands& operands) {
+  const Lines<C> lines(p, operands);
+  if (lines.layout.groups == 0 || lines.layout.length == 0) return;
+  if (lines.columns())
+    sum_columns(stream, lines);
+  else
+    sum_rows(stream, lines);
 }
 
 }  // namespace

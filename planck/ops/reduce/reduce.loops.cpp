@@ -14,6 +14,7 @@
 
 #include "planck/loops/steps-inl.h"
 #include "planck/ops/reduce/lift-inl.h"
+#include "planck/ops/reduce/reduce.vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
@@ -141,6 +142,11 @@ void columns_of(const ReduceStep<C>& step, const Source* rows, int count, int n,
 
 template <class C, class A>
 A row(const ReduceStep<C>& step, const Source& from, std::int64_t n, C parameter) {
+#if PLANCK_VECTOR_MATH
+  if constexpr (std::is_same_v<C, float>)
+    if (n > 0 && step.join != Join::multiply)
+      return reduce_vectors::row<A>(step, from, n, parameter);
+#endif
   if constexpr (!std::is_same_v<A, C> || std::is_integral_v<C>)
     if (step.lift == Lift::key)
       return row_of<rm::Largest, Lift::key, C, A>(step, from, n, parameter);
@@ -162,6 +168,12 @@ A row(const ReduceStep<C>& step, const Source& from, std::int64_t n, C parameter
 template <class C, class A>
 void columns(const ReduceStep<C>& step, const Source* rows, int count, int n, const C* parameters,
              A* out) {
+#if PLANCK_VECTOR_MATH
+  if constexpr (std::is_same_v<C, float>)
+    if (count == kReduceRows && step.join != Join::multiply &&
+        !(step.lift == Lift::plain && rows[0].dtype == Dtype::f32))  // in place: faster below
+      return reduce_vectors::columns<A>(step, rows, n, parameters, out);
+#endif
   if constexpr (!std::is_same_v<A, C> || std::is_integral_v<C>)
     if (step.lift == Lift::key)
       return columns_of<rm::Largest, Lift::key, C, A>(step, rows, count, n, parameters, out);

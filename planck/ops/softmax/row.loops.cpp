@@ -11,6 +11,7 @@
 
 #include "planck/loops/steps-inl.h"
 #include "planck/ops/reduce/lift-inl.h"
+#include "planck/ops/softmax/row.vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
@@ -72,6 +73,10 @@ void map(RowMap how, const Source* (&operands)[3], int n, const row_math::Shared
       return map_of<m::Second, 2>(operands, n, s, out);
     case RowMap::norm_backward:
       return map_of<m::NormBackward, 7>(operands, n, s, out);
+    case RowMap::first:
+      return map_of<m::First, 1>(operands, n, s, out);
+    case RowMap::square:
+      return map_of<m::Square, 1>(operands, n, s, out);
   }
 }
 
@@ -88,7 +93,12 @@ void put(const C* HWY_RESTRICT values, int n, const Sink& to) {
 }
 
 template <class C>
-inline constexpr RowLoops<C> kRowLoops = {map<C>, put<C>};
+inline constexpr RowLoops<C> kRowLoops = {map<C>, put<C>, nullptr, nullptr, nullptr};
+#if PLANCK_VECTOR_MATH
+template <>
+inline constexpr RowLoops<float> kRowLoops<float> = {map<float>, put<float>, row_vectors::sum,
+                                                     row_vectors::write, row_vectors::norm_columns};
+#endif
 
 }  // namespace
 

@@ -22,6 +22,17 @@ enum class RowMap : std::uint8_t {
   hat_term,
   second,
   norm_backward,
+  first,
+  square,
+};
+
+inline constexpr int kRowRoom = 16;  // lanes of the widest vector
+
+// A dense row of an operand; `otherwise` stands for every element of one that is not given.
+template <class C>
+struct RowInput {
+  const void* data;
+  C otherwise = 0;
 };
 
 template <class C>
@@ -30,6 +41,22 @@ struct RowLoops {
   void (*map)(RowMap, const Source* (&operands)[3], int n, const row_math::Shared<C>&, C* out);
   // Computed values to dense memory, NaN made canonical.
   void (*put)(const C* values, int n, const Sink& to);
+
+  // Dense rows of one dtype from memory to memory, without blocks between the steps; null where
+  // the instruction set or C has none. The canonical sum of a function (exponential, product,
+  // weighted, weighted_hat, first, square) over n > 0 elements, the values themselves to `kept`
+  // where not null, which has room for kRowRoom more; and the function (any other that gives a
+  // result) to memory, NaN made canonical. scaled reads C. `ahead`: see Source.
+  C(*sum)
+  (RowMap, Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&, C* kept,
+   std::int64_t ahead);
+  void (*write)(RowMap, Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&,
+                const Sink& to);
+  // Eight rows of n columns, each with its own `shared`: the sums down the rows of dy * xhat and of
+  // dy, joined in pairs. Either result may be null.
+  void (*norm_columns)(Dtype, const void* const (&x)[8], const void* const (&dy)[8],
+                       const row_math::Shared<C> (&)[8], int n, C* hats, C* plain,
+                       std::int64_t ahead);
 };
 
 template <class C>

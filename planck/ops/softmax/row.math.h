@@ -98,6 +98,18 @@ struct Second {  // the second operand itself
     return dy;
   }
 };
+struct First {  // the first operand itself
+  template <class C>
+  PLANCK_HD static C of(C x, C, C, const Shared<C>&) {
+    return x;
+  }
+};
+struct Square {  // x
+  template <class C>
+  PLANCK_HD static C of(C x, C, C, const Shared<C>& s) {
+    return (x - s.a) * (x - s.a);
+  }
+};
 struct NormBackward {  // c: mean of g, d: mean of g * xhat
   template <class C>
   PLANCK_HD static C of(C x, C dy, C weight, const Shared<C>& s) {

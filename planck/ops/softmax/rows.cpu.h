@@ -41,6 +41,15 @@ class RowOperand {
     return n > INT32_MAX ? nullptr : dense_at(operand_, begin, static_cast<int>(n));
   }
   Dtype dtype() const { return operand_.dtype; }
+  // Where a row is dense and its loops work from memory to memory (RowLoops::sum).
+  const void* vectors(std::int64_t begin, std::int64_t n) const {
+    return row_loops<C>().sum == nullptr || n == 0 ? nullptr : in_place(begin, n);
+  }
+  Sink sink(std::int64_t begin, bool stream) const { return {at(begin), operand_.dtype, stream}; }
+  bool dense() const { return dense_; }
+  std::int64_t row_bytes(std::int64_t length) const {
+    return length * static_cast<std::int64_t>(storage_bytes(operand_.dtype));
+  }
   C number(std::int64_t position) const {
     C value;
     operand_.walk.runs(position, 1, [&](std::int64_t offset, std::int64_t, std::int64_t) {
@@ -96,6 +105,10 @@ C sum_of_row(const RowOperand<C>& x, std::int64_t begin, std::int64_t length, Li
              C parameter) {
   const ReduceStep<C> step{Join::add, lift};
   if (length == 0) return C(0);
+  if (const void* at = x.vectors(begin, length))
+    return row_loops<C>().sum(lift == Lift::square ? RowMap::square : RowMap::first, x.dtype(),
+                              {{at}, {nullptr}, {nullptr}}, length, {parameter}, nullptr,
+                              x.row_bytes(length));
   if (const void* at = x.in_place(begin, length))
     return reduce_sums<C>().row(step, {at, x.dtype()}, length, parameter);
   reduce_math::JoinCounter<reduce_math::Add, C> sum;

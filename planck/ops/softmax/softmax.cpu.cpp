@@ -24,6 +24,10 @@ Exponentials<C> exponentials(const RowOperand<C>& x, std::int64_t begin, std::in
                              C* values) {
   const C largest = largest_of_row(x, begin, length);
   const row_math::Shared<C> shared{largest};
+  if (const void* at = x.vectors(begin, length))
+    return {largest,
+            row_loops<C>().sum(RowMap::exponential, x.dtype(), {{at}, {nullptr}, {nullptr}}, length,
+                               shared, values, x.row_bytes(length))};
   const C sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
     alignas(64) C raw[kBlock];
     const Source from = x.source(begin + i, m, raw);
@@ -40,6 +44,11 @@ template <class C>
 void map_row(RowMap how, const RowOperand<C>& x, const RowOperand<C>* y, const RowOperand<C>& out,
              std::int64_t begin, std::int64_t length, const row_math::Shared<C>& shared,
              bool stream) {
+  const void* first = out.dense() ? x.vectors(begin, length) : nullptr;
+  const void* second = y != nullptr ? y->vectors(begin, length) : first;
+  if (first != nullptr && second != nullptr)
+    return row_loops<C>().write(how, x.dtype(), {{first}, {second}, {nullptr}}, length, shared,
+                                out.sink(begin, stream));
   for_blocks(length, [&](std::int64_t i, int m) {
     alignas(64) C raw[2][kBlock], values[kBlock];
     const Source a = x.source(begin + i, m, raw[0]);
@@ -68,12 +77,15 @@ void forward(const Stream& stream, const SoftmaxProblem& p, const Operands& oper
   const bool log = p.kind == SoftmaxKind::log_softmax;
   for_rows(stream, p.rows(), length, [&](std::int64_t row) {
     const std::int64_t begin = row * length;
-    alignas(64) C kept[kKept];
+    alignas(64) C kept[kKept + kRowRoom];
     C* values = !log && length <= kKept ? kept : nullptr;
     const Exponentials<C> e = exponentials(x, begin, length, values);
     if (values == nullptr)
       return map_row<C>(log ? RowMap::log_softmax : RowMap::softmax, x, nullptr, y, begin, length,
                         {e.largest, log ? math::log(e.sum) : C(1) / e.sum}, bypass);
+    if (row_loops<C>().write != nullptr && y.dense())
+      return row_loops<C>().write(RowMap::scaled, dtype_of<C>, {{values}, {nullptr}, {nullptr}},
+                                  length, {C(1) / e.sum}, y.sink(begin, bypass));
     for_blocks(length, [&](std::int64_t i, int m) {
       alignas(64) C out[kBlock];
       const Source from{values + i, dtype_of<C>};
@@ -93,9 +105,13 @@ void backward(const Stream& stream, const SoftmaxProblem& p, const Operands& ope
   const bool log = p.kind == SoftmaxKind::log_softmax_backward;
   for_rows(stream, p.rows(), length, [&](std::int64_t row) {
     const std::int64_t begin = row * length;
+    const void *left = y.vectors(begin, length), *right = dy.vectors(begin, length);
     C sum;
     if (log) {
       sum = sum_of_row(dy, begin, length, Lift::plain, C(0));
+    } else if (left != nullptr && right != nullptr) {
+      sum = row_loops<C>().sum(RowMap::product, y.dtype(), {{left}, {right}, {nullptr}}, length, {},
+                               nullptr, y.row_bytes(length));
     } else {
       sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
         alignas(64) C raw[2][kBlock];
@@ -148,6 +164,13 @@ void entropy_backward(const Stream& stream, const SoftmaxProblem& p, const Opera
     const std::int64_t target = target_of(operands[1], row), begin = row * length;
     const bool counts = target != p.ignore_index && target >= 0 && target < length;
     const row_math::Shared<C> shared{lse.number(row), dloss.number(row)};
+    if (const void* at = counts && dx.dense() ? x.vectors(begin, length) : nullptr) {
+      // dx may take x's place: the target's element is read first.
+      const C hit = row_math::EntropyBackward::at_target(x.number(begin + target), shared);
+      row_loops<C>().write(RowMap::entropy_backward, x.dtype(), {{at}, {nullptr}, {nullptr}},
+                           length, shared, dx.sink(begin, bypass));
+      return dx.put_number(begin + target, hit);
+    }
     for_blocks(length, [&](std::int64_t i, int m) {
       alignas(64) C raw[kBlock], values[kBlock];
       if (counts) {

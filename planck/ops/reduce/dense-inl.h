@@ -1,0 +1,224 @@
+// Dense rows of f32, f16 or bf16 as vectors of f32: loads, stores, the canonical sum and the
+// extremes without an array between the steps. For instruction sets with PLANCK_VECTOR_MATH;
+// include after planck/loops/steps-inl.h, within foreach_target's passes.
+#if defined(PLANCK_REDUCE_DENSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_REDUCE_DENSE_INL_H_
+#undef PLANCK_REDUCE_DENSE_INL_H_
+#else
+#define PLANCK_REDUCE_DENSE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstring>
+
+#include "planck/math/elementary-inl.h"
+#include "planck/ops/reduce/reduce.math.h"
+
+#if PLANCK_VECTOR_MATH
+HWY_BEFORE_NAMESPACE();
+namespace planck::HWY_NAMESPACE::dense {
+
+namespace vm = vector_math;
+using vm::D;
+using vm::kLanes;
+using vm::V;
+
+// What an element is stored as.
+struct AsF32 {
+  using T = float;
+  static HWY_INLINE V load(const T* p) { return hn::LoadU(D(), p); }
+  static HWY_INLINE void store(V v, T* p) { hn::StoreU(v, D(), p); }
+  static HWY_INLINE void stream(V v, T* p) { hn::Stream(v, D(), p); }
+};
+struct AsBf16 {
+  using T = std::uint16_t;
+  using H = hn::Rebind<std::uint16_t, D>;
+  using W = hn::RebindToUnsigned<D>;
+  static HWY_INLINE V load(const T* p) {
+    return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(W(), hn::LoadU(H(), p))));
+  }
+  static HWY_INLINE hn::Vec<H> narrowed(V v) {  // to nearest even; v is no NaN but the canonical
+    const auto wide = hn::BitCast(W(), v);
+    const auto odd = hn::And(hn::ShiftRight<16>(wide), hn::Set(W(), 1));
+    const auto up = hn::Add(hn::Add(wide, hn::Set(W(), 0x7fff)), odd);
+    return hn::DemoteTo(H(), hn::BitCast(hn::RebindToSigned<D>(), hn::ShiftRight<16>(up)));
+  }
+  static HWY_INLINE void store(V v, T* p) { hn::StoreU(narrowed(v), H(), p); }
+  static HWY_INLINE void stream(V v, T* p) { hn::Stream(narrowed(v), H(), p); }
+};
+struct AsF16 {
+  using T = std::uint16_t;
+  using F = hn::Rebind<hwy::float16_t, D>;
+  using H = hn::Rebind<std::uint16_t, D>;
+  static HWY_INLINE V load(const T* p) {
+    return hn::PromoteTo(D(), hn::LoadU(F(), reinterpret_cast<const hwy::float16_t*>(p)));
+  }
+  static HWY_INLINE hn::Vec<H> narrowed(V v) { return hn::BitCast(H(), hn::DemoteTo(F(), v)); }
+  static HWY_INLINE void store(V v, T* p) { hn::StoreU(narrowed(v), H(), p); }
+  static HWY_INLINE void stream(V v, T* p) { hn::Stream(narrowed(v), H(), p); }
+};
+
+template <class F>
+HWY_INLINE auto with_storage(Dtype t, F&& f) {
+  return t == Dtype::f32 ? f(AsF32()) : t == Dtype::f16 ? f(AsF16()) : f(AsBf16());
+}
+
+// Where a vector of a row is: element i on, of which m are there. The others read as 0.
+struct Whole {
+  std::int64_t i;
+  template <class S>
+  HWY_INLINE V load(S, const void* row) const {
+    return S::load(static_cast<const typename S::T*>(row) + i);
+  }
+};
+struct Some {
+  std::int64_t i;
+  int m;
+  template <class S>
+  HWY_INLINE V load(S, const void* row) const {
+    alignas(64) typename S::T there[kLanes] = {};
+    std::memcpy(there, static_cast<const typename S::T*>(row) + i,
+                static_cast<std::size_t>(m) * sizeof(typename S::T));
+    return S::load(there);
+  }
+};
+
+// Sums of neighbours, those of a before those of b.
+HWY_INLINE V pair_sums(V a, V b) {
+  return hn::Add(hn::ConcatEven(D(), b, a), hn::ConcatOdd(D(), b, a));
+}
+
+// The sums of kLanes vectors, a number for each; value(k) is the k-th. Four at a time, so that
+// longer functions are not repeated too often.
+template <class F>
+HWY_INLINE V vector_sums(const F& value) {
+  V fours[kLanes / 4];
+  for (int k = 0; k < kLanes; k += 4) {
+    const V a = value(k), b = value(k + 1), c = value(k + 2), d = value(k + 3);
+    fours[k / 4] = pair_sums(pair_sums(a, b), pair_sums(c, d));
+  }
+  if constexpr (kLanes == 8)
+    return pair_sums(fours[0], fours[1]);
+  else
+    return pair_sums(pair_sums(fours[0], fours[1]), pair_sums(fours[2], fours[3]));
+}
+
+// The canonical sum of n > 0 values; value(at) gives a vector of them. What is missing counts as
+// -0, which changes no sum: the tree over whole vectors is the tree over the values.
+template <class F>
+HWY_INLINE float sum(std::int64_t n, const F& value) {
+  constexpr std::int64_t kGroup = kLanes * kLanes, kPart = 64 * kGroup;
+  reduce_math::JoinCounter<reduce_math::Add, float> all;
+  alignas(64) float sums[kPart / kLanes];
+  for (std::int64_t begin = 0; begin < n; begin += kPart) {
+    const std::int64_t end = std::min(n, begin + kPart);
+    int count = 0;
+    std::int64_t i = begin;
+    for (; i + kGroup <= end; i += kGroup, count += kLanes)
+      hn::Store(vector_sums([&](int k) HWY_ATTR { return value(Whole{i + k * kLanes}); }), D(),
+                sums + count);
+    if (i < end) {
+      V last[kLanes];
+      for (int k = 0; k < kLanes; ++k, i += kLanes) {
+        const std::int64_t m = end - i;
+        last[k] = vm::all(-0.0f);
+        if (m >= kLanes)
+          last[k] = value(Whole{i});
+        else if (m > 0)
+          last[k] = hn::IfThenElse(hn::FirstN(D(), static_cast<std::size_t>(m)),
+                                   value(Some{i, static_cast<int>(m)}), last[k]);
+      }
+      hn::Store(vector_sums([&](int k) HWY_ATTR { return last[k]; }), D(), sums + count);
+      count += kLanes;
+    }
+    // Vectors of sums to one: lanes that are missing at the end are -0 as well.
+    const V none = vm::all(-0.0f);
+    for (; count > kLanes; count = (count / 2 + kLanes - 1) / kLanes * kLanes) {
+      for (int c = 0; c < count; c += 2 * kLanes) {
+        const V left = hn::Load(D(), sums + c);
+        const V right = c + kLanes < count ? hn::Load(D(), sums + c + kLanes) : none;
+        hn::Store(pair_sums(left, right), D(), sums + c / 2);
+      }
+    }
+    V left = hn::Load(D(), sums);
+    for (int lanes = kLanes; lanes > 1; lanes /= 2) left = pair_sums(left, none);
+    all.add(hn::GetLane(left));
+  }
+  return all.result();
+}
+
+// value(at) to the n elements of a row, NaN made canonical; past the caches where `stream`, from
+// the first whole vector of memory on.
+template <class S, class F>
+HWY_INLINE void store(S, void* row, std::int64_t n, bool stream, const F& value) {
+  using T = typename S::T;
+  T* out = static_cast<T*>(row);
+  const auto some = [&](std::int64_t i, int m) HWY_ATTR {
+    alignas(64) T there[kLanes];
+    S::store(vm::canonical(value(Some{i, m})), there);
+    std::memcpy(out + i, there, static_cast<std::size_t>(m) * sizeof(T));
+  };
+  std::int64_t i = 0;
+  if (stream) {
+    constexpr std::size_t kBytes = kLanes * sizeof(T);
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(out) % kBytes;
+    const auto lead = static_cast<std::int64_t>((kBytes - past) % kBytes / sizeof(T));
+    if (lead > 0 && lead <= n) some(0, static_cast<int>(lead)), i = lead;
+    if (lead <= n)
+      for (; i + kLanes <= n; i += kLanes) S::stream(vm::canonical(value(Whole{i})), out + i);
+  }
+  for (; i + kLanes <= n; i += kLanes) S::store(vm::canonical(value(Whole{i})), out + i);
+  if (i < n) some(i, static_cast<int>(n - i));
+}
+
+// Integers in the order of the floats (reduce.math.h); NaN is beyond the infinities.
+HWY_INLINE hn::Vec<hn::RebindToSigned<D>> ordered(V x) {
+  const hn::RebindToSigned<D> d;
+  const auto bits = hn::BitCast(d, x);
+  return hn::Xor(bits, hn::And(hn::ShiftRight<31>(bits), hn::Set(d, INT32_MAX)));
+}
+
+// The largest and the smallest of n > 0 elements, so ordered.
+struct Range {
+  std::int32_t least, most;
+};
+template <class S>
+HWY_INLINE Range range(S storage, const void* row, std::int64_t n, std::int64_t ahead) {
+  const hn::RebindToSigned<D> d;
+  using K = hn::Vec<decltype(d)>;
+  K most[2] = {hn::Set(d, INT32_MIN), hn::Set(d, INT32_MIN)};
+  K least[2] = {hn::Set(d, INT32_MAX), hn::Set(d, INT32_MAX)};
+  std::int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    const auto* here = static_cast<const typename S::T*>(row) + i;
+    for (std::size_t b = 0; b < 2 * kLanes * sizeof(typename S::T); b += 64)
+      __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead + b, 0, 2);
+    for (int k = 0; k < 2; ++k) {
+      const K x = ordered(Whole{i + k * kLanes}.load(storage, row));
+      most[k] = hn::Max(most[k], x);
+      least[k] = hn::Min(least[k], x);
+    }
+  }
+  for (; i < n; i += kLanes) {
+    const int m = static_cast<int>(std::min<std::int64_t>(kLanes, n - i));
+    const auto there = hn::FirstN(d, static_cast<std::size_t>(m));
+    const K x = ordered(Some{i, m}.load(storage, row));
+    most[0] = hn::Max(most[0], hn::IfThenElse(there, x, most[0]));
+    least[0] = hn::Min(least[0], hn::IfThenElse(there, x, least[0]));
+  }
+  return {hn::GetLane(hn::MinOfLanes(d, hn::Min(least[0], least[1]))),
+          hn::GetLane(hn::MaxOfLanes(d, hn::Max(most[0], most[1])))};
+}
+
+// As one key: what Join::largest gives over the keys of the elements. NaN is outside of the keys of
+// the infinities.
+HWY_INLINE std::int32_t largest_key(const Range& r, std::int32_t flip) {
+  constexpr std::int32_t kInfinity = 0x7f800000;
+  if (r.most > kInfinity || r.least < ~kInfinity) return reduce_math::kMostKey<std::int32_t>;
+  return flip == 0 ? r.most : ~r.least;
+}
+
+}  // namespace planck::HWY_NAMESPACE::dense
+HWY_AFTER_NAMESPACE();
+#endif  // PLANCK_VECTOR_MATH
+#endif  // per-target include guard

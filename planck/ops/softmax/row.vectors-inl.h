@@ -1,0 +1,203 @@
+// The functions of row.math.h over vectors of f32, bit for bit: sums of them along a dense row, and
+// rows of them to memory. Include within foreach_target's passes, after planck/loops/steps-inl.h.
+#if defined(PLANCK_SOFTMAX_ROW_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_SOFTMAX_ROW_VECTORS_INL_H_
+#undef PLANCK_SOFTMAX_ROW_VECTORS_INL_H_
+#else
+#define PLANCK_SOFTMAX_ROW_VECTORS_INL_H_
+#endif
+
+#include "planck/ops/reduce/dense-inl.h"
+#include "planck/ops/softmax/row.loops.h"
+
+#if PLANCK_VECTOR_MATH
+HWY_BEFORE_NAMESPACE();
+namespace planck::HWY_NAMESPACE::row_vectors {
+
+namespace vm = vector_math;
+using vm::V;
+
+struct Shared {
+  V a, b, c, d;
+};
+
+// Which operands are read (bits 0, 1, 2), and the function. x is any float: exp has no bound from
+// above only where a row's largest element was taken away.
+#define PLANCK_ROW(Name, reads, ...)                                                         \
+  struct Name {                                                                              \
+    static constexpr unsigned kReads = reads;                                                \
+    static HWY_INLINE V of([[maybe_unused]] V x, [[maybe_unused]] V y, [[maybe_unused]] V z, \
+                           [[maybe_unused]] const Shared& s) {                               \
+      return __VA_ARGS__;                                                                    \
+    }                                                                                        \
+  };
+PLANCK_ROW(First, 1, x)
+PLANCK_ROW(Square, 1, hn::Mul(hn::Sub(x, s.a), hn::Sub(x, s.a)))
+PLANCK_ROW(Exponential, 1, vm::exp_below(hn::Sub(x, s.a)))
+PLANCK_ROW(Scaled, 1, hn::Mul(x, s.a))
+PLANCK_ROW(Softmax, 1, hn::Mul(vm::exp_below(hn::Sub(x, s.a)), s.b))
+PLANCK_ROW(LogSoftmax, 1, hn::Sub(hn::Sub(x, s.a), s.b))
+PLANCK_ROW(Product, 3, hn::Mul(y, x))
+PLANCK_ROW(SoftmaxBackward, 3, hn::Mul(hn::Sub(y, s.a), x))
+PLANCK_ROW(LogSoftmaxBackward, 3, hn::Sub(y, hn::Mul(vm::exp_any_nan(x), s.a)))
+PLANCK_ROW(EntropyBackward, 1, hn::Mul(s.b, vm::exp_any_nan(hn::Sub(x, s.a))))
+PLANCK_ROW(Hat, 1, hn::Mul(hn::Sub(x, s.a), s.b))
+PLANCK_ROW(Normalized, 7, hn::Add(hn::Mul(Hat::of(x, y, z, s), z), y))
+PLANCK_ROW(Weighted, 6, hn::Mul(y, z))
+PLANCK_ROW(WeightedHat, 7, hn::Mul(hn::Mul(y, z), Hat::of(x, y, z, s)))
+PLANCK_ROW(NormBackward, 7,
+           hn::Mul(hn::Sub(hn::Sub(hn::Mul(y, z), s.c), hn::Mul(Hat::of(x, y, z, s), s.d)), s.b))
+#undef PLANCK_ROW
+
+// Functions that are summed, and functions that are results.
+template <class F>
+HWY_INLINE float with_summed(RowMap how, F&& f) {
+  switch (how) {
+    case RowMap::exponential:
+      return f(Exponential());
+    case RowMap::product:
+      return f(Product());
+    case RowMap::weighted:
+      return f(Weighted());
+    case RowMap::weighted_hat:
+      return f(WeightedHat());
+    case RowMap::square:
+      return f(Square());
+    default:
+      return f(First());
+  }
+}
+template <class F>
+HWY_INLINE void with_written(RowMap how, F&& f) {
+  switch (how) {
+    case RowMap::softmax:
+      return f(Softmax());
+    case RowMap::log_softmax:
+      return f(LogSoftmax());
+    case RowMap::softmax_backward:
+      return f(SoftmaxBackward());
+    case RowMap::log_softmax_backward:
+      return f(LogSoftmaxBackward());
+    case RowMap::entropy_backward:
+      return f(EntropyBackward());
+    case RowMap::normalized:
+      return f(Normalized());
+    case RowMap::norm_backward:
+      return f(NormBackward());
+    default:
+      return f(First());
+  }
+}
+
+template <class Op, class S>
+struct Values {
+  const RowInput<float> (&in)[3];
+  Shared s;
+
+  Values(const RowInput<float> (&inputs)[3], const row_math::Shared<float>& shared)
+      : in(inputs), s{vm::all(shared.a), vm::all(shared.b), vm::all(shared.c), vm::all(shared.d)} {}
+  template <class At>
+  HWY_INLINE V operand(int k, const At& at) const {
+    if (((Op::kReads >> k) & 1u) == 0) return vm::all(0.0f);
+    if (in[k].data == nullptr) return vm::all(in[k].otherwise);
+    return at.load(S(), in[k].data);
+  }
+  template <class At>
+  HWY_INLINE V operator()(const At& at) const {
+    return Op::of(operand(0, at), operand(1, at), operand(2, at), s);
+  }
+  // Asks for what lies `ahead` bytes behind element i of the operands that are read.
+  HWY_INLINE void ask(std::int64_t i, std::int64_t ahead) const {
+    for (int k = 0; k < 2; ++k)
+      if ((Op::kReads >> k) & 1u)
+        __builtin_prefetch(
+            reinterpret_cast<const char*>(static_cast<const typename S::T*>(in[k].data) + i) +
+                ahead,
+            0, 2);
+  }
+};
+
+template <class Op, class S>
+float sum_of(const RowInput<float> (&in)[3], std::int64_t n, const row_math::Shared<float>& shared,
+             float* kept, std::int64_t ahead) {
+  const Values<Op, S> values(in, shared);
+  return dense::sum(n, [&](const auto& at) HWY_ATTR {
+    const V v = values(at);
+    values.ask(at.i, ahead);
+    if (kept != nullptr) hn::StoreU(v, vm::D(), kept + at.i);
+    return v;
+  });
+}
+
+template <class Op, class In, class Out>
+void write_of(const RowInput<float> (&in)[3], std::int64_t n, const row_math::Shared<float>& shared,
+              const Sink& to) {
+  const Values<Op, In> values(in, shared);
+  dense::store(Out(), to.data, n, to.stream, values);
+}
+
+inline float sum(RowMap how, Dtype t, const RowInput<float> (&in)[3], std::int64_t n,
+                 const row_math::Shared<float>& shared, float* kept, std::int64_t ahead) {
+  return with_summed(how, [&](auto op) {
+    return dense::with_storage(t, [&](auto storage) {
+      return sum_of<decltype(op), decltype(storage)>(in, n, shared, kept, ahead);
+    });
+  });
+}
+
+// The input has the output's dtype or is f32.
+inline void write(RowMap how, Dtype t, const RowInput<float> (&in)[3], std::int64_t n,
+                  const row_math::Shared<float>& shared, const Sink& to) {
+  if (how == RowMap::scaled)
+    return dense::with_storage(to.dtype, [&](auto out) {
+      write_of<Scaled, dense::AsF32, decltype(out)>(in, n, shared, to);
+    });
+  with_written(how, [&](auto op) {
+    dense::with_storage(t, [&](auto storage) {
+      write_of<decltype(op), decltype(storage), decltype(storage)>(in, n, shared, to);
+    });
+  });
+}
+
+HWY_INLINE V eight_sum(const V (&v)[8]) {
+  return hn::Add(hn::Add(hn::Add(v[0], v[1]), hn::Add(v[2], v[3])),
+                 hn::Add(hn::Add(v[4], v[5]), hn::Add(v[6], v[7])));
+}
+
+inline void norm_columns(Dtype t, const void* const (&x)[8], const void* const (&dy)[8],
+                         const row_math::Shared<float> (&shared)[8], int n, float* hats,
+                         float* plain, std::int64_t ahead) {
+  dense::with_storage(t, [&](auto storage) HWY_ATTR {
+    using S = decltype(storage);
+    const auto ask = [&](const void* row, int j) HWY_ATTR {
+      __builtin_prefetch(
+          reinterpret_cast<const char*>(static_cast<const typename S::T*>(row) + j) + ahead, 0, 2);
+    };
+    const auto at_columns = [&](const auto& at, int m) HWY_ATTR {
+      const int j = static_cast<int>(at.i);
+      V product[8], given[8];
+      for (int r = 0; r < 8; ++r) {
+        ask(x[r], j);
+        ask(dy[r], j);
+        given[r] = at.load(storage, dy[r]);
+        const V hat =
+            hn::Mul(hn::Sub(at.load(storage, x[r]), vm::all(shared[r].a)), vm::all(shared[r].b));
+        product[r] = hn::Mul(given[r], hat);
+      }
+      alignas(64) float sums[2][vm::kLanes];
+      hn::Store(eight_sum(product), vm::D(), sums[0]);
+      hn::Store(eight_sum(given), vm::D(), sums[1]);
+      const auto bytes = static_cast<std::size_t>(m) * sizeof(float);
+      if (hats != nullptr) std::memcpy(hats + j, sums[0], bytes);
+      if (plain != nullptr) std::memcpy(plain + j, sums[1], bytes);
+    };
+    int j = 0;
+    for (; j + vm::kLanes <= n; j += vm::kLanes) at_columns(dense::Whole{j}, vm::kLanes);
+    if (j < n) at_columns(dense::Some{j, n - j}, n - j);
+  });
+}
+
+}  // namespace planck::HWY_NAMESPACE::row_vectors
+HWY_AFTER_NAMESPACE();
+#endif  // PLANCK_VECTOR_MATH
+#endif  // per-target include guard
