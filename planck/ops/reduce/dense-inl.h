@@ -88,19 +88,41 @@ HWY_INLINE V pair_sums(V a, V b) {
   return hn::Add(hn::ConcatEven(D(), b, a), hn::ConcatOdd(D(), b, a));
 }
 
-// The sums of kLanes vectors, a number for each; value(k) is the k-th. Four at a time, so that
-// longer functions are not repeated too often.
+// The same within each 128-bit part, and of neighbouring parts: shuffles that are cheaper than
+// those across the whole vector.
+HWY_INLINE V pair_sums_in_parts(V a, V b) {
+#if HWY_TARGET == HWY_AVX3
+  return V{
+      _mm512_add_ps(_mm512_shuffle_ps(a.raw, b.raw, 0x88), _mm512_shuffle_ps(a.raw, b.raw, 0xdd))};
+#else
+  return V{
+      _mm256_add_ps(_mm256_shuffle_ps(a.raw, b.raw, 0x88), _mm256_shuffle_ps(a.raw, b.raw, 0xdd))};
+#endif
+}
+HWY_INLINE V part_sums(V a, V b) {
+#if HWY_TARGET == HWY_AVX3
+  return V{_mm512_add_ps(_mm512_shuffle_f32x4(a.raw, b.raw, 0x88),
+                         _mm512_shuffle_f32x4(a.raw, b.raw, 0xdd))};
+#else
+  return V{_mm256_add_ps(_mm256_permute2f128_ps(a.raw, b.raw, 0x20),
+                         _mm256_permute2f128_ps(a.raw, b.raw, 0x31))};
+#endif
+}
+
+// The sums of kLanes vectors, a number for each in their order; value(k) is the k-th. Four at a
+// time: then each part of a vector holds the sums of that part of all four. Longer functions are
+// not repeated more often.
 template <class F>
 HWY_INLINE V vector_sums(const F& value) {
   V fours[kLanes / 4];
   for (int k = 0; k < kLanes; k += 4) {
     const V a = value(k), b = value(k + 1), c = value(k + 2), d = value(k + 3);
-    fours[k / 4] = pair_sums(pair_sums(a, b), pair_sums(c, d));
+    fours[k / 4] = pair_sums_in_parts(pair_sums_in_parts(a, b), pair_sums_in_parts(c, d));
   }
   if constexpr (kLanes == 8)
-    return pair_sums(fours[0], fours[1]);
+    return part_sums(fours[0], fours[1]);
   else
-    return pair_sums(pair_sums(fours[0], fours[1]), pair_sums(fours[2], fours[3]));
+    return part_sums(part_sums(fours[0], fours[1]), part_sums(fours[2], fours[3]));
 }
 
 // The canonical sum of n > 0 values; value(at) gives a vector of them. What is missing counts as
