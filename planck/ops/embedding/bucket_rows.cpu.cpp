@@ -46,7 +46,8 @@ struct Columns {
 // Finds the rows of entries, and asks for them ahead of time.
 template <class T, class U>
 struct Source {
-  // Many at once: requests that alternate with sums of rows go out at half the rate.
+  // Many at once: requests that alternate with sums of rows go out at half the rate. Not so rows
+  // that nearly follow one another, which the hardware asks for as well.
   static constexpr std::int64_t kAhead = kBucketAheadBytes / (kBucketWidth * sizeof(T));
 
   const std::int64_t* bag_of;
@@ -63,13 +64,16 @@ struct Source {
   // Before entries up to `before` are summed.
   HWY_INLINE void ask(std::int64_t& asked, std::int64_t before) const {
     if (asked >= before + kAhead) return;
-    const std::int64_t end = std::min(asked + kAhead, last);
+    const bool in_order =
+        asked + kAhead <= last &&
+        static_cast<U>(entries[asked + kAhead - 1].position - entries[asked].position) < 2 * kAhead;
+    const std::int64_t count = in_order ? 1 : kAhead, end = std::min(asked + count, last);
     for (std::int64_t i = asked; i < end; ++i) {
       const std::byte* p = at(i);
       for (std::size_t b = 0; b < kBucketWidth * sizeof(T); b += 64)
         __builtin_prefetch(p + b, 0, kToSecondLevel);
     }
-    asked += kAhead;
+    asked += count;
   }
 };
 
