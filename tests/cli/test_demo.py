@@ -36,6 +36,7 @@ class Demo(CommandTest):
         self.assertIn("bit for bit: yes", text)
         self.assertEqual(len(re.findall(r"^.* (\d+\.\d\d) %", text, re.M)), 7, text)
         self.assertEqual(self.sha(self.demo("five", "--threads", "5")), one)
+        self.assertEqual(self.sha(self.demo("baseline", "--cpu-target", "baseline")), one)
         self.assertEqual(sorted(os.listdir(self.path("one"))),
                          ["model-int4.safetensors", "model-int8.safetensors", "model.safetensors", "report.html"])
 
@@ -91,6 +92,7 @@ class Demo(CommandTest):
     def test_refusals(self):
         self.refuse("missing", "demo", "--data", self.path("missing"), "--out", self.path("d"))
         self.refuse("the file is empty", "demo", "--out", self.with_checkpoint("b", b""))
+        self.refuse("avx7", "demo", "--cpu-target", "avx7", "--out", self.path("d"))
         self.refuse("both must be at least 1", "demo", "--epochs", "0", "--out", self.path("d"))
         self.refuse("missing.safetensors", "eval", self.path("missing.safetensors"))
         self.refuse("must be cpu, cuda or cuda:N", "demo", "--device", "tpu", "--out", self.path("d"))

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "planck/io/output_file.h"
+#include "planck/verify/cpu_targets.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/device_option.h"
 #include "tools/planck/digits/training.h"
@@ -18,7 +19,7 @@ namespace planck::cli {
 namespace {
 
 struct DemoArguments {
-  std::string data, folder = "planck-demo";
+  std::string data, folder = "planck-demo", cpu_target;
   std::int64_t epochs = digits::RunOptions{}.epochs, qat_epochs = digits::RunOptions{}.qat_epochs;
   bool fresh = false;
   DeviceOption device;
@@ -79,6 +80,8 @@ Result<void> write_text(const std::string& path, const std::string& text) {
 }
 
 Result<int> demo(const DemoArguments& a) {
+  if (!a.cpu_target.empty())
+    if (auto ok = verify::restrict_cpu_target(a.cpu_target); !ok) return tl::unexpected(ok.error());
   const auto stream = a.device.stream();
   if (!stream) return tl::unexpected(stream.error());
   if (a.epochs < 1 || a.qat_epochs < 1)
@@ -173,6 +176,9 @@ void add_demo(CLI::App& app, int& exit_code) {
   command->add_option("--qat-epochs", a->qat_epochs, "Epochs with quantization in the loop, each")
       ->capture_default_str();
   command->add_flag("--fresh", a->fresh, "Start over where an unfinished run left a checkpoint");
+  command->add_option(
+      "--cpu-target", a->cpu_target,
+      "As if this CPU had no more than avx512, avx2 or baseline; the weights must not change");
   a->device.add_to(*command);
   command->footer(
       "The weights are a function of data and epochs: their sha256 is the same on every CPU, "
