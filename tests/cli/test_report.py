@@ -83,7 +83,7 @@ class Report(unittest.TestCase):
         self.assertEqual(shown.count("✗"), 1)
         self.assertEqual(shown.count("✓"), 11)
         # 2 charts, 3 + 2 legends, 24 images, 3 histograms
-        self.assertEqual(page.tags.count("svg"), 2 + 5 + 24 + 3)
+        self.assertEqual(page.tags.count("svg"), 2 + 3 + 5 + 24 + 3)  # charts, bars, legends, digits, weights
         self.assertEqual(page.tags.count("section"), 4)
 
     def test_leaves_empty_parts_out(self):

@@ -121,8 +121,8 @@ class Quant {
                                    return narrowed(matmul(widened(a), widened(b)));
                                  }) *
                  sx;
-      const auto sums = narrowed(Product::product(layer.options, widened(cx), widened(cw)));
-      return sums * (sx * Product::seen(sw));
+      return narrowed(Product::product(layer.options, widened(cx), widened(cw))) *
+             (sx * Product::seen(sw));
     }();
     return layer.bias ? std::move(y) + Product::seen(**layer.bias) : y;
   }
@@ -230,8 +230,8 @@ class Integer {
                                    return to_float(matmul(a, b), Dtype::f32);
                                  }) *
                  sx;
-      const auto sums = to_float(P::product(options_, qx, w), Dtype::f32);
-      return sums * (sx * P::seen(weight_scale_.value));
+      return to_float(P::product(options_, qx, w), Dtype::f32) *
+             (sx * P::seen(weight_scale_.value));
     }();
     if (bias_) y = std::move(y) + P::seen(bias_->value);
     return constant<B>(y);
