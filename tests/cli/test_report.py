@@ -82,8 +82,8 @@ class Report(unittest.TestCase):
         self.assertEqual(page.tags.count("figure"), 12)
         self.assertEqual(shown.count("✗"), 1)
         self.assertEqual(shown.count("✓"), 11)
-        # 2 charts, 3 + 2 legends, 24 images, 3 histograms
-        self.assertEqual(page.tags.count("svg"), 2 + 3 + 5 + 24 + 3)  # charts, bars, legends, digits, weights
+        # 2 charts, 3 bars, 3 + 2 legends, 24 images, 3 histograms
+        self.assertEqual(page.tags.count("svg"), 2 + 3 + 5 + 24 + 3)
         self.assertEqual(page.tags.count("section"), 4)
 
     def test_leaves_empty_parts_out(self):
