@@ -47,6 +47,7 @@ struct BlockGroups {
   const C* lo = nullptr;                             // q_min − z
   const C* hi = nullptr;                             // q_max − z
   const std::uint8_t* zero_byte = nullptr;           // z modulo 256
+  const std::uint8_t* zero_pairs = nullptr;          // * z modulo 16, two to a byte; with `each`
   const C *v_scale = nullptr, *v_inverse = nullptr;  // *
   const C *x_lo = nullptr, *x_hi = nullptr;          // * lo · s, hi · s
   const C *in_lo = nullptr, *in_hi = nullptr;        // * the x in range; where masks are asked for
@@ -86,6 +87,7 @@ struct GroupTable {
   alignas(64) C ordered[8][kCapacity];
   alignas(64) std::int32_t zero_point[kCapacity];
   alignas(64) std::uint8_t zero_byte[kCapacity];
+  alignas(64) std::uint8_t zero_pairs[kCapacity / 2];
   BlockGroups<C> groups;
   // n groups; with layout `each`, the last is repeated to fill up a chunk.
   void prepare(int n, GroupLayout layout, int run_shift, const GroupNeeds& needs, int row_step = 0);

@@ -12,10 +12,9 @@
 // To nibbles, in the cache, one scale a row and one a column:   bf16        f16
 //   bytes first, then pairs of them                          6.1, 6.8   7.2, 7.4
 //   pairs as soon as neighbours meet, a line at a time       5.7, 6.0   6.7, 7.1
-// The latter is not here: compiled for AVX2 at -O1 with sanitizers it gave other nibbles, and why
-// was not found. From memory they take 7.8 and 8.0, and 6.9 and 7.6, for bf16; a loop over panels
-// of 1,024 columns that reads and writes as much and computes nothing takes 7.6, one along whole
-// rows 4.1. Requests for a whole row of a panel at once, 10.6; two rows at once, 12.
+// From memory 7.8 and 8.0, then 6.9 and 7.6 for bf16. The latter is what panels of 1,024 columns
+// cost: a loop over them that reads and writes as much and computes nothing takes 7.6, one along
+// whole rows 4.1. Requests for a whole row of a panel at once, 10.6; two rows at once, 12.
 #include <algorithm>
 
 #include "planck/loops/targets.h"
@@ -264,7 +263,11 @@ void prepare(int n, int whole, const GroupNeeds& needs, GroupTable<float>& t) {
       in_hi[i] = qm::last_in_range(t.hi[i], scale[i], inverse[i]);
     }
   }
+  for (int i = 0; i < n / 2; ++i)
+    t.zero_pairs[i] =
+        static_cast<std::uint8_t>((t.zero_byte[2 * i] & 15) | (t.zero_byte[2 * i + 1] << 4));
   BlockGroups<float>& g = t.groups;
+  g.zero_pairs = t.zero_pairs;
   g.v_scale = t.scale;
   g.v_inverse = t.inverse;
   g.x_lo = x_lo;

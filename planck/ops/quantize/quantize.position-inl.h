@@ -82,13 +82,62 @@ HWY_INLINE hn::Vec<DB4> low_bytes(Two v, Two w) {
                    kAcross.data());
 }
 
+// a where a bit of the mask is set, else b. (IfVecThenElse asks for whole lanes: with AVX2 it looks
+// at the mask's top bits alone.)
+HWY_INLINE VU selected(VU mask, VU a, VU b) {
+  return hn::Or(hn::And(mask, a), hn::AndNot(mask, b));
+}
+
+// The low nibbles of four units, two to a byte, in the order of the elements. Neighbours are put
+// together as soon as they are in one word (bf16, of one unit), or in two that lie side by side
+// (of two units).
+template <bool kByHalves>
+struct Nibbles {
+  static constexpr int kUnits = kByHalves ? 1 : 2;
+
+  static HWY_INLINE VU pairs(const Two* t) {
+    if constexpr (kByHalves)
+      return selected(hn::Set(du, 0x0f), hn::BitCast(du, t[0].a),
+                      hn::ShiftLeft<4>(hn::BitCast(du, t[0].b)));
+    const hn::Repartition<std::uint64_t, D> d64;
+    const VU words = merged_bytes(t[0].a, t[0].b, t[1].a, t[1].b);
+    return selected(hn::Set(du, 0x0f0f0f0f), words,  // in the even words
+                    hn::BitCast(du, hn::ShiftRight<28>(hn::BitCast(d64, words))));
+  }
+  // p: what pairs() makes of units 0, 1, …
+  static HWY_INLINE hn::Vec<DB4> together(const VU* p) {
+    if constexpr (kByHalves)
+      return low_bytes<false>({hn::BitCast(d, p[0]), hn::BitCast(d, p[1])},
+                              {hn::BitCast(d, p[2]), hn::BitCast(d, p[3])});
+    alignas(64) static constexpr auto kAcross = [] {
+      std::array<std::int32_t, kLanes> from{};
+      constexpr int kHalf = kLanes / 2, kSixteens = kHalf / 4;
+      for (int k = 0; k < kLanes; ++k) {
+        const int at = k % kHalf;
+        from[static_cast<std::size_t>(k)] = k / kHalf * kHalf + at % kSixteens * 4 + at / kSixteens;
+      }
+      return from;
+    }();
+    return reordered(hn::ConcatEven(du, p[1], p[0]), kByFours, kAcross.data());
+  }
+};
+
+// Sums of nibbles, modulo 16.
+HWY_INLINE hn::Vec<DB4> add_nibbles(hn::Vec<DB4> a, hn::Vec<DB4> b) {
+  const auto low = hn::Set(db, 0x77), high = hn::Set(db, 0x88);
+  return hn::Xor(hn::Add(hn::And(a, low), hn::And(b, low)), hn::And(hn::Xor(a, b), high));
+}
+
 // ---- loops ----
 
 template <class E, bool kPacked>
 struct QuantizeLoop {
+  using N = Nibbles<E::kByHalves>;
+  static constexpr int kLine = 4 * kUnit;  // elements whose nibbles fill a vector
+
   From<typename E::T> in;
   To<std::uint8_t> out;
-  const std::uint8_t* zero_byte;
+  const std::uint8_t *zero_byte, *zero_pairs;
   GroupLayout layout;
   int run_shift, row_step;
 
@@ -101,6 +150,24 @@ struct QuantizeLoop {
       t = {position<E>(ga, v.a), position<E>(gb, v.b)};
     });
     return t;
+  }
+
+  // 4 units, as nibbles.
+  template <class Groups>
+  HWY_INLINE void line(int r, int i, Groups with_groups) const {
+    VU pairs[4 / N::kUnits];
+    for (int p = 0; p < 4 / N::kUnits; ++p) {
+      Two t[N::kUnits];
+      for (int u = 0; u < N::kUnits; ++u)
+        t[u] = positions(r, i + (p * N::kUnits + u) * kUnit, with_groups);
+      pairs[p] = N::pairs(t);
+    }
+    const auto zeros = [&]() HWY_ATTR {
+      if (layout == GroupLayout::each) return hn::LoadU(db, zero_pairs + i / 2);
+      const int e = layout == GroupLayout::one ? r * row_step : i >> run_shift;
+      return hn::Set(db, static_cast<std::uint8_t>((zero_byte[e] & 15) * 0x11));
+    };
+    put(add_nibbles(N::together(pairs), zeros()), db, out.at(r, i / 2), out.stream);
   }
 
   // 2 units.
@@ -125,7 +192,16 @@ struct QuantizeLoop {
 
   template <class Groups>
   HWY_INLINE void row(int r, int begin, int end, Groups with_groups) const {
-    for (int c = begin; c < end; c += kChunk) {
+    int c = begin;
+    if constexpr (kPacked && E::kHalf) {
+      const int run = 1 << run_shift;
+      const bool whole = layout != GroupLayout::runs || (run >= kLine && (begin & (run - 1)) == 0);
+      for (; whole && c + kLine <= end; c += kLine) {
+        for (int k = 0; k < kLine; k += kChunk) in.fetch(r, c + k);
+        line(r, c, with_groups);
+      }
+    }
+    for (; c < end; c += kChunk) {
       in.fetch(r, c);
       for (int i = c; i < c + kChunk; i += 2 * kUnit) some(r, i, with_groups);
     }
@@ -137,8 +213,13 @@ struct QuantizeLoop {
 template <class E, bool kPacked>
 void quantize_to(const BlockGroups<float>& groups, RowPart part, const Source& x, const Sink& q) {
   const BlockGroups<float> g = groups;
-  const QuantizeLoop<E, kPacked> loop{
-      From<typename E::T>(x), To<std::uint8_t>(q), g.zero_byte, g.layout, g.run_shift, g.row_step};
+  const QuantizeLoop<E, kPacked> loop{From<typename E::T>(x),
+                                      To<std::uint8_t>(q),
+                                      g.zero_byte,
+                                      g.zero_pairs,
+                                      g.layout,
+                                      g.run_shift,
+                                      g.row_step};
   for (int r = 0; r < part.rows; ++r) {
     if (g.layout == GroupLayout::one) {
       const Grid one = make_grid(g, Read<false>{r * g.row_step});
