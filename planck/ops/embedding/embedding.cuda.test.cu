@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "planck/core/allocator.h"
 #include "planck/core/cuda_runtime.h"
 #include "planck/math/philox.h"
 #include "planck/ops/embedding/problem.h"
@@ -214,6 +215,37 @@ TEST(EmbeddingCudaHot, RowOfAMillion) {
   EmbeddingProblem bags = problem(w, EmbeddingKind::embedding_bag, Dtype::f32);
   bags.bags = 3;
   check(bags, {});
+}
+
+TEST(EmbeddingCudaRepeats, AThousandRunsGiveTheSameBits) {
+  PLANCK_NEEDS_GPU();
+  const EmbeddingProblem p =
+      problem({"", 300, 20, 6000}, EmbeddingKind::embedding_backward, Dtype::f32);
+  const Tensors before = make_tensors(p, {Fill::zipf});
+  const std::size_t out = 2;  // dweight
+  ASSERT_TRUE(is_output(p, out));
+  const HostTensor expected = on_cpu(p, before)[out];
+  const Stream stream = Stream::cuda().value();
+  const Kernel<EmbeddingProblem>& k = kernel(p, DeviceKind::cuda);
+  const auto workspace = allocate(stream, k.workspace(p));
+  ASSERT_TRUE(workspace.has_value());
+  const auto specs = p.specs();
+  Operands operands;
+  std::vector<GuardedTensor> placed(before.size());
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (!specs[i].used) continue;
+    const auto where = verify::place(Layout::contiguous, before[i].dtype, before[i].shape,
+                                     p.info().operands[i].role);
+    placed[i] = std::move(
+        *GuardedTensor::make(stream, before[i].dtype, before[i].shape, *where, 0x5a, &before[i]));
+    operands[i] = placed[i].view();
+  }
+  for (int repeat = 0; repeat < 1000; ++repeat) {
+    ASSERT_TRUE(k.launch(stream, {workspace->data(), workspace->bytes()}, p, operands).has_value());
+    ASSERT_TRUE(stream.synchronize().has_value());
+    ASSERT_TRUE(placed[out].download(stream).has_value());
+    ASSERT_EQ(verify::bit_difference(expected, placed[out].values()), "") << repeat;
+  }
 }
 
 TEST(EmbeddingCudaWide, RowsOfMoreThan32Bits) {
