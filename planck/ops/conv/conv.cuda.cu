@@ -1,287 +1,172 @@
-// cuda:places: a thread owns one place of the output and kRows of its rows (filters of y, channels
-// of dx), and walks k in the promised order: what it reads of the image serves all its rows, and
-// neighbouring threads read neighbouring columns.
-//
-// cuda:chunks: a thread owns one element of dweight and one chunk of places; a second kernel adds
-// up sums of chunks in ascending order.
-#include "planck/loops/floats.cuh"
-#include "planck/loops/launch.cuh"
-#include "planck/ops/conv/chunks.h"
+// cuda:places: y and dx. Shapes choose between tiles (conv.tiles.cuh) and a thread a place
+// (places.cuh); every sum is one chain in the promised order either way.
+#include <array>
+#include <numeric>
+
 #include "planck/ops/conv/conv.cuda.h"
-#include "planck/ops/matmul/tile.cuh"
+#include "planck/ops/conv/conv.tiles.cuh"
 
 namespace planck {
 
+namespace conv_device {
 namespace {
 
-constexpr int kThreads = 256, kRows = 4;
+using matmul_device::Tiling;
 
-struct Four {
-  std::int64_t at[4];
-};
-Four four(const Extents& e) { return {{e[0], e[1], e[2], e[3]}}; }
-
-// One convolution: extents of the output's places, of the image that is read and of the kernel.
-template <class T>
-struct ConvArgs {
-  using Output = typename matmul_device::Stored<T>::Output;
-  const T *image, *weight;
-  Output* out;
-  Four image_strides, weight_strides, out_strides;
-  std::int64_t batch, height, width;       // places
-  std::int64_t image_height, image_width;  // of x, or of dy
-  std::int64_t groups, rows, depth;        // rows and summed channels (filters) of a group
-  std::int64_t kernel[2], stride[2], padding[2], dilation[2];
+// One axis of a convolution: where places are, and how they and the taps meet the image.
+struct Axis {
+  std::int64_t places, first_place, place_step;
+  std::int64_t taps, first_tap, tap_step;
+  std::int64_t step_at, reach, origin;
 };
 
-__device__ __forceinline__ std::int32_t number(std::int8_t v) { return v; }
-template <class T>
-__device__ __forceinline__ Compute<T> number(T v) {
-  return widen(v);
-}
-template <class W>
-__device__ __forceinline__ W add_product(W a, W b, W sum) {
-  if constexpr (std::is_same_v<W, std::int32_t>)
-    return sum + a * b;
-  else
-    return matmul_device::multiply_add(a, b, sum);
-}
-
-// Where tap u meets the image for a place; false where the stride passes it by.
-template <bool kForward>
-__device__ __forceinline__ bool meet(std::int64_t place, std::int64_t u, std::int64_t stride,
-                                     std::int64_t padding, std::int64_t dilation,
-                                     std::int64_t& at) {
-  if (kForward) {
-    at = place * stride + u * dilation - padding;
-    return true;
-  }
-  at = place + padding - u * dilation;
-  if (at % stride != 0) return false;
-  at /= stride;
-  return true;
+Axis whole_axis(const ConvProblem& p, int axis) {
+  const auto d = static_cast<std::size_t>(axis);
+  return {p.extent(axis),
+          0,
+          1,
+          p.weight[2 + axis],
+          0,
+          1,
+          p.options.stride[d],
+          p.options.dilation[d],
+          -p.options.padding[d]};
 }
 
-template <class T, bool kForward>
-__global__ void __launch_bounds__(kThreads) convolve_places(const __grid_constant__ ConvArgs<T> a) {
-  using Word = typename matmul_device::Stored<T>::Word;
-  const std::int64_t places = a.batch * a.height * a.width;
-  const std::int64_t id = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const std::int64_t blocks = (a.rows + kRows - 1) / kRows;
-  if (id >= places * blocks * a.groups) return;
-  const std::int64_t place = id % places, group = id / places / blocks;
-  const std::int64_t row = id / places % blocks * kRows;
-  const std::int64_t j = place % a.width, i = place / a.width % a.height;
-  const std::int64_t n = place / a.width / a.height;
-  // The weight's axes: rows, and what is summed over.
-  constexpr int kRow = kForward ? 0 : 1, kSummed = kForward ? 1 : 0;
-  const T* image = a.image + n * a.image_strides.at[0] + group * a.depth * a.image_strides.at[1];
-  const T* weight = a.weight + group * (kForward ? a.rows : a.depth) * a.weight_strides.at[0];
-  const T* weights[kRows];
-  Word sums[kRows];
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    const std::int64_t of = row + r < a.rows ? row + r : a.rows - 1;
-    weights[r] = weight + of * a.weight_strides.at[kRow];
-    sums[r] = 0;
-  }
-  for (std::int64_t c = 0; c < a.depth; ++c)
-    for (std::int64_t u = 0; u < a.kernel[0]; ++u) {
-      std::int64_t h;
-      if (!meet<kForward>(i, u, a.stride[0], a.padding[0], a.dilation[0], h)) continue;
-      for (std::int64_t v = 0; v < a.kernel[1]; ++v) {
-        std::int64_t w;
-        if (!meet<kForward>(j, v, a.stride[1], a.padding[1], a.dilation[1], w)) continue;
-        const bool inside = h >= 0 && h < a.image_height && w >= 0 && w < a.image_width;
-        Word x = 0;
-        if (inside)
-          x = number(image[c * a.image_strides.at[1] + h * a.image_strides.at[2] +
-                           w * a.image_strides.at[3]]);
-        const std::int64_t tap = c * a.weight_strides.at[kSummed] + u * a.weight_strides.at[2] +
-                                 v * a.weight_strides.at[3];
-#pragma unroll
-        for (int r = 0; r < kRows; ++r)
-          sums[r] = add_product<Word>(number(weights[r][tap]), x, sums[r]);
-      }
-    }
-  auto* out = a.out + n * a.out_strides.at[0] + i * a.out_strides.at[2] + j * a.out_strides.at[3];
-#pragma unroll
-  for (int r = 0; r < kRows; ++r)
-    if (row + r < a.rows)
-      matmul_device::store_one<T>(out[(group * a.rows + row + r) * a.out_strides.at[1]], sums[r]);
+// The places of dx that are `phase` modulo the stride. Tap u meets dy where i + padding − u ·
+// dilation is a multiple of the stride: every (stride / gcd)-th one from the first on.
+Axis phase_of(const ConvProblem& p, int axis, std::int64_t phase) {
+  const auto d = static_cast<std::size_t>(axis);
+  const std::int64_t stride = p.options.stride[d], dilation = p.options.dilation[d];
+  const std::int64_t taps = p.weight[2 + axis], at = phase + p.options.padding[d];
+  const std::int64_t tap_step = stride / std::gcd(stride, dilation);
+  std::int64_t first = 0;
+  while (first < taps && first < tap_step && (at - first * dilation) % stride != 0) ++first;
+  const bool any = first < taps && first < tap_step;
+  return {ceil_div(p.x[2 + axis] - phase, stride),
+          phase,
+          stride,
+          any ? ceil_div(taps - first, tap_step) : 0,
+          any ? first : 0,
+          tap_step,
+          1,
+          -(tap_step * dilation / stride),
+          any ? (at - first * dilation) / stride : 0};
 }
 
 template <class T>
-Result<void> launch_places(const Stream& stream, const ConvProblem& p, const Operands& operands) {
+ConvArgs<T> arguments(const ConvProblem& p, const Operands& operands, const Axis (&axes)[2]) {
   const bool forward = p.kind == ConvKind::conv2d;
   const View &image = operands[conv_operand::first], &weight = operands[conv_operand::second];
   const View& out = operands[conv_operand::out];
+  constexpr std::int64_t kChunk = 16 / sizeof(typename matmul_device::Stored<T>::Word);
+  const int row = forward ? 0 : 1, summed = forward ? 1 : 0;  // axes of the weight
   ConvArgs<T> a{};
   a.image = static_cast<const T*>(image.data);
   a.weight = static_cast<const T*>(weight.data);
   a.out = static_cast<typename ConvArgs<T>::Output*>(out.data);
-  a.image_strides = four(image.strides);
-  a.weight_strides = four(weight.strides);
-  a.out_strides = four(out.strides);
-  a.batch = out.shape[0], a.height = out.shape[2], a.width = out.shape[3];
-  a.image_height = image.shape[2], a.image_width = image.shape[3];
+  for (int d = 0; d < 4; ++d) {
+    a.image_strides.at[d] = image.strides[d];
+    a.out_strides.at[d] = out.strides[d];
+  }
+  a.weight_row = weight.strides[row];
+  a.weight_summed = weight.strides[summed];
   a.groups = p.groups();
   a.rows = forward ? p.filters() : p.channels();
-  a.depth = forward ? p.channels() : p.filters();
+  a.summed = static_cast<int>(forward ? p.channels() : p.filters());
+  a.image_group = a.summed * image.strides[1];
+  a.weight_group = p.filters() * weight.strides[0];
+  a.out_group = a.rows * out.strides[1];
+  a.batch = out.shape[0], a.height = axes[0].places, a.width = axes[1].places;
+  a.image_height = static_cast<unsigned>(image.shape[2]);
+  a.image_width = static_cast<unsigned>(image.shape[3]);
   for (int axis = 0; axis < 2; ++axis) {
-    const auto at = static_cast<std::size_t>(axis);
-    a.kernel[axis] = p.weight[2 + axis];
-    a.stride[axis] = p.options.stride[at];
-    a.padding[axis] = p.options.padding[at];
-    a.dilation[axis] = p.options.dilation[at];
+    const Axis& x = axes[axis];
+    a.weight += x.first_tap * weight.strides[2 + axis];
+    a.weight_tap[axis] = x.tap_step * weight.strides[2 + axis];
+    a.out += x.first_place * out.strides[2 + axis];
+    a.out_strides.at[2 + axis] *= x.place_step;
+    a.step_at[axis] = static_cast<int>(x.step_at);
+    a.reach[axis] = static_cast<int>(x.reach);
+    a.origin[axis] = static_cast<int>(x.origin);
   }
-  const std::int64_t threads = a.batch * a.height * a.width * ceil_div(a.rows, kRows) * a.groups;
-  const std::int64_t blocks = ceil_div(threads, kThreads);
-  if constexpr (!std::is_same_v<T, std::int8_t>)
-    if (!forward)
-      return launch(stream, "conv2d_input", convolve_places<T, false>, blocks, kThreads, a);
-  return launch(stream, "conv2d", convolve_places<T, true>, blocks, kThreads, a);
+  const bool any = axes[0].taps * axes[1].taps > 0;
+  a.places = {static_cast<int>(a.height), static_cast<int>(a.width)};
+  a.taps = {any ? static_cast<int>(axes[0].taps) : 1, any ? static_cast<int>(axes[1].taps) : 1};
+  if (!any) a.summed = 0;
+  a.depth = a.summed * a.taps.middle * a.taps.inner;
+  const auto whole = [&](std::int64_t v) { return v % kChunk == 0; };
+  a.out_packs = a.out_strides.at[3] == 1 && whole(a.width) && whole(a.out_group) &&
+                whole(a.out_strides.at[0]) && whole(a.out_strides.at[1]) &&
+                whole(a.out_strides.at[2]) &&
+                reinterpret_cast<std::uintptr_t>(a.out) % (kChunk * sizeof(*a.out)) == 0;
+  return a;
 }
 
-template <class T>
-struct WeightArgs {
-  const T *x, *dy;
-  Compute<T>* sums;  // [chunk][element]
-  T* out;
-  Four x_strides, dy_strides, out_strides, shape;  // shape: of dweight
-  std::int64_t batch, height, width;               // places
-  std::int64_t x_height, x_width, filters;         // filters of a group
-  std::int64_t stride[2], padding[2], dilation[2];
-  std::int64_t chunks, length;
+template <class T, class Tile>
+struct Tiled {
+  using Word = typename matmul_device::Stored<T>::Word;
+  static constexpr std::int64_t kRows = Tile::template kRows<Word>;
+  static constexpr std::int64_t kColumns = Tile::template kColumns<Word>;
+
+  static std::int64_t blocks(const ConvArgs<T>& a) {
+    return a.groups * ceil_div(a.rows, kRows) * ceil_div(a.batch * a.height * a.width, kColumns);
+  }
+  // Fills the device, and not with rows that are not there.
+  static bool suits(const ConvArgs<T>& a) {
+    return blocks(a) >= 100 && ceil_div(a.rows, kRows) * kRows * 3 <= a.rows * 4;
+  }
+  static Result<void> launch(const Stream& stream, ConvArgs<T> a) {
+    a.step = a.taps.of(Tile::kDepth * matmul_device::Stored<T>::kInWord);
+    return planck::launch(stream, "conv2d", convolve_tiles<T, Tile>, blocks(a), Tile::kThreads, a);
+  }
 };
 
 template <class T>
-__device__ __forceinline__ void element_at(const WeightArgs<T>& a, std::int64_t element,
-                                           std::int64_t (&at)[4]) {
-#pragma unroll
-  for (int d = 3; d > 0; --d) {
-    at[d] = element % a.shape.at[d];
-    element /= a.shape.at[d];
+Result<void> convolve(const Stream& stream, const ConvArgs<T>& a) {
+  // For words of 4 bytes, rows × columns: 128 × 128, 64 × 128, 32 × 128, 16 × 32.
+  constexpr int kShort = std::is_same_v<T, std::int8_t> ? 8 : 16;
+  using Large = Tiled<T, Tiling<4, 2, 2, 2, 8, 2>>;
+  using Medium = Tiled<T, Tiling<2, 2, 2, 2, 8, 3>>;
+  using Wide = Tiled<T, Tiling<2, 2, 1, 2, 8, 4>>;
+  using Small = Tiled<T, Tiling<1, 1, 1, 1, kShort, 10>>;
+  if (a.rows < 4 || a.depth < 8) {
+    const std::int64_t threads =
+        a.batch * a.height * a.width * ceil_div(a.rows, kPlaceRows) * a.groups;
+    return planck::launch(stream, "conv2d", convolve_places<T>, ceil_div(threads, kPlaceThreads),
+                          kPlaceThreads, a);
   }
-  at[0] = element;
+  if (Large::suits(a)) return Large::launch(stream, a);
+  if (Medium::suits(a)) return Medium::launch(stream, a);
+  if (Wide::suits(a)) return Wide::launch(stream, a);
+  return Small::launch(stream, a);
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) weight_chunks(const __grid_constant__ WeightArgs<T> a) {
-  const std::int64_t elements = a.shape.at[0] * a.shape.at[1] * a.shape.at[2] * a.shape.at[3];
-  const std::int64_t id = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (id >= elements * a.chunks) return;
-  const std::int64_t chunk = id / elements;
-  std::int64_t e[4];  // f, c, u, v
-  element_at(a, id % elements, e);
-  const std::int64_t channel = e[0] / a.filters * a.shape.at[1] + e[1];
-  const T* x = a.x + channel * a.x_strides.at[1];
-  const T* dy = a.dy + e[0] * a.dy_strides.at[1];
-  const std::int64_t all = a.batch * a.height * a.width, begin = chunk * a.length;
-  const std::int64_t end = begin + a.length < all ? begin + a.length : all;
-  std::int64_t j = begin % a.width, i = begin / a.width % a.height;
-  std::int64_t n = begin / a.width / a.height;
-  Compute<T> sum = 0;
-  for (std::int64_t place = begin; place < end; ++place) {
-    const std::int64_t h = i * a.stride[0] + e[2] * a.dilation[0] - a.padding[0];
-    const std::int64_t w = j * a.stride[1] + e[3] * a.dilation[1] - a.padding[1];
-    Compute<T> seen = 0;
-    if (h >= 0 && h < a.x_height && w >= 0 && w < a.x_width)
-      seen = widen(x[n * a.x_strides.at[0] + h * a.x_strides.at[2] + w * a.x_strides.at[3]]);
-    const Compute<T> slope =
-        widen(dy[n * a.dy_strides.at[0] + i * a.dy_strides.at[2] + j * a.dy_strides.at[3]]);
-    sum = matmul_device::multiply_add(slope, seen, sum);
-    if (++j == a.width) {
-      j = 0;
-      if (++i == a.height) i = 0, ++n;
-    }
-  }
-  a.sums[id] = sum;
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads) add_chunks(const __grid_constant__ WeightArgs<T> a) {
-  const std::int64_t elements = a.shape.at[0] * a.shape.at[1] * a.shape.at[2] * a.shape.at[3];
-  const std::int64_t id = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (id >= elements) return;
-  Compute<T> total = a.sums[id];
-  for (std::int64_t chunk = 1; chunk < a.chunks; ++chunk) total += a.sums[chunk * elements + id];
-  std::int64_t e[4], at = 0;
-  element_at(a, id, e);
-#pragma unroll
-  for (int d = 0; d < 4; ++d) at += e[d] * a.out_strides.at[d];
-  matmul_device::store_one<T>(a.out[at], total);
-}
-
-template <class T>
-Result<void> launch_weight(const Stream& stream, Workspace workspace, const ConvProblem& p,
-                           const Operands& operands) {
-  const View &x = operands[conv_operand::first], &dy = operands[conv_operand::second];
-  const View& out = operands[conv_operand::out];
-  const conv_detail::Chunks chunks = conv_detail::chunks_of(p);
-  WeightArgs<T> a{};
-  a.x = static_cast<const T*>(x.data);
-  a.dy = static_cast<const T*>(dy.data);
-  a.sums = static_cast<Compute<T>*>(workspace.data);
-  a.out = static_cast<T*>(out.data);
-  a.x_strides = four(x.strides);
-  a.dy_strides = four(dy.strides);
-  a.out_strides = four(out.strides);
-  a.shape = four(out.shape);
-  a.batch = dy.shape[0], a.height = dy.shape[2], a.width = dy.shape[3];
-  a.x_height = x.shape[2], a.x_width = x.shape[3];
-  a.filters = p.filters();
-  for (int axis = 0; axis < 2; ++axis) {
-    const auto at = static_cast<std::size_t>(axis);
-    a.stride[axis] = p.options.stride[at];
-    a.padding[axis] = p.options.padding[at];
-    a.dilation[axis] = p.options.dilation[at];
-  }
-  a.chunks = chunks.count, a.length = chunks.length;
-  const std::int64_t elements = numel(p.weight);
-  if (auto ok = launch(stream, "conv2d_weight", weight_chunks<T>,
-                       ceil_div(elements * a.chunks, kThreads), kThreads, a);
-      !ok)
-    return ok;
-  return launch(stream, "conv2d_weight", add_chunks<T>, ceil_div(elements, kThreads), kThreads, a);
+Result<void> run(const Stream& stream, const ConvProblem& p, const Operands& operands) {
+  if (p.kind == ConvKind::conv2d)
+    return convolve(stream, arguments<T>(p, operands, {whole_axis(p, 0), whole_axis(p, 1)}));
+  for (std::int64_t i = 0; i < std::min(p.options.stride[0], p.x[2]); ++i)
+    for (std::int64_t j = 0; j < std::min(p.options.stride[1], p.x[3]); ++j)
+      if (auto ok =
+              convolve(stream, arguments<T>(p, operands, {phase_of(p, 0, i), phase_of(p, 1, j)}));
+          !ok)
+        return ok;
+  return {};
 }
 
 }  // namespace
+}  // namespace conv_device
 
 Result<void> conv_cuda(const Stream& stream, Workspace, const ConvProblem& p,
                        const Operands& operands) {
   if (numel(operands[conv_operand::out].shape) == 0) return {};
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
-  switch (p.element_dtype) {
-    case Dtype::f64:
-      return launch_places<double>(stream, p, operands);
-    case Dtype::f16:
-      return launch_places<f16>(stream, p, operands);
-    case Dtype::bf16:
-      return launch_places<bf16>(stream, p, operands);
-    case Dtype::s8:
-      return launch_places<std::int8_t>(stream, p, operands);
-    default:
-      return launch_places<float>(stream, p, operands);
-  }
-}
-
-Result<void> conv_weight_cuda(const Stream& stream, Workspace workspace, const ConvProblem& p,
-                              const Operands& operands) {
-  if (numel(p.weight) == 0) return {};
-  const DeviceScope scope(stream.device().ordinal);
-  if (auto ok = scope.entered(); !ok) return ok;
-  switch (p.element_dtype) {
-    case Dtype::f64:
-      return launch_weight<double>(stream, workspace, p, operands);
-    case Dtype::f16:
-      return launch_weight<f16>(stream, workspace, p, operands);
-    case Dtype::bf16:
-      return launch_weight<bf16>(stream, workspace, p, operands);
-    default:
-      return launch_weight<float>(stream, workspace, p, operands);
-  }
+  if (p.element_dtype == Dtype::s8) return conv_device::run<std::int8_t>(stream, p, operands);
+  return visit_float(p.element_dtype, [&](auto type) {
+    return conv_device::run<typename decltype(type)::type>(stream, p, operands);
+  });
 }
 
 }  // namespace planck

@@ -1,4 +1,5 @@
 // The kernel table of the conv family.
+#include <algorithm>
 
 #include "planck/ops/conv/chunks.h"
 #include "planck/ops/conv/conv.cuda.h"
@@ -23,12 +24,26 @@ PrecisionGuarantee guarantee(const ConvProblem& p) {
   return after_roundings(p.element_dtype, roundings);
 }
 
+// Coordinates and taps are 32-bit numbers there.
+std::string fits_cuda(const ConvProblem& p) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  for (int axis = 0; axis < 2; ++axis) {
+    const std::int64_t along =
+        p.x[2 + axis] + 2 * p.options.padding[static_cast<std::size_t>(axis)];
+    if (along >= kMost)
+      return "an image of " + std::to_string(along) + " pixels with its padding is not below 2^30";
+  }
+  const std::int64_t summed = std::max(p.channels(), p.filters()) * p.taps();
+  if (summed >= kMost) return std::to_string(summed) + " products of a sum are not below 2^30";
+  return p.batch() < kMost ? "" : std::to_string(p.batch()) + " images are not below 2^30";
+}
+
 constexpr Kernel<ConvProblem> kPlaces[] = {
-    {"cuda:places", kCuda, accept, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(conv_cuda)},
+    {"cuda:places", kCuda, fits_cuda, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(conv_cuda)},
     {"cpu:patches", kCpu, accept, conv_cpu_workspace, guarantee, conv_cpu},
 };
 constexpr Kernel<ConvProblem> kWeights[] = {
-    {"cuda:chunks", kCuda, accept, conv_weight_cuda_workspace, guarantee,
+    {"cuda:chunks", kCuda, fits_cuda, conv_weight_cuda_workspace, guarantee,
      PLANCK_CUDA_LAUNCH(conv_weight_cuda)},
     {"cpu:patches", kCpu, accept, conv_weight_cpu_workspace, guarantee, conv_weight_cpu},
 };

@@ -86,111 +86,138 @@ __device__ __forceinline__ void store_one(typename Stored<T>::Output& to,
     to = canonical_nan(v);
 }
 
+// kV elements that lie densely, 16 (8, for 16-bit floats) bytes at once.
 template <class T, int kV>
-__device__ __forceinline__ void store_chunk(const ProductArgs<T>& p, std::int64_t at,
-                                            std::int64_t j, const typename Stored<T>::Word* v) {
+__device__ __forceinline__ void store_dense(typename Stored<T>::Output* to,
+                                            const typename Stored<T>::Word* v) {
   using Output = typename Stored<T>::Output;
-  if (p.c_packs) {
-    constexpr int kBytes = kV * static_cast<int>(sizeof(Output));
-    if constexpr (std::is_same_v<Output, std::int32_t>) {
-      *reinterpret_cast<int4*>(p.c + at + j) = make_int4(v[0], v[1], v[2], v[3]);
-    } else {
-      const Pack<kBytes> pack = packed<Output, kBytes>(v);
-      if constexpr (kBytes == 16)
-        *reinterpret_cast<uint4*>(p.c + at + j) =
-            make_uint4(pack.word[0], pack.word[1], pack.word[2], pack.word[3]);
-      else
-        *reinterpret_cast<uint2*>(p.c + at + j) = make_uint2(pack.word[0], pack.word[1]);
-    }
-    return;
-  }
-#pragma unroll
-  for (int e = 0; e < kV; ++e) {
-    if (j + e >= p.n) return;
-    store_one<T>(p.c[at + (j + e) * p.c_column], v[e]);
+  constexpr int kBytes = kV * static_cast<int>(sizeof(Output));
+  if constexpr (std::is_same_v<Output, std::int32_t>) {
+    *reinterpret_cast<int4*>(to) = make_int4(v[0], v[1], v[2], v[3]);
+  } else {
+    const Pack<kBytes> pack = packed<Output, kBytes>(v);
+    if constexpr (kBytes == 16)
+      *reinterpret_cast<uint4*>(to) =
+          make_uint4(pack.word[0], pack.word[1], pack.word[2], pack.word[3]);
+    else
+      *reinterpret_cast<uint2*>(to) = make_uint2(pack.word[0], pack.word[1]);
   }
 }
+
+// What a thread owns of a tile.
+template <class Word, class Tile>
+struct Sums {
+  static constexpr int kV = 16 / sizeof(Word);
+  static constexpr int kRows = Tile::template kRows<Word>;
+  static constexpr int kColumns = Tile::template kColumns<Word>;
+  static constexpr int kDown = Tile::kDown * kV, kAcross = Tile::kAcross * kV;
+
+  Word v[kDown][kAcross];
+
+  __device__ __forceinline__ Sums() {
+#pragma unroll
+    for (int r = 0; r < kDown; ++r)
+#pragma unroll
+      for (int c = 0; c < kAcross; ++c) v[r][c] = 0;
+  }
+  // Within the tile: where sum [r][·] and chunk c of [·][c · kV …] belong.
+  __device__ __forceinline__ static int row_of(int r) {
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    return warp / Tile::kWarpsAcross * (Tile::kDown * 4 * kV) + lane / 8 * kV + r / kV * 4 * kV +
+           r % kV;
+  }
+  __device__ __forceinline__ static int chunk_of(int c) {
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    return warp % Tile::kWarpsAcross * (Tile::kAcross * 8 * kV) + lane % 8 * kV + c * 8 * kV;
+  }
+
+  // Adds the products of all `words` of k. A and B: load() brings the next Tile::kDepth words of k
+  // into registers, store(to) puts them into shared memory, word [k][row or column].
+  template <class A, class B>
+  __device__ __forceinline__ void add_products(A& a, B& b, std::int64_t words) {
+    constexpr int kDepth = Tile::kDepth;
+    __shared__ __align__(16) Word a_parts[2][kDepth][kRows + kV];
+    __shared__ __align__(16) Word b_parts[2][kDepth][kColumns + kV];
+    const int row = row_of(0), column = chunk_of(0);
+    const auto multiply = [&](const Word(*from_a)[kRows + kV], const Word(*from_b)[kColumns + kV],
+                              int k) {
+      Word av[kDown], bv[kAcross];
+#pragma unroll
+      for (int c = 0; c < Tile::kDown; ++c) read_chunk(from_a[k] + row + c * 4 * kV, av + c * kV);
+#pragma unroll
+      for (int c = 0; c < Tile::kAcross; ++c)
+        read_chunk(from_b[k] + column + c * 8 * kV, bv + c * kV);
+#pragma unroll
+      for (int r = 0; r < kDown; ++r)
+#pragma unroll
+        for (int c = 0; c < kAcross; ++c) v[r][c] = multiply_add(av[r], bv[c], v[r][c]);
+    };
+    const std::int64_t whole = words / kDepth, steps = (words + kDepth - 1) / kDepth;
+    if (steps > 0) {
+      a.load();
+      b.load();
+      a.store(a_parts[0]);
+      b.store(b_parts[0]);
+      __syncthreads();
+    }
+    for (std::int64_t step = 0; step < steps; ++step) {
+      const int now = static_cast<int>(step & 1);
+      if (step + 1 < steps) {
+        a.load();
+        b.load();
+      }
+      if (step < whole) {
+#pragma unroll
+        for (int k = 0; k < kDepth; ++k) multiply(a_parts[now], b_parts[now], k);
+      } else {
+        const int rest = static_cast<int>(words - whole * kDepth);
+        for (int k = 0; k < rest; ++k) multiply(a_parts[now], b_parts[now], k);
+      }
+      if (step + 1 < steps) {
+        a.store(a_parts[now ^ 1]);
+        b.store(b_parts[now ^ 1]);
+      }
+      __syncthreads();
+    }
+  }
+};
 
 template <class T, class Tile, Reading kA, Reading kB>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     multiply_tiles(const ProductArgs<T> p) {
   using Word = typename Stored<T>::Word;
-  constexpr int kV = 16 / sizeof(Word), kDepth = Tile::kDepth;
-  constexpr int kRows = Tile::template kRows<Word>, kColumns = Tile::template kColumns<Word>;
-  __shared__ __align__(16) Word a_parts[2][kDepth][kRows + kV];
-  __shared__ __align__(16) Word b_parts[2][kDepth][kColumns + kV];
-
+  using Sums = Sums<Word, Tile>;
+  constexpr int kV = Sums::kV, kDepth = Tile::kDepth;
   const std::int64_t tiles = p.tiles_down * p.tiles_across;
   const std::int64_t batch = blockIdx.x / tiles;
   std::int64_t i0, j0;
   tile_at(blockIdx.x - batch * tiles, p.tiles_down, p.tiles_across, i0, j0);
-  i0 *= kRows;
-  j0 *= kColumns;
-  Loader<T, kRows, kDepth, Tile::kThreads, kA> a(p.a, p.batches.offset(0, batch), i0, p.m, p.k);
-  Loader<T, kColumns, kDepth, Tile::kThreads, kB> b(p.b, p.batches.offset(1, batch), j0, p.n, p.k);
-
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int row = warp / Tile::kWarpsAcross * (Tile::kDown * 4 * kV) + lane / 8 * kV;
-  const int column = warp % Tile::kWarpsAcross * (Tile::kAcross * 8 * kV) + lane % 8 * kV;
-  Word sums[Tile::kDown * kV][Tile::kAcross * kV];
-#pragma unroll
-  for (int r = 0; r < Tile::kDown * kV; ++r)
-#pragma unroll
-    for (int c = 0; c < Tile::kAcross * kV; ++c) sums[r][c] = 0;
-
-  const auto multiply = [&](const Word(*from_a)[kRows + kV], const Word(*from_b)[kColumns + kV],
-                            int k) {
-    Word av[Tile::kDown * kV], bv[Tile::kAcross * kV];
-#pragma unroll
-    for (int c = 0; c < Tile::kDown; ++c) read_chunk(from_a[k] + row + c * 4 * kV, av + c * kV);
-#pragma unroll
-    for (int c = 0; c < Tile::kAcross; ++c)
-      read_chunk(from_b[k] + column + c * 8 * kV, bv + c * kV);
-#pragma unroll
-    for (int r = 0; r < Tile::kDown * kV; ++r)
-#pragma unroll
-      for (int c = 0; c < Tile::kAcross * kV; ++c)
-        sums[r][c] = multiply_add(av[r], bv[c], sums[r][c]);
-  };
-
-  const std::int64_t words = (p.k + Stored<T>::kInWord - 1) / Stored<T>::kInWord;
-  const std::int64_t whole = words / kDepth, steps = (words + kDepth - 1) / kDepth;
-  if (steps > 0) {
-    a.load();
-    b.load();
-    a.store(a_parts[0]);
-    b.store(b_parts[0]);
-    __syncthreads();
-  }
-  for (std::int64_t step = 0; step < steps; ++step) {
-    const int now = static_cast<int>(step & 1);
-    if (step + 1 < steps) {
-      a.load();
-      b.load();
-    }
-    if (step < whole) {
-#pragma unroll
-      for (int k = 0; k < kDepth; ++k) multiply(a_parts[now], b_parts[now], k);
-    } else {
-      const int rest = static_cast<int>(words - whole * kDepth);
-      for (int k = 0; k < rest; ++k) multiply(a_parts[now], b_parts[now], k);
-    }
-    if (step + 1 < steps) {
-      a.store(a_parts[now ^ 1]);
-      b.store(b_parts[now ^ 1]);
-    }
-    __syncthreads();
-  }
+  i0 *= Sums::kRows;
+  j0 *= Sums::kColumns;
+  Loader<T, Sums::kRows, kDepth, Tile::kThreads, kA> a(p.a, p.batches.offset(0, batch), i0, p.m,
+                                                       p.k);
+  Loader<T, Sums::kColumns, kDepth, Tile::kThreads, kB> b(p.b, p.batches.offset(1, batch), j0, p.n,
+                                                          p.k);
+  Sums sums;
+  sums.add_products(a, b, (p.k + Stored<T>::kInWord - 1) / Stored<T>::kInWord);
 
   const std::int64_t c_at = p.batches.offset(2, batch);
 #pragma unroll
-  for (int r = 0; r < Tile::kDown * kV; ++r) {
-    const std::int64_t i = i0 + row + r / kV * 4 * kV + r % kV;
+  for (int r = 0; r < Sums::kDown; ++r) {
+    const std::int64_t i = i0 + sums.row_of(r);
     if (i >= p.m) continue;
+    const std::int64_t at = c_at + i * p.c_row;
 #pragma unroll
     for (int c = 0; c < Tile::kAcross; ++c) {
-      const std::int64_t j = j0 + column + c * 8 * kV;
-      if (j < p.n) store_chunk<T, kV>(p, c_at + i * p.c_row, j, sums[r] + c * kV);
+      const std::int64_t j = j0 + sums.chunk_of(c);
+      const Word* v = sums.v[r] + c * kV;
+      if (p.c_packs) {
+        if (j < p.n) store_dense<T, kV>(p.c + at + j, v);
+        continue;
+      }
+#pragma unroll
+      for (int e = 0; e < kV; ++e)
+        if (j + e < p.n) store_one<T>(p.c[at + (j + e) * p.c_column], v[e]);
     }
   }
 }

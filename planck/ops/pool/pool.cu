@@ -1,8 +1,16 @@
-// "cuda:direct": a thread an element of the result, with the functions of pool.math.h.
+// "cuda:direct": a thread has one place (window or pixel) and goes over planes, kPlanes at once,
+// with the functions of pool.math.h: what only the place decides is computed once, and loads of
+// several planes are under way together.
+//
+// [64, 64, 224, 224] f32, windows of 2 × 2, one H200, ms:   max, its gradient   average, gradient
+//   a thread an element                                      1.41    9.99        1.12    7.90
 #include <algorithm>
 
+#include "planck/loops/floats.cuh"
 #include "planck/loops/launch.cuh"
 #include "planck/ops/pool/kernels.h"
+#include "planck/ops/reduce/axis_map.cuh"
+#include "planck/ops/reduce/row_view.h"
 
 namespace planck {
 
@@ -10,116 +18,146 @@ namespace pool_device {
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kPlanes = 4;
 
 template <class T>
-using ComputeOf = std::conditional_t<std::is_same_v<T, double>, double,
-                                     std::conditional_t<std::is_same_v<T, std::int8_t>, T, float>>;
+using ComputeOf = std::conditional_t<std::is_same_v<T, std::int8_t>, T, Compute<T>>;
 
-// An operand [.., rows, columns]: where the axes in front of the plane lie.
+template <class T>
+__device__ __forceinline__ auto number(T v) {
+  if constexpr (sizeof(T) == 2)
+    return widen(v);
+  else
+    return v;
+}
+template <class T>
+__device__ __forceinline__ T stored(ComputeOf<T> v) {  // NaN is canonical already
+  if constexpr (sizeof(T) == 2)
+    return T::from_bits(static_cast<std::uint16_t>(rounded_pair<T>(v, 0.0f)));
+  else
+    return v;
+}
+
+// An operand [.., rows, columns]: where the planes lie.
 struct Operand {
   void* data;
-  std::int64_t row, column, stride[kMaxRank];
+  std::int64_t row, column;
+  AxisMap planes;
 };
 
 struct Call {
   PoolAxes axes;
   Operand image, windows, indices;  // x or dx, y or dy
-  int leading;
-  std::int64_t extent[kMaxRank];
-  std::int64_t rows, columns, total;  // of the result
+  std::int64_t planes;
+  std::int64_t rows, columns, places;  // of the result's planes
+  int log2_lanes;                      // threads of a block that have consecutive places
+  std::int64_t place_blocks, turns;    // turns: of a thread, kPlanes planes each
 };
 
-struct Place {
-  std::int64_t plane, row, column;
-};
-
-__device__ __forceinline__ bool place_of(const Call& a, Place& at) {
-  const std::int64_t p = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (p >= a.total) return false;
-  if (a.total <= INT32_MAX) {
-    const auto q = static_cast<std::uint32_t>(p), columns = static_cast<std::uint32_t>(a.columns),
-               rows = static_cast<std::uint32_t>(a.rows);
-    const std::uint32_t line = q / columns;
-    at = {line / rows, line % rows, q % columns};
-  } else {
-    const std::int64_t line = p / a.columns;
-    at = {line / a.rows, line % a.rows, p % a.columns};
-  }
-  return true;
-}
-
-__device__ __forceinline__ std::int64_t offset(const Call& a, const Operand& o,
-                                               std::int64_t plane) {
-  std::int64_t at = 0;
-  for (int d = a.leading - 1; d >= 0; --d) {
-    at += plane % a.extent[d] * o.stride[d];
-    plane /= a.extent[d];
-  }
-  return at;
-}
-
-template <class T, class C>
-__device__ __forceinline__ PoolPlane<T, C> plane_of(const Call& a, const Operand& o,
-                                                    std::int64_t plane) {
-  return {static_cast<const T*>(o.data) + offset(a, o, plane), o.row, o.column};
-}
+// kPlanes planes of an operand; one that is not there is the last one again.
 template <class T>
-__device__ __forceinline__ void put(const Call& a, const Operand& o, const Place& at, T value) {
-  static_cast<T*>(o.data)[offset(a, o, at.plane) + at.row * o.row + at.column * o.column] = value;
+struct Planes {
+  T* data[kPlanes];
+  std::int64_t row, column;
+  __device__ __forceinline__ Planes(const Call& a, const Operand& o, std::int64_t first)
+      : row(o.row), column(o.column) {
+#pragma unroll
+    for (int q = 0; q < kPlanes; ++q)
+      data[q] = static_cast<T*>(o.data) +
+                o.planes.offset(first + q < a.planes ? first + q : a.planes - 1);
+  }
+  __device__ __forceinline__ auto at(int q, std::int64_t r, std::int64_t c) const {
+    return number(data[q][r * row + c * column]);
+  }
+  __device__ __forceinline__ void put(int q, std::int64_t r, std::int64_t c, T value) const {
+    data[q][r * row + c * column] = value;
+  }
+};
+
+// f(row, column, first plane, planes that are there)
+template <class F>
+__device__ __forceinline__ void for_places(const Call& a, F f) {
+  const int lanes = 1 << a.log2_lanes;
+  const int lane = static_cast<int>(threadIdx.x) & (lanes - 1);
+  const int team = static_cast<int>(threadIdx.x) >> a.log2_lanes, teams = kThreads >> a.log2_lanes;
+  const std::int64_t place = blockIdx.x % a.place_blocks * lanes + lane;
+  if (place >= a.places) return;
+  const std::int64_t row = place / a.columns, column = place % a.columns;
+  std::int64_t plane = (blockIdx.x / a.place_blocks * teams + team) * a.turns * kPlanes;
+  for (std::int64_t turn = 0; turn < a.turns && plane < a.planes; ++turn, plane += kPlanes)
+    f(row, column, plane,
+      static_cast<int>(a.planes - plane < kPlanes ? a.planes - plane : kPlanes));
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) largest(const __grid_constant__ Call a) {
-  using C = ComputeOf<T>;
-  Place at;
-  if (!place_of(a, at)) return;
-  const auto best =
-      pool_math::largest(plane_of<T, C>(a, a.image, at.plane), a.axes, at.row, at.column);
-  put(a, a.windows, at, static_cast<T>(best.value));
-  put(a, a.indices, at, best.position);
+  for_places(a, [&](std::int64_t row, std::int64_t column, std::int64_t plane, int count) {
+    pool_math::Largest<ComputeOf<T>> best[kPlanes];
+    pool_math::largest(Planes<const T>(a, a.image, plane), a.axes, row, column, best);
+    const Planes<T> y(a, a.windows, plane);
+    const Planes<std::int32_t> indices(a, a.indices, plane);
+#pragma unroll
+    for (int q = 0; q < kPlanes; ++q) {
+      if (q >= count) break;
+      y.put(q, row, column, stored<T>(best[q].value));
+      indices.put(q, row, column, best[q].position);
+    }
+  });
+}
+
+template <class T>
+__device__ __forceinline__ void put_all(const Call& a, const Operand& to, std::int64_t row,
+                                        std::int64_t column, std::int64_t plane, int count,
+                                        const ComputeOf<T> (&v)[kPlanes]) {
+  const Planes<T> planes(a, to, plane);
+#pragma unroll
+  for (int q = 0; q < kPlanes; ++q)
+    if (q < count) planes.put(q, row, column, stored<T>(v[q]));
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) largest_backward(const __grid_constant__ Call a) {
-  using C = ComputeOf<T>;
-  Place at;
-  if (!place_of(a, at)) return;
-  const C dx = pool_math::largest_gradient(
-      plane_of<T, C>(a, a.windows, at.plane),
-      plane_of<std::int32_t, std::int32_t>(a, a.indices, at.plane), a.axes, at.row, at.column);
-  put(a, a.image, at, static_cast<T>(dx));
+  for_places(a, [&](std::int64_t row, std::int64_t column, std::int64_t plane, int count) {
+    ComputeOf<T> dx[kPlanes];
+    pool_math::largest_gradient(Planes<const T>(a, a.windows, plane),
+                                Planes<const std::int32_t>(a, a.indices, plane), a.axes, row,
+                                column, dx);
+    put_all<T>(a, a.image, row, column, plane, count, dx);
+  });
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) average(const __grid_constant__ Call a) {
-  using C = ComputeOf<T>;
-  Place at;
-  if (!place_of(a, at)) return;
-  const C y = pool_math::average(plane_of<T, C>(a, a.image, at.plane), a.axes, at.row, at.column);
-  put(a, a.windows, at, static_cast<T>(y));
+  for_places(a, [&](std::int64_t row, std::int64_t column, std::int64_t plane, int count) {
+    ComputeOf<T> y[kPlanes];
+    pool_math::average(Planes<const T>(a, a.image, plane), a.axes, row, column, y);
+    put_all<T>(a, a.windows, row, column, plane, count, y);
+  });
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) average_backward(const __grid_constant__ Call a) {
-  using C = ComputeOf<T>;
-  Place at;
-  if (!place_of(a, at)) return;
-  const C dx = pool_math::average_gradient(plane_of<T, C>(a, a.windows, at.plane), a.axes, at.row,
-                                           at.column);
-  put(a, a.image, at, static_cast<T>(dx));
+  for_places(a, [&](std::int64_t row, std::int64_t column, std::int64_t plane, int count) {
+    ComputeOf<T> dx[kPlanes];
+    pool_math::average_gradient(Planes<const T>(a, a.windows, plane), a.axes, row, column, dx);
+    put_all<T>(a, a.image, row, column, plane, count, dx);
+  });
 }
 
 Operand operand(const View& v) {
   const int planes = v.shape.rank() - 2;
-  Operand o = {v.data, v.strides[planes], v.strides[planes + 1], {}};
-  for (int d = 0; d < planes; ++d) o.stride[d] = v.strides[d];
-  return o;
+  return {v.data, v.strides[planes], v.strides[planes + 1],
+          AxisMap::of(axes_walk(v, (1u << planes) - 1))};
 }
 
 template <class T>
-Result<void> run(const Stream& stream, const PoolProblem& p, const Call& a) {
-  const std::int64_t blocks = ceil_div(a.total, kThreads);
+Result<void> run(const Stream& stream, const PoolProblem& p, Call a) {
+  a.log2_lanes = 0;
+  while ((1 << a.log2_lanes) < kThreads && (1 << a.log2_lanes) < a.places) ++a.log2_lanes;
+  a.place_blocks = ceil_div(a.places, std::int64_t{1} << a.log2_lanes);
+  const std::int64_t teams = kThreads >> a.log2_lanes, groups = ceil_div(a.planes, kPlanes);
+  a.turns = std::clamp<std::int64_t>(a.place_blocks * ceil_div(groups, teams) / 4096, 1, 16);
+  const std::int64_t blocks = a.place_blocks * ceil_div(groups, teams * a.turns);
   if (p.kind == PoolKind::max_pool2d)
     return launch(stream, "max_pool2d", largest<T>, blocks, kThreads, a);
   if constexpr (std::is_same_v<T, std::int8_t>) {
@@ -139,19 +177,20 @@ Result<void> run(const Stream& stream, const PoolProblem& p, const Call& a) {
 
 Result<void> pool_cuda(const Stream& stream, Workspace, const PoolProblem& p, const Operands& o) {
   using namespace pool_device;
+  const View& result = o[p.backward() ? (p.largest() ? 2 : 1) : 1];
+  if (numel(result.shape) == 0) return {};
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
-  const View& result = o[p.backward() ? (p.largest() ? 2 : 1) : 1];
   Call a = {};
   a.axes = p.axes();
   a.image = operand(p.backward() ? result : o[0]);
   a.windows = operand(p.backward() ? o[0] : result);
   if (p.largest()) a.indices = operand(o[p.backward() ? 1 : 2]);
-  a.leading = p.x.rank() - 2;
-  for (int d = 0; d < a.leading; ++d) a.extent[d] = p.x[d];
-  a.rows = result.shape[a.leading];
-  a.columns = result.shape[a.leading + 1];
-  a.total = numel(result.shape);
+  const int leading = p.x.rank() - 2;
+  a.rows = result.shape[leading];
+  a.columns = result.shape[leading + 1];
+  a.places = a.rows * a.columns;
+  a.planes = numel(result.shape) / a.places;
   if (p.element_dtype == Dtype::s8) return run<std::int8_t>(stream, p, a);
   return visit_float(p.element_dtype,
                      [&](auto type) { return run<typename decltype(type)::type>(stream, p, a); });

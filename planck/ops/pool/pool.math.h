@@ -63,6 +63,7 @@ struct PoolPlane {
   PLANCK_HD C at(std::int64_t r, std::int64_t c) const {
     return static_cast<C>(data[r * row + c * column]);
   }
+  PLANCK_HD C at(int, std::int64_t r, std::int64_t c) const { return at(r, c); }  // one of one
 };
 
 namespace pool_math {
@@ -87,62 +88,81 @@ struct Largest {
   std::int32_t position;
 };
 
+// Below, one element of the result in each of kPlanes planes at once. Planes: C at(q, row, column)
+// of plane q.
+
 // The first largest pixel of a window.
-template <class T, class C>
-PLANCK_HD Largest<C> largest(const PoolPlane<T, C>& x, const PoolAxes& axes, std::int64_t oh,
-                             std::int64_t ow) {
+template <int kPlanes, class Planes, class C>
+PLANCK_HD void largest(const Planes& x, const PoolAxes& axes, std::int64_t oh, std::int64_t ow,
+                       Largest<C> (&best)[kPlanes]) {
   const std::int64_t h1 = axes.rows.end(oh), w0 = axes.columns.begin(ow), w1 = axes.columns.end(ow);
-  C best = lowest(C{});
-  std::int64_t position = -1;
+  for (auto& b : best) b = {lowest(C{}), -1};
   for (std::int64_t h = axes.rows.begin(oh); h < h1; h += axes.rows.dilation)
     for (std::int64_t w = w0; w < w1; w += axes.columns.dilation) {
-      const C v = x.at(h, w);
-      const bool takes = (position < 0) | wins(v, best);  // no branch: which one wins is chance
-      best = takes ? v : best;
-      position = takes ? h * axes.columns.in + w : position;
+      const auto position = static_cast<std::int32_t>(h * axes.columns.in + w);
+      C v[kPlanes];
+      for (int q = 0; q < kPlanes; ++q) v[q] = x.at(q, h, w);
+      for (int q = 0; q < kPlanes; ++q) {  // no branch: which one wins is chance
+        const bool takes = (best[q].position < 0) | wins(v[q], best[q].value);
+        best[q].value = takes ? v[q] : best[q].value;
+        best[q].position = takes ? position : best[q].position;
+      }
     }
-  return {settled(best), static_cast<std::int32_t>(position)};
+  for (auto& b : best) b.value = settled(b.value);
 }
 
 // The gradient of a pixel: what the windows that chose it have, in their order.
-template <class T, class C>
-PLANCK_HD C largest_gradient(const PoolPlane<T, C>& dy,
-                             const PoolPlane<std::int32_t, std::int32_t>& indices,
-                             const PoolAxes& axes, std::int64_t h, std::int64_t w) {
+template <int kPlanes, class Planes, class Indices, class C>
+PLANCK_HD void largest_gradient(const Planes& dy, const Indices& indices, const PoolAxes& axes,
+                                std::int64_t h, std::int64_t w, C (&sum)[kPlanes]) {
   const std::int64_t position = h * axes.columns.in + w;
   const std::int64_t oh1 = axes.rows.last_window(h);
   const std::int64_t ow0 = axes.columns.first_window(w), ow1 = axes.columns.last_window(w);
-  C sum = 0;
+  for (C& s : sum) s = 0;
   for (std::int64_t oh = axes.rows.first_window(h); oh < oh1; ++oh) {
     if (!axes.rows.steps_on(oh, h)) continue;
-    for (std::int64_t ow = ow0; ow < ow1; ++ow)
-      if (indices.at(oh, ow) == position && axes.columns.steps_on(ow, w)) sum += dy.at(oh, ow);
+    for (std::int64_t ow = ow0; ow < ow1; ++ow) {
+      if (!axes.columns.steps_on(ow, w)) continue;
+      std::int32_t chosen[kPlanes];
+      C v[kPlanes];
+      for (int q = 0; q < kPlanes; ++q) chosen[q] = indices.at(q, oh, ow), v[q] = dy.at(q, oh, ow);
+      for (int q = 0; q < kPlanes; ++q) sum[q] = chosen[q] == position ? sum[q] + v[q] : sum[q];
+    }
   }
-  return settled(sum);
+  for (C& s : sum) s = settled(s);
 }
 
-template <class T, class C>
-PLANCK_HD C average(const PoolPlane<T, C>& x, const PoolAxes& axes, std::int64_t oh,
-                    std::int64_t ow) {
+template <int kPlanes, class Planes, class C>
+PLANCK_HD void average(const Planes& x, const PoolAxes& axes, std::int64_t oh, std::int64_t ow,
+                       C (&sum)[kPlanes]) {
   const std::int64_t h1 = axes.rows.end(oh), w0 = axes.columns.begin(ow), w1 = axes.columns.end(ow);
-  C sum = 0;
+  for (C& s : sum) s = 0;
   for (std::int64_t h = axes.rows.begin(oh); h < h1; ++h)
-    for (std::int64_t w = w0; w < w1; ++w) sum += x.at(h, w);
-  return settled(sum / static_cast<C>(axes.rows.count(oh) * axes.columns.count(ow)));
+    for (std::int64_t w = w0; w < w1; ++w) {
+      C v[kPlanes];
+      for (int q = 0; q < kPlanes; ++q) v[q] = x.at(q, h, w);
+      for (int q = 0; q < kPlanes; ++q) sum[q] += v[q];
+    }
+  const C count = static_cast<C>(axes.rows.count(oh) * axes.columns.count(ow));
+  for (C& s : sum) s = settled(s / count);
 }
 
-template <class T, class C>
-PLANCK_HD C average_gradient(const PoolPlane<T, C>& dy, const PoolAxes& axes, std::int64_t h,
-                             std::int64_t w) {
+template <int kPlanes, class Planes, class C>
+PLANCK_HD void average_gradient(const Planes& dy, const PoolAxes& axes, std::int64_t h,
+                                std::int64_t w, C (&sum)[kPlanes]) {
   const std::int64_t oh1 = axes.rows.last_window(h);
   const std::int64_t ow0 = axes.columns.first_window(w), ow1 = axes.columns.last_window(w);
-  C sum = 0;
+  for (C& s : sum) s = 0;
   for (std::int64_t oh = axes.rows.first_window(h); oh < oh1; ++oh) {
     const std::int64_t along = axes.rows.count(oh);
-    for (std::int64_t ow = ow0; ow < ow1; ++ow)
-      sum += dy.at(oh, ow) / static_cast<C>(along * axes.columns.count(ow));
+    for (std::int64_t ow = ow0; ow < ow1; ++ow) {
+      const C count = static_cast<C>(along * axes.columns.count(ow));
+      C v[kPlanes];
+      for (int q = 0; q < kPlanes; ++q) v[q] = dy.at(q, oh, ow);
+      for (int q = 0; q < kPlanes; ++q) sum[q] += v[q] / count;
+    }
   }
-  return settled(sum);
+  for (C& s : sum) s = settled(s);
 }
 
 }  // namespace pool_math

@@ -213,20 +213,23 @@ void expect_same_by_pixels(const PoolProblem& p, bool ties) {
   const PoolPlane<std::int32_t, std::int32_t> chosen{indices.data(), axes.columns.out, 1};
   for (std::int64_t o = 0; o < numel(out); ++o) {
     const std::int64_t oh = o / axes.columns.out, ow = o % axes.columns.out;
-    const auto best = pool_math::largest(image, axes, oh, ow);
-    EXPECT_EQ(best.value, y[static_cast<std::size_t>(o)]);
-    EXPECT_EQ(best.position, indices[static_cast<std::size_t>(o)]);
+    pool_math::Largest<T> best[1];
+    pool_math::largest(image, axes, oh, ow, best);
+    EXPECT_EQ(best[0].value, y[static_cast<std::size_t>(o)]);
+    EXPECT_EQ(best[0].position, indices[static_cast<std::size_t>(o)]);
     if (averages) {
-      EXPECT_EQ(pool_math::average(image, average.axes(), oh, ow),
-                mean[static_cast<std::size_t>(o)]);
+      T one[1];
+      pool_math::average(image, average.axes(), oh, ow, one);
+      EXPECT_EQ(one[0], mean[static_cast<std::size_t>(o)]);
     }
   }
   for (std::int64_t i = 0; i < height * width; ++i) {
-    EXPECT_EQ(pool_math::largest_gradient(back, chosen, axes, i / width, i % width),
-              dx[static_cast<std::size_t>(i)]);
+    T one[1];
+    pool_math::largest_gradient(back, chosen, axes, i / width, i % width, one);
+    EXPECT_EQ(one[0], dx[static_cast<std::size_t>(i)]);
     if (averages) {
-      EXPECT_EQ(pool_math::average_gradient(back, average.axes(), i / width, i % width),
-                spread[static_cast<std::size_t>(i)]);
+      pool_math::average_gradient(back, average.axes(), i / width, i % width, one);
+      EXPECT_EQ(one[0], spread[static_cast<std::size_t>(i)]);
     }
   }
 }

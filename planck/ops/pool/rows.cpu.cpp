@@ -34,11 +34,14 @@ void forward(const Stream& stream, const PoolProblem& p, const Operands& o) {
                      for (std::int64_t ow = 0; ow < axes.columns.out; ++ow) {
                        T& value = to[oh * y.row + ow * y.column];
                        if (p.largest()) {
-                         const auto best = pm::largest(from, axes, oh, ow);
-                         value = static_cast<T>(best.value);
-                         chosen[oh * indices.row + ow * indices.column] = best.position;
+                         pm::Largest<C> best[1];
+                         pm::largest(from, axes, oh, ow, best);
+                         value = static_cast<T>(best[0].value);
+                         chosen[oh * indices.row + ow * indices.column] = best[0].position;
                        } else if constexpr (!std::same_as<T, std::int8_t>) {
-                         value = static_cast<T>(pm::average(from, axes, oh, ow));
+                         C average[1];
+                         pm::average(from, axes, oh, ow, average);
+                         value = static_cast<T>(average[0]);
                        }
                      }
                  });
