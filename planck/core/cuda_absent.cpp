@@ -19,6 +19,7 @@ Result<void> synchronize(int, void*) { return absent(); }
 Result<void> copy_to_device(int, void*, void*, const void*, std::size_t) { return absent(); }
 Result<void> copy_to_host(int, void*, void*, const void*, std::size_t) { return absent(); }
 Result<void> copy_on_device(int, void*, void*, const void*, std::size_t) { return absent(); }
+Result<void> fill(int, void*, void*, std::uint8_t, std::size_t) { return absent(); }
 Result<void> begin_capture(int, void*) { return absent(); }
 Result<void*> end_capture(int, void*) { return absent(); }
 Result<void> replay(int, void*, void*) { return absent(); }

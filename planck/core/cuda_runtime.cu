@@ -121,6 +121,11 @@ Result<void> copy_on_device(int ordinal, void* stream, void* to, const void* fro
   return copy(ordinal, stream, to, from, bytes, cudaMemcpyDeviceToDevice);
 }
 
+Result<void> fill(int ordinal, void* stream, void* to, std::uint8_t value, std::size_t bytes) {
+  return ok_or(on(ordinal, [&] { return cudaMemsetAsync(to, value, bytes, as_stream(stream)); }),
+               "cuda fill");
+}
+
 Result<void> begin_capture(int ordinal, void* stream) {
   return ok_or(on(ordinal,
                   [&] {

@@ -29,6 +29,7 @@ Result<void> copy_to_device(int ordinal, void* stream, void* to, const void* fro
 Result<void> copy_to_host(int ordinal, void* stream, void* to, const void* from, std::size_t bytes);
 Result<void> copy_on_device(int ordinal, void* stream, void* to, const void* from,
                             std::size_t bytes);
+Result<void> fill(int ordinal, void* stream, void* to, std::uint8_t value, std::size_t bytes);
 
 // A recorded sequence of launches.
 Result<void> begin_capture(int ordinal, void* stream);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "planck/core/cuda_runtime.h"
@@ -60,25 +61,57 @@ Result<GuardedBytes> GuardedBytes::make(const Stream& stream, const std::vector<
   return guarded;
 }
 
+Result<GuardedBytes> GuardedBytes::filled(const Stream& stream, std::size_t bytes,
+                                          std::uint8_t value) {
+  auto buffer = allocate(stream, bytes + 2 * kRedZoneBytes);
+  if (!buffer) return tl::unexpected(buffer.error());
+  GuardedBytes guarded;
+  guarded.buffer_ = std::move(*buffer);
+  const Buffer& made = guarded.buffer_;
+  if (stream.device().kind == DeviceKind::cpu)
+    std::memset(made.data(), value, made.bytes());
+  else if (auto ok = cuda::fill(stream.device().ordinal, stream.native(), made.data(), value,
+                                made.bytes());
+           !ok)
+    return tl::unexpected(ok.error());
+  guarded.set_poisoned(true);
+  return guarded;
+}
+
 std::byte* GuardedBytes::data() const {
   return static_cast<std::byte*>(buffer_.data()) + kRedZoneBytes;
 }
 
-Result<std::vector<std::byte>> GuardedBytes::download(const Stream& stream) const {
-  std::vector<std::byte> image(buffer_.bytes());
+Result<void> GuardedBytes::fetch(const Stream& stream, std::size_t from, std::size_t bytes,
+                                 void* to) const {
+  const std::byte* at = static_cast<const std::byte*>(buffer_.data()) + from;
   if (stream.device().kind == DeviceKind::cpu) {
     set_poisoned(false);
-    std::memcpy(image.data(), buffer_.data(), image.size());
+    std::memcpy(to, at, bytes);
     set_poisoned(true);
-    return image;
+    return {};
   }
-  const int ordinal = stream.device().ordinal;
-  if (auto ok =
-          cuda::copy_to_host(ordinal, stream.native(), image.data(), buffer_.data(), image.size());
-      !ok)
+  if (auto ok = cuda::copy_to_host(stream.device().ordinal, stream.native(), to, at, bytes); !ok)
+    return ok;
+  return stream.synchronize();
+}
+
+Result<std::vector<std::byte>> GuardedBytes::download(const Stream& stream) const {
+  std::vector<std::byte> image(buffer_.bytes());
+  if (auto ok = fetch(stream, 0, image.size(), image.data()); !ok)
     return tl::unexpected(ok.error());
-  if (auto ok = stream.synchronize(); !ok) return tl::unexpected(ok.error());
   return image;
+}
+
+Result<bool> GuardedBytes::surrounded_by(const Stream& stream, std::uint8_t value) const {
+  for (const std::size_t from : {std::size_t{0}, buffer_.bytes() - kRedZoneBytes}) {
+    std::array<std::byte, kRedZoneBytes> zone;
+    if (auto ok = fetch(stream, from, zone.size(), zone.data()); !ok)
+      return tl::unexpected(ok.error());
+    for (const std::byte b : zone)
+      if (b != std::byte{value}) return false;
+  }
+  return true;
 }
 
 Result<GuardedTensor> GuardedTensor::make(const Stream& stream, Dtype dtype, const Shape& shape,

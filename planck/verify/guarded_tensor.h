@@ -25,11 +25,16 @@ class GuardedBytes {
 
   // The memory starts as a copy of `image`, which includes both red zones.
   static Result<GuardedBytes> make(const Stream& stream, const std::vector<std::byte>& image);
+  // `bytes` between red zones, all of them `value`.
+  static Result<GuardedBytes> filled(const Stream& stream, std::size_t bytes, std::uint8_t value);
   std::byte* data() const;  // behind the first red zone
   Result<std::vector<std::byte>> download(const Stream& stream) const;
+  // Whether both red zones hold nothing but `value`.
+  Result<bool> surrounded_by(const Stream& stream, std::uint8_t value) const;
 
  private:
   void set_poisoned(bool poisoned) const;
+  Result<void> fetch(const Stream& stream, std::size_t from, std::size_t bytes, void* to) const;
   Buffer buffer_;
 };
 

@@ -61,8 +61,7 @@ Result<PlacedRun> PlacedRun::make(const Subject& subject, const Stream& stream,
     run.operands_[out].dtype = subject.specs[out].dtype;
   }
   const std::size_t bytes = subject.plan->workspace_size();
-  run.workspace_image_.assign(2 * kRedZoneBytes + bytes, std::byte{arrangement.sentinel});
-  auto memory = GuardedBytes::make(stream, run.workspace_image_);
+  auto memory = GuardedBytes::filled(stream, bytes, arrangement.sentinel);
   if (!memory) return tl::unexpected(memory.error());
   run.workspace_memory_ = std::move(*memory);
   run.workspace_ = {run.workspace_memory_.data(), bytes};
@@ -88,11 +87,9 @@ std::string PlacedRun::check_memory(Outcome& outcome) {
       outcome.outputs[out].dtype = subject_->specs[out].dtype;
     }
   }
-  const auto image = workspace_memory_.download(stream_);
-  if (!image) return image.error().message;
-  const auto back = static_cast<std::ptrdiff_t>(image->size() - kRedZoneBytes);
-  if (!std::equal(image->begin(), image->begin() + kRedZoneBytes, workspace_image_.begin()) ||
-      !std::equal(image->begin() + back, image->end(), workspace_image_.begin() + back))
+  const auto kept = workspace_memory_.surrounded_by(stream_, arrangement_.sentinel);
+  if (!kept) return kept.error().message;
+  if (!*kept)
     return fmt::format("bytes outside of the workspace of {} bytes were written", workspace_.bytes);
   return "";
 }

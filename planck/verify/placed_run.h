@@ -66,7 +66,6 @@ class PlacedRun {
   std::vector<bool> placed_;
   Operands operands_{};
   GuardedBytes workspace_memory_;
-  std::vector<std::byte> workspace_image_;
   Workspace workspace_;
 };
 

@@ -55,6 +55,18 @@ struct PoolAxes {
   PoolAxis rows, columns;
 };
 
+// The pixels of a window, or the windows that may have a pixel.
+struct PoolRange {
+  std::int64_t h0, h1, w0, w1;
+};
+PLANCK_HD PoolRange pixels_of(const PoolAxes& axes, std::int64_t oh, std::int64_t ow) {
+  return {axes.rows.begin(oh), axes.rows.end(oh), axes.columns.begin(ow), axes.columns.end(ow)};
+}
+PLANCK_HD PoolRange windows_of(const PoolAxes& axes, std::int64_t h, std::int64_t w) {
+  return {axes.rows.first_window(h), axes.rows.last_window(h), axes.columns.first_window(w),
+          axes.columns.last_window(w)};
+}
+
 // One plane of a tensor; T as stored, C as computed with.
 template <class T, class C>
 struct PoolPlane {
@@ -93,12 +105,11 @@ struct Largest {
 
 // The first largest pixel of a window.
 template <int kPlanes, class Planes, class C>
-PLANCK_HD void largest(const Planes& x, const PoolAxes& axes, std::int64_t oh, std::int64_t ow,
+PLANCK_HD void largest(const Planes& x, const PoolAxes& axes, const PoolRange& pixels,
                        Largest<C> (&best)[kPlanes]) {
-  const std::int64_t h1 = axes.rows.end(oh), w0 = axes.columns.begin(ow), w1 = axes.columns.end(ow);
   for (auto& b : best) b = {lowest(C{}), -1};
-  for (std::int64_t h = axes.rows.begin(oh); h < h1; h += axes.rows.dilation)
-    for (std::int64_t w = w0; w < w1; w += axes.columns.dilation) {
+  for (std::int64_t h = pixels.h0; h < pixels.h1; h += axes.rows.dilation)
+    for (std::int64_t w = pixels.w0; w < pixels.w1; w += axes.columns.dilation) {
       const auto position = static_cast<std::int32_t>(h * axes.columns.in + w);
       C v[kPlanes];
       for (int q = 0; q < kPlanes; ++q) v[q] = x.at(q, h, w);
@@ -111,17 +122,22 @@ PLANCK_HD void largest(const Planes& x, const PoolAxes& axes, std::int64_t oh, s
   for (auto& b : best) b.value = settled(b.value);
 }
 
+// What the sum over window (oh, ow) is divided by.
+template <class C>
+PLANCK_HD C divisor(const PoolAxes& axes, std::int64_t oh, std::int64_t ow) {
+  return static_cast<C>(axes.rows.count(oh) * axes.columns.count(ow));
+}
+
 // The gradient of a pixel: what the windows that chose it have, in their order.
 template <int kPlanes, class Planes, class Indices, class C>
 PLANCK_HD void largest_gradient(const Planes& dy, const Indices& indices, const PoolAxes& axes,
-                                std::int64_t h, std::int64_t w, C (&sum)[kPlanes]) {
+                                const PoolRange& windows, std::int64_t h, std::int64_t w,
+                                C (&sum)[kPlanes]) {
   const std::int64_t position = h * axes.columns.in + w;
-  const std::int64_t oh1 = axes.rows.last_window(h);
-  const std::int64_t ow0 = axes.columns.first_window(w), ow1 = axes.columns.last_window(w);
   for (C& s : sum) s = 0;
-  for (std::int64_t oh = axes.rows.first_window(h); oh < oh1; ++oh) {
+  for (std::int64_t oh = windows.h0; oh < windows.h1; ++oh) {
     if (!axes.rows.steps_on(oh, h)) continue;
-    for (std::int64_t ow = ow0; ow < ow1; ++ow) {
+    for (std::int64_t ow = windows.w0; ow < windows.w1; ++ow) {
       if (!axes.columns.steps_on(ow, w)) continue;
       std::int32_t chosen[kPlanes];
       C v[kPlanes];
@@ -133,35 +149,28 @@ PLANCK_HD void largest_gradient(const Planes& dy, const Indices& indices, const 
 }
 
 template <int kPlanes, class Planes, class C>
-PLANCK_HD void average(const Planes& x, const PoolAxes& axes, std::int64_t oh, std::int64_t ow,
-                       C (&sum)[kPlanes]) {
-  const std::int64_t h1 = axes.rows.end(oh), w0 = axes.columns.begin(ow), w1 = axes.columns.end(ow);
+PLANCK_HD void average(const Planes& x, const PoolRange& pixels, C count, C (&sum)[kPlanes]) {
   for (C& s : sum) s = 0;
-  for (std::int64_t h = axes.rows.begin(oh); h < h1; ++h)
-    for (std::int64_t w = w0; w < w1; ++w) {
+  for (std::int64_t h = pixels.h0; h < pixels.h1; ++h)
+    for (std::int64_t w = pixels.w0; w < pixels.w1; ++w) {
       C v[kPlanes];
       for (int q = 0; q < kPlanes; ++q) v[q] = x.at(q, h, w);
       for (int q = 0; q < kPlanes; ++q) sum[q] += v[q];
     }
-  const C count = static_cast<C>(axes.rows.count(oh) * axes.columns.count(ow));
   for (C& s : sum) s = settled(s / count);
 }
 
 template <int kPlanes, class Planes, class C>
-PLANCK_HD void average_gradient(const Planes& dy, const PoolAxes& axes, std::int64_t h,
-                                std::int64_t w, C (&sum)[kPlanes]) {
-  const std::int64_t oh1 = axes.rows.last_window(h);
-  const std::int64_t ow0 = axes.columns.first_window(w), ow1 = axes.columns.last_window(w);
+PLANCK_HD void average_gradient(const Planes& dy, const PoolAxes& axes, const PoolRange& windows,
+                                C (&sum)[kPlanes]) {
   for (C& s : sum) s = 0;
-  for (std::int64_t oh = axes.rows.first_window(h); oh < oh1; ++oh) {
-    const std::int64_t along = axes.rows.count(oh);
-    for (std::int64_t ow = ow0; ow < ow1; ++ow) {
-      const C count = static_cast<C>(along * axes.columns.count(ow));
+  for (std::int64_t oh = windows.h0; oh < windows.h1; ++oh)
+    for (std::int64_t ow = windows.w0; ow < windows.w1; ++ow) {
+      const C count = divisor<C>(axes, oh, ow);
       C v[kPlanes];
       for (int q = 0; q < kPlanes; ++q) v[q] = dy.at(q, oh, ow);
       for (int q = 0; q < kPlanes; ++q) sum[q] += v[q] / count;
     }
-  }
   for (C& s : sum) s = settled(s);
 }
 

@@ -214,21 +214,23 @@ void expect_same_by_pixels(const PoolProblem& p, bool ties) {
   for (std::int64_t o = 0; o < numel(out); ++o) {
     const std::int64_t oh = o / axes.columns.out, ow = o % axes.columns.out;
     pool_math::Largest<T> best[1];
-    pool_math::largest(image, axes, oh, ow, best);
+    pool_math::largest(image, axes, pixels_of(axes, oh, ow), best);
     EXPECT_EQ(best[0].value, y[static_cast<std::size_t>(o)]);
     EXPECT_EQ(best[0].position, indices[static_cast<std::size_t>(o)]);
     if (averages) {
       T one[1];
-      pool_math::average(image, average.axes(), oh, ow, one);
+      pool_math::average(image, pixels_of(average.axes(), oh, ow),
+                         pool_math::divisor<T>(average.axes(), oh, ow), one);
       EXPECT_EQ(one[0], mean[static_cast<std::size_t>(o)]);
     }
   }
   for (std::int64_t i = 0; i < height * width; ++i) {
     T one[1];
-    pool_math::largest_gradient(back, chosen, axes, i / width, i % width, one);
+    const PoolRange around = windows_of(axes, i / width, i % width);
+    pool_math::largest_gradient(back, chosen, axes, around, i / width, i % width, one);
     EXPECT_EQ(one[0], dx[static_cast<std::size_t>(i)]);
     if (averages) {
-      pool_math::average_gradient(back, average.axes(), i / width, i % width, one);
+      pool_math::average_gradient(back, average.axes(), around, one);
       EXPECT_EQ(one[0], spread[static_cast<std::size_t>(i)]);
     }
   }

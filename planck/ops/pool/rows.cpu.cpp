@@ -35,12 +35,13 @@ void forward(const Stream& stream, const PoolProblem& p, const Operands& o) {
                        T& value = to[oh * y.row + ow * y.column];
                        if (p.largest()) {
                          pm::Largest<C> best[1];
-                         pm::largest(from, axes, oh, ow, best);
+                         pm::largest(from, axes, pixels_of(axes, oh, ow), best);
                          value = static_cast<T>(best[0].value);
                          chosen[oh * indices.row + ow * indices.column] = best[0].position;
                        } else if constexpr (!std::same_as<T, std::int8_t>) {
                          C average[1];
-                         pm::average(from, axes, oh, ow, average);
+                         pm::average(from, pixels_of(axes, oh, ow), pm::divisor<C>(axes, oh, ow),
+                                     average);
                          value = static_cast<T>(average[0]);
                        }
                      }
