@@ -1,5 +1,6 @@
 // Elementwise loops on the device over operands of any strides.
 //
+//   flat     every operand is contiguous and whole packs long: no positions to compute
 //   packs    every operand is contiguous or constant along the innermost axis of the output's
 //            memory: a thread moves a few packs of each, of 16 bytes where it is widest. Contiguous
 //            tensors are one axis; rows and columns that are broadcast cost one division a pack.
@@ -58,7 +59,7 @@ inline constexpr bool kIsFloat = std::is_same_v<T, float> || std::is_same_v<T, d
 // Operands in the order of the op; the output follows the inputs. Offsets count elements.
 struct Map {
   int rank, inputs;
-  bool small;  // all packs, or elements, have 31-bit numbers
+  bool small;  // numbers of packs, or elements, and all offsets have 31 bits
   std::int64_t count, tail;
   std::int64_t extent[kMaxNestRank];
   Divisor divisor[kMaxNestRank];
@@ -68,18 +69,32 @@ struct Map {
 
   template <int kUsed>
   __device__ __forceinline__ void locate(std::int64_t index, std::int64_t (&at)[kOperands]) const {
-#pragma unroll
-    for (int k = 0; k < kUsed; ++k) at[k] = 0;
+    if (small) {
+      std::uint32_t i = static_cast<std::uint32_t>(index);
+      locate_as<kUsed, std::int32_t>(
+          i, at, [this](std::uint32_t v, int d) { return divisor[d].quotient(v); });
+    } else {
+      locate_as<kUsed, std::int64_t>(index, at,
+                                     [this](std::int64_t v, int d) { return v / extent[d]; });
+    }
+  }
+
+ private:
+  // Offset: the type that offsets are added in.
+  template <int kUsed, class Offset, class Index, class Quotient>
+  __device__ __forceinline__ void locate_as(Index index, std::int64_t (&at)[kOperands],
+                                            const Quotient& quotient) const {
+    Offset sum[kUsed] = {};
     for (int d = rank - 1; d > 0; --d) {
-      const std::int64_t rest =
-          small ? divisor[d].quotient(static_cast<std::uint32_t>(index)) : index / extent[d];
-      const std::int64_t coordinate = index - rest * extent[d];
+      const Index rest = quotient(index, d);
+      const Offset coordinate = static_cast<Offset>(index - rest * static_cast<Index>(extent[d]));
       index = rest;
 #pragma unroll
-      for (int k = 0; k < kUsed; ++k) at[k] += coordinate * stride[k][d];
+      for (int k = 0; k < kUsed; ++k) sum[k] += coordinate * static_cast<Offset>(stride[k][d]);
     }
 #pragma unroll
-    for (int k = 0; k < kUsed; ++k) at[k] += index * stride[k][0];
+    for (int k = 0; k < kUsed; ++k)
+      at[k] = sum[k] + static_cast<Offset>(index) * static_cast<Offset>(stride[k][0]);
   }
 };
 
@@ -154,11 +169,15 @@ struct Values {
   __device__ __forceinline__ void load(const Map& m, int k, const std::int64_t (&at)[kOperands]) {
     load_values<T, V>(m.base[k], at[k], V > 1 && m.constant[k], v);
   }
+  __device__ __forceinline__ void load(const void* base, std::int64_t at) {
+    load_values<T, V>(base, at, false, v);
+  }
 };
 template <int V>
 struct Values<None, V> {
   None v[V];
   __device__ __forceinline__ void load(const Map&, int, const std::int64_t (&)[kOperands]) {}
+  __device__ __forceinline__ void load(const void*, std::int64_t) {}
 };
 
 template <class Fn>
@@ -216,6 +235,37 @@ __global__ void __launch_bounds__(kThreads)
   map_some<Fn, V, K>(m, fn, first, kThreads, m.count);
 }
 
+// Contiguous operands of whole packs.
+struct Flat {
+  void* base[kOperands];
+  std::uint32_t packs;
+};
+template <class Fn, int V, int K>
+__global__ void __launch_bounds__(kThreads)
+    flat_kernel(const __grid_constant__ Flat m, const __grid_constant__ Fn fn) {
+  const std::uint32_t first = blockIdx.x * (kThreads * K) + threadIdx.x;
+  Values<typename Fn::A, V> a[K];
+  Values<typename Fn::B, V> b[K];
+  Values<typename Fn::C, V> c[K];
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (first + k * kThreads >= m.packs) continue;
+    const std::int64_t at = static_cast<std::int64_t>(first + k * kThreads) * V;
+    a[k].load(m.base[0], at);
+    b[k].load(m.base[1], at);
+    c[k].load(m.base[2], at);
+  }
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (first + k * kThreads >= m.packs) return;
+    Value<typename Fn::Out> y[V];
+#pragma unroll
+    for (int e = 0; e < V; ++e) y[e] = fn(a[k].v[e], b[k].v[e], c[k].v[e]);
+    store_values<typename Fn::Out, V>(m.base[kInputs<Fn>],
+                                      static_cast<std::int64_t>(first + k * kThreads) * V, y);
+  }
+}
+
 template <class Fn>
 __global__ void __launch_bounds__(kThreads)
     strided_kernel(const __grid_constant__ Map m, const __grid_constant__ Fn fn) {
@@ -233,6 +283,8 @@ struct Call {
 Call call_of(const ElementwiseProblem& p, const Operands& operands);
 // In packs of V elements; false where the operands do not allow it.
 bool packs_map(const Call& call, int V, Map& map);
+// Whether a map of packs is a flat one.
+bool flat_map(const Map& map, Flat& flat);
 Map strided_map(const Call& call);
 
 // Bytes of the widest operand, and with them the elements of a pack and the packs of a thread.
@@ -256,9 +308,13 @@ template <class Fn>
 Result<void> launch_map(const Stream& stream, const Call& call, const Fn& fn) {
   constexpr int V = 16 / kWidest<Fn>, K = packs_of(kWidest<Fn>, kInputs<Fn>);
   Map map;
-  if (packs_map(call, V, map))
+  if (packs_map(call, V, map)) {
+    if (Flat flat = {}; flat_map(map, flat))
+      return launch(stream, "elementwise flat", flat_kernel<Fn, V, 2>,
+                    ceil_div(map.count, kThreads * 2), kThreads, flat, fn);
     return launch(stream, "elementwise packs", packs_kernel<Fn, V, K>,
                   ceil_div(map.count, kThreads * K) + (map.tail > 0 ? 1 : 0), kThreads, map, fn);
+  }
   map = strided_map(call);
   return launch(stream, "elementwise strided", strided_kernel<Fn>,
                 ceil_div(map.count, kThreads * 2), kThreads, map, fn);
