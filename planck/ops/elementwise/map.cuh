@@ -7,54 +7,35 @@
 //   strided  everything else, an element at a time
 //
 // Packs a thread, 2^26 elements on an H200, share of a bare copy:
-//                           1      2      4
-//   f32   add             1.01   0.94   1.00
-//         add a row       0.91   0.86   0.95
-//         add a column    0.79   0.85   0.87
-//         mul_scalar      0.94   1.00   0.98
-//         where                  1.01   0.86
-//         exp             0.91   0.98   0.98
-//         gelu            0.60   0.65   0.65
-//   bf16  add             1.02   0.95   0.73
-//         add a row       0.88   0.79   0.52
-//         mul_scalar      0.93   0.90   0.79
-//         exp             0.71   0.65   0.58
-// Functions are bound by their instructions: 16-bit elements leave time for 28 each.
+//                         f32                      bf16
+//                           1      2      4          1      2      4
+//   flat   add            1.06   1.05   1.05       1.08   1.09   0.98
+//          mul_scalar     1.02   0.99   0.98       1.03   1.00   1.00
+//          exp            1.04   1.00   0.99       1.00   0.98   0.97
+//          tanh           0.99   0.99   0.97       0.88   0.99   0.93
+//          gelu           0.89   0.94   0.97       0.88   0.95   0.91
+//          log            0.96   0.99   0.97       0.90   0.97   0.92
+//          sin            0.87   0.98   0.98       0.82   0.94   0.82
+//          pow            0.62   0.63              0.75   0.72
+//   packs  add a row      0.90   0.95   0.98       0.88   0.84   0.58
+//          add a column   0.76   0.86   0.96       0.87   0.83   0.58
+// Before there was a flat kernel, and short functions (math/narrow.h), gelu was at 0.65 and 0.35,
+// tanh at 0.79 and 0.47. Functions are bound by their instructions: 16-bit elements leave time for
+// 26 each, 4 bytes for 52.
 //
 // A function object Fn names the storage types of its inputs and output (None: no such input) and
 // maps values of their compute types.
 #pragma once
 
 #include "planck/loops/division.cuh"
-#include "planck/loops/floats.cuh"
 #include "planck/loops/launch.cuh"
 #include "planck/loops/nest.h"
 #include "planck/ops/elementwise/problem.h"
+#include "planck/ops/elementwise/values.cuh"
 
 namespace planck::elementwise_device {
 
 inline constexpr int kThreads = 256, kOperands = kElementwiseOperands;
-
-struct None {};
-
-// What a kernel computes with: f32 for 16-bit floats, else the stored type.
-template <class T>
-struct ValueOf {
-  using type = T;
-};
-template <>
-struct ValueOf<f16> {
-  using type = float;
-};
-template <>
-struct ValueOf<bf16> {
-  using type = float;
-};
-template <class T>
-using Value = typename ValueOf<T>::type;
-template <class T>
-inline constexpr bool kIsFloat = std::is_same_v<T, float> || std::is_same_v<T, double> ||
-                                 std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
 // Operands in the order of the op; the output follows the inputs. Offsets count elements.
 struct Map {
@@ -97,70 +78,6 @@ struct Map {
       at[k] = sum[k] + static_cast<Offset>(index) * static_cast<Offset>(stride[k][0]);
   }
 };
-
-template <class T>
-__device__ __forceinline__ Value<T> load_one(const void* base, std::int64_t at) {
-  if constexpr (kIsFloat<T>)
-    return widen(static_cast<const T*>(base)[at]);
-  else
-    return static_cast<const T*>(base)[at];
-}
-
-// Element e of a pack of stored integers or bits.
-template <class T, int kBytes>
-__device__ __forceinline__ T bits_at(const Pack<kBytes>& p, int e) {
-  if constexpr (sizeof(T) == 8)
-    return static_cast<T>(static_cast<std::uint64_t>(p.word[2 * e + 1]) << 32 | p.word[2 * e]);
-  else if constexpr (sizeof(T) == 4)
-    return static_cast<T>(p.word[e]);
-  else
-    return static_cast<T>(p.word[e * sizeof(T) / 4] >> (e * sizeof(T) % 4 * 8));
-}
-
-template <class T, int V>
-__device__ __forceinline__ void load_values(const void* base, std::int64_t at, bool constant,
-                                            Value<T> (&v)[V]) {
-  constexpr int kBytes = V * static_cast<int>(sizeof(T));
-  if (constant) {
-    const Value<T> one = load_one<T>(base, at);
-#pragma unroll
-    for (int e = 0; e < V; ++e) v[e] = one;
-    return;
-  }
-  const auto p = load_pack<kBytes, false>(static_cast<const T*>(base) + at, 0);
-#pragma unroll
-  for (int e = 0; e < V; ++e) {
-    if constexpr (kIsFloat<T>)
-      v[e] = element_of<T, kBytes>(p, e);
-    else
-      v[e] = bits_at<T, kBytes>(p, e);
-  }
-}
-
-template <class T, int V>
-__device__ __forceinline__ void store_values(void* base, std::int64_t at, const Value<T> (&v)[V]) {
-  constexpr int kBytes = V * static_cast<int>(sizeof(T));
-  T* to = static_cast<T*>(base) + at;
-  if constexpr (kIsFloat<T>) {
-    store_pack<false>(to, 0, packed<T, kBytes>(v));
-  } else {
-    Pack<kBytes> p = {};
-#pragma unroll
-    for (int e = 0; e < V; ++e) {
-      if constexpr (sizeof(T) == 8) {
-        p.word[2 * e] = static_cast<std::uint32_t>(v[e]);
-        p.word[2 * e + 1] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(v[e]) >> 32);
-      } else if constexpr (sizeof(T) == 4) {
-        p.word[e] = static_cast<std::uint32_t>(v[e]);
-      } else {
-        using U = std::make_unsigned_t<T>;
-        p.word[e * sizeof(T) / 4] |= static_cast<std::uint32_t>(static_cast<U>(v[e]))
-                                     << (e * sizeof(T) % 4 * 8);
-      }
-    }
-    store_pack<false>(to, 0, p);
-  }
-}
 
 // The values of one thread for one input; nothing for None.
 template <class T, int V>
