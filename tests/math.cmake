@@ -4,6 +4,7 @@ include(GoogleTest)
 
 add_executable(math_test
   ${PROJECT_SOURCE_DIR}/planck/math/elementary.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/math/narrow.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/random.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/vectors.test.cpp)
 target_link_libraries(math_test PRIVATE planck::planck planck_build_flags GTest::gtest_main hwy::hwy quadmath)

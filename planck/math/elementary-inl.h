@@ -136,21 +136,21 @@ HWY_INLINE V silu(V x) {
   return canonical(hn::IfThenElse(negative, scaled(y, e.n), y));
 }
 
-// Past 16 the tail is 0, so that x - 16 · 0 is x, also where x is infinite. As in tanh, one
-// polynomial is enough. h = a² / 2 is as exact as a².
+// As in tanh, one polynomial is enough.
 HWY_INLINE V gelu(V x) {
   const V size = hn::Abs(x), a = at_most(16.0f, size);
-  const M inside = hn::Lt(size, all(1.0f)), negative = hn::Lt(x, hn::Zero(D()));
-  const V u = hn::Div(all(1.0f), hn::Add(a, all(4.0f)));
+  const M inside = hn::Lt(size, all(1.0f));
+  const V u = hn::Div(all(1.0f), hn::Add(a, all(3.0f)));
   const V half = hn::Mul(all(0.5f), a), h = hn::Mul(half, a), rest = hn::MulSub(half, a, h);
   const Parts p = parts_of(hn::Neg(h));
-  const Factored e = factored(hn::Sub(p.r, rest), p.n);
-  const V t = hn::Mul(hn::Sub(a, all(4.0f)), u);
+  const V r = hn::Sub(p.r, rest);
+  const V q = hn::MulAdd(hn::Mul(r, r), polynomial(r, math::exp_detail::tail_terms()), r);
+  const V t = hn::Mul(hn::Sub(a, all(3.0f)), u);
   const V poly = polynomial(hn::IfThenElse(inside, hn::Add(h, h), t), inside,
                             math::erf_detail::middle_terms(), math::erf_detail::ratio_terms());
-  const V r = hn::Mul(u, poly);
-  const V tail = scaled(hn::Mul(e.factor, hn::IfThenElse(negative, hn::Mul(a, r), r)), e.n);
-  const V outer = hn::IfThenElse(negative, hn::Neg(tail), hn::NegMulAdd(a, tail, x));
+  const V v = hn::Mul(hn::Mul(a, u), poly);
+  const V tail = scaled(hn::MulAdd(v, q, v), hn::Add(p.n, all(100.0f)));
+  const V outer = hn::NegMulAdd(tail, all(0x1p-100f), at_least(0.0f, x));
   const V inner = hn::Mul(x, hn::MulAdd(x, poly, all(0.5f)));
   return canonical(hn::IfThenElse(inside, inner, outer));
 }

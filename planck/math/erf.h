@@ -1,10 +1,10 @@
 // erf and the exact form of gelu, x Φ(x) with Φ the normal distribution.
 //
 //   erf    |x| < 1: x + x P(x²);  else 1 − e^-Q(|x|), Q a polynomial
-//   Φ(−a)  = e^(−a²/2) u R((a − 4) u),  u = 1 / (a + 4);  a² is kept in two parts
+//   Φ(−a)  = e^(−a²/2) u R((a − c) u),  u = 1 / (a + c);  a² is kept in two parts
 //   Φ(x)   = 1/2 + x M(x²) for |x| < 1
-//   gelu   x − x Φ(−x) for x >= 1, x Φ(x) below, scaled last: no cancellation, and exact to the end
-//          of the subnormals. gelu(−Inf) = −0
+//   gelu   x Φ(x) for |x| < 1, max(x, 0) − |x| Φ(−|x|) beyond, scaled last: no cancellation, and
+//          exact to the end of the subnormals. gelu(−Inf) = −0
 #pragma once
 
 #include "planck/math/sigmoid.h"
@@ -39,12 +39,11 @@ PLANCK_HD double outer(double a) {
                     0x1.0b46f9c49efd8p-28, -0x1.bc338b18debd6p-33, 0x1.564969e4cd1fdp-38);
 }
 
-// (a + 4) e^(a²/2) Φ(−a), t = (a − 4) / (a + 4): relative errors 2^-26.7, 2^-59.3.
+// (a + c) e^(a²/2) Φ(−a), t = (a − c) / (a + c), c = 3 and 4: relative errors 2^-25.6, 2^-59.3.
 PLANCK_HD constexpr Terms<10> ratio_terms() {
-  return {{0x1.82b4bcp-1f, -0x1.373e38p-1f, 0x1.8c6d9ep-2f, -0x1.7e001ep-3f, 0x1.eed34cp-5f,
-           -0x1.ed17d8p-8f, -0x1.cc1704p-9f, 0x1.9b261ep-10f, 0x1.6e45e4p-13f, -0x1.19704ep-13f}};
+  return {{0x1.754a76p-1f, -0x1.04c73p-1f, 0x1.d71386p-3f, -0x1.83239cp-5f, -0x1.56d56ap-7f,
+           0x1.c6a76p-8f, 0x1.0aa3a8p-10f, -0x1.f05e0cp-11f, -0x1.aba324p-13f, 0x1.b2f048p-15f}};
 }
-PLANCK_HD float ratio(float t) { return polynomial(t, ratio_terms()); }
 PLANCK_HD double ratio(double t) {
   return polynomial(
       t, 0x1.82b4bb8c94dcep-1, -0x1.373e3a893c28ap-1, 0x1.8c6dbf2cfc2b5p-2, -0x1.7dff2bff68399p-3,
@@ -60,7 +59,6 @@ PLANCK_HD constexpr Terms<6> middle_terms() {
   return {{0x1.988454p-2f, -0x1.105832p-4f, 0x1.46ce5ep-7f, -0x1.36fecep-10f, 0x1.dc1b4cp-14f,
            -0x1.012f18p-17f}};
 }
-PLANCK_HD float middle(float z) { return polynomial(z, middle_terms()); }
 PLANCK_HD double middle(double z) {
   return polynomial(z, 0x1.9884533d4365p-2, -0x1.1058377e2ce7p-4, 0x1.46d0429761d5bp-7,
                     -0x1.37403f68b3f49p-10, 0x1.e42b0c2017e84p-14, -0x1.3ce8d6d03f404p-17,
@@ -81,19 +79,29 @@ PLANCK_HD T erf(T x) {
   return canonical(with_sign(inside ? small : large, x));
 }
 
-template <class T>
-PLANCK_HD T gelu(T x) {
-  constexpr T kFar = sizeof(T) == 4 ? T(16) : T(40);  // Φ(−a) is 0 from here on
-  const T a = abs_of(x) > kFar ? kFar : abs_of(x);
-  const bool negative = x < T(0);
-  const T square = a * a, rest = fma_of(a, a, -square);
-  const auto e = sigmoid_detail::factored_exp(T(-0.5) * square, T(-0.5) * rest);
-  const T u = T(1) / (a + T(4));
-  const T r = u * erf_detail::ratio((a - T(4)) * u);
-  const T tail = scaled(e.factor * (negative ? -a * r : r), e.n);
-  const T outside = negative ? tail : x > kFar ? x : fma_of(-x, tail, x);
-  const T inside = x * fma_of(x, erf_detail::middle(square), T(0.5));
-  return canonical(abs_of(x) < T(1) ? inside : x != x ? x : outside);
+PLANCK_HD float gelu(float x) {
+  const float a = at_most(abs_of(x), 16.0f);  // Φ(−a) is 0 from here on
+  const float half = 0.5f * a, h = half * a;
+  const auto e = exp_detail::scaled_exp<100>(-h, -fma_of(half, a, -h));
+  const float u = reciprocal_of(a + 3.0f);
+  const float v = (a * u) * polynomial((a - 3.0f) * u, erf_detail::ratio_terms());
+  const float outside = fma_of(fma_of(v, e.q, v) * e.scale, -0x1p-100f, at_least(x, 0.0f));
+  const float inside = x * fma_of(x, polynomial(h + h, erf_detail::middle_terms()), 0.5f);
+  return canonical(abs_of(x) < 1.0f ? inside : outside);
+}
+
+PLANCK_HD double gelu(double x) {
+  constexpr double kFar = 40;  // Φ(−a) is 0 from here on
+  const double a = abs_of(x) > kFar ? kFar : abs_of(x);
+  const bool negative = x < 0;
+  const double square = a * a, rest = fma_of(a, a, -square);
+  const auto e = sigmoid_detail::factored_exp(-0.5 * square, -0.5 * rest);
+  const double u = 1.0 / (a + 4.0);
+  const double r = u * erf_detail::ratio((a - 4.0) * u);
+  const double tail = scaled(e.factor * (negative ? -a * r : r), e.n);
+  const double outside = negative ? tail : x > kFar ? x : fma_of(-x, tail, x);
+  const double inside = x * fma_of(x, erf_detail::middle(square), 0.5);
+  return canonical(abs_of(x) < 1.0 ? inside : x != x ? x : outside);
 }
 
 }  // namespace planck::math

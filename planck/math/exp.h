@@ -60,6 +60,21 @@ PLANCK_HD Parts<T> parts_of(T x) {
   return {n.integer, r};
 }
 
+// e^(x + rest) = 2^-kUp (1 + q) scale, in f32, where that of the result plus kUp is the exponent of
+// a normal number: one product scales exactly. NaN gives NaN for q.
+struct Scaled {
+  float q, scale;
+};
+template <int kUp>
+PLANCK_HD Scaled scaled_exp(float x, float rest) {
+  using L = Layout<float>;
+  constexpr float kShift = L::kRounder + L::kBias + kUp;
+  const float t = fma_of(x, Constants<float>::kInverse, kShift), n = t - kShift;
+  float r = fma_of(n, -Constants<float>::kHigh, x);
+  r = fma_of(n, -Constants<float>::kLow, r) + rest;
+  return {fma_of(r * r, tail(r), r), from_bits(bits_of(t) << L::kMantissa)};
+}
+
 // e^(x + rest) for a small rest, or NaN of any sign.
 template <class T>
 PLANCK_HD T exp_sum(T x, T rest) {

@@ -69,6 +69,41 @@ PLANCK_HD T canonical(T v) {
   return v == v ? v : nan_of(v);
 }
 
+// The larger and the smaller of two; NaN where x is, of any kind.
+PLANCK_HD float at_least(float x, float bound) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(bound));
+  return y;
+#else
+  return x < bound ? bound : x;
+#endif
+}
+PLANCK_HD float at_most(float x, float bound) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(x), "f"(bound));
+  return y;
+#else
+  return x > bound ? bound : x;
+#endif
+}
+PLANCK_HD double at_least(double x, double bound) { return x < bound ? bound : x; }
+PLANCK_HD double at_most(double x, double bound) { return x > bound ? bound : x; }
+
+// 1 / x, correctly rounded, for 2^-120 < x < 2^120. On the device a step from the approximation is
+// enough, which has been tried for every mantissa; division would look at the range first.
+PLANCK_HD float reciprocal_of(float x) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return __builtin_fmaf(__builtin_fmaf(-x, y, 1.0f), y, y);
+#else
+  return 1.0f / x;
+#endif
+}
+PLANCK_HD double reciprocal_of(double x) { return 1.0 / x; }
+
 // |magnitude| with the sign of `sign`.
 template <class T>
 PLANCK_HD T with_sign(T magnitude, T sign) {

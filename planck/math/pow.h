@@ -50,7 +50,7 @@ PLANCK_HD Pair<T> log_pair(T x) {
   const T m = from_bits(bits_of(normal) - (static_cast<U>(e) << kMantissa));
   const T k = small_integer<T>(subnormal ? e - kMantissa : e);
 
-  const T f = m - T(1), d = m + T(1), d_low = m - (d - T(1)), inverse = T(1) / d;
+  const T f = m - T(1), d = m + T(1), d_low = m - (d - T(1)), inverse = reciprocal_of(d);
   const T s = f * inverse, s_low = inverse * (fma_of(-s, d, f) - s * d_low);
   const T z = s * s, z_low = fma_of(s, s, -z) + T(2) * s * s_low;
   const T c = z * s, c_low = fma_of(z, s, -c) + (z * s_low + z_low * s);  // s³

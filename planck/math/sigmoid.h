@@ -26,17 +26,15 @@ PLANCK_HD Factored<T> factored_exp(T x, T rest) {
   return {fma_of(r * r, exp_detail::tail(r), r) + T(1), p.n};
 }
 
-// (tanh x − x) / x³ as numerator / denominator, z = x² <= 0.625². Errors of the product with z:
-// 2^-27.8, 2^-56.6.
-template <class T>
+// (tanh x − x) / x³, z = x² <= 0.625², in f64 as numerator / denominator. Errors of the product
+// with z: 2^-27.8, 2^-56.6.
 struct Quotient {
-  T numerator, denominator;
+  double numerator, denominator;
 };
 PLANCK_HD constexpr Terms<5> tanh_terms() {
   return {{-0x1.555534p-2f, 0x1.11078ap-3f, -0x1.b847dcp-5f, 0x1.526ad2p-6f, -0x1.76faa6p-8f}};
 }
-PLANCK_HD Quotient<float> tanh_tail(float z) { return {polynomial(z, tanh_terms()), 1.0f}; }
-PLANCK_HD Quotient<double> tanh_tail(double z) {
+PLANCK_HD Quotient tanh_tail(double z) {
   return {polynomial(z, -0x1.5555555555555p-2, -0x1.5f15f15f15f16p-6, -0x1.001001001001p-12,
                      -0x1.2eb177e905d76p-26),
           polynomial(z, 0x1p0, 0x1.db6db6db6db6ep-2, 0x1.9219219219219p-6, 0x1.0bb3a3f46dd28p-12)};
@@ -44,23 +42,35 @@ PLANCK_HD Quotient<double> tanh_tail(double z) {
 
 }  // namespace sigmoid_detail
 
-template <class T>
-PLANCK_HD T tanh(T x) {
-  const T a = abs_of(x), z = a * a;
-  const bool small = a < T(0.625);
-  const auto tail = sigmoid_detail::tanh_tail(small ? z : T(0));
-  const T bounded = a > T(22) ? T(22) : a;  // tanh is 1 there
-  const T e = exp(bounded + bounded);
+PLANCK_HD float tanh(float x) {
+  const float a = abs_of(x), z = a * a;
+  const float inner = fma_of(a * z, polynomial(z, sigmoid_detail::tanh_terms()), a);
+  const float bounded = at_most(a, 22.0f);  // tanh is 1 there
+  const auto e = exp_detail::scaled_exp<0>(bounded + bounded, -0.0f);
+  const float outer = fma_of(-2.0f, reciprocal_of((e.q + 1.0f) * e.scale + 1.0f), 1.0f);
+  return canonical(with_sign(a < 0.625f ? inner : outer, x));
+}
+PLANCK_HD double tanh(double x) {
+  const double a = abs_of(x), z = a * a;
+  const bool small = a < 0.625;
+  const auto tail = sigmoid_detail::tanh_tail(small ? z : 0.0);
+  const double bounded = a > 22 ? 22 : a;
+  const double e = exp(bounded + bounded);
   // One division for both, so that neither becomes a branch.
-  const T q = (small ? tail.numerator : T(2)) / (small ? tail.denominator : e + T(1));
-  const T inner = fma_of(a * z, q, a), outer = T(1) - q;
+  const double q = (small ? tail.numerator : 2.0) / (small ? tail.denominator : e + 1.0);
+  const double inner = fma_of(a * z, q, a), outer = 1.0 - q;
   return canonical(with_sign(small ? inner : outer, x));
 }
 
-template <class T>
-PLANCK_HD T sigmoid(T x) {
-  const T e = exp(-abs_of(x));
-  return (x < T(0) ? e : T(1)) / (T(1) + e);
+PLANCK_HD float sigmoid(float x) {
+  const float a = at_most(abs_of(x), -exp_detail::Constants<float>::kLowest);
+  const auto p = exp_detail::scaled_exp<100>(-a, -0.0f);
+  const float e = (p.q + 1.0f) * p.scale * 0x1p-100f;
+  return canonical((x < 0.0f ? e : 1.0f) / (1.0f + e));
+}
+PLANCK_HD double sigmoid(double x) {
+  const double e = exp(-abs_of(x));
+  return (x < 0 ? e : 1.0) / (1.0 + e);
 }
 
 template <class T>

@@ -46,8 +46,12 @@ Chosen choose(const ElementwiseProblem& p) {
       return {other_loops().i64.loop[op], false};
     case Dtype::boolean:
       return {other_loops().boolean.loop[op], false};
+    case Dtype::f32:
+      return {f32_loops().loop[op], false};
     default:
-      return {f32_loops().loop[op], p.dtype != Dtype::f32};
+      const HalfLoops& half = half_loops();
+      const Loop own = (p.dtype == Dtype::f16 ? half.f16 : half.bf16).loop[op];
+      return {own != nullptr ? own : f32_loops().loop[op], own == nullptr};
   }
 }
 

@@ -1,4 +1,6 @@
 // CUDA kernels of the elementwise family: what is launched for which problem.
+#include <cstdlib>
+
 #include "planck/ops/elementwise/functions.cuh"
 #include "planck/ops/elementwise/kernels.h"
 
@@ -26,6 +28,11 @@ void finish(Map& m) {
   m.count = 1;
   for (int d = 0; d < m.rank; ++d) m.count *= m.extent[d];
   m.small = m.count < kDivisorLimit;
+  for (int k = 0; k <= m.inputs; ++k) {
+    std::int64_t reach = 0;
+    for (int d = 0; d < m.rank; ++d) reach += std::abs(m.stride[k][d]) * (m.extent[d] - 1);
+    m.small &= reach <= INT32_MAX;
+  }
   for (int d = 1; m.small && d < m.rank; ++d)
     m.divisor[d] = Divisor(static_cast<std::uint32_t>(m.extent[d]));
 }
@@ -71,6 +78,16 @@ bool packs_map(const Call& call, int V, Map& m) {
   m.tail = m.extent[last] % V;  // of one axis alone
   m.extent[last] /= V;
   finish(m);
+  return true;
+}
+
+bool flat_map(const Map& map, Flat& flat) {
+  if (map.rank != 1 || map.tail != 0 || !map.small) return false;
+  flat.packs = static_cast<std::uint32_t>(map.count);
+  for (int k = 0; k <= map.inputs; ++k) {
+    if (map.constant[k]) return false;
+    flat.base[k] = map.base[k];
+  }
   return true;
 }
 

@@ -2,12 +2,14 @@
 //
 // C is the compute type: float (f32, f16, bf16), double, int32_t, int64_t, or uint8_t for booleans.
 // of(…) may return any NaN; whoever stores makes it the canonical one. Integers wrap around.
+// narrow<T>(…) is what f16 and bf16 have instead, where that is shorter (math/narrow.h).
 #pragma once
 
 #include <limits>
 #include <type_traits>
 
 #include "planck/math/elementary.h"
+#include "planck/math/narrow.h"
 #include "planck/ops/elementwise/problem.h"
 
 namespace planck::elementwise_math {
@@ -56,6 +58,19 @@ PLANCK_HD C times(C a, C b) {
       __VA_ARGS__                                                      \
     }                                                                  \
   };
+#define PLANCK_FUNCTION(Name, function)                           \
+  struct Name {                                                   \
+    static constexpr ElementwiseOp kOp = ElementwiseOp::function; \
+    static constexpr bool kHasNarrow = true;                      \
+    template <class C>                                            \
+    PLANCK_HD static C of(C x, const Scalars<C>&) {               \
+      return math::function(x);                                   \
+    }                                                             \
+    template <class T>                                            \
+    PLANCK_HD static float narrow(float x) {                      \
+      return math::narrow::function<T>(x);                        \
+    }                                                             \
+  };
 #define PLANCK_BINARY(Name, op_name, ...)                        \
   struct Name {                                                  \
     static constexpr ElementwiseOp kOp = ElementwiseOp::op_name; \
@@ -85,19 +100,19 @@ PLANCK_UNARY(Square, square, return times(x, x);)
 PLANCK_UNARY(Sqrt, sqrt, return math::sqrt_of(x);)
 PLANCK_UNARY(Rsqrt, rsqrt, return math::rsqrt(x);)
 PLANCK_UNARY(Reciprocal, reciprocal, return C(1) / x;)
-PLANCK_UNARY(Exp, exp, return math::exp(x);)
+PLANCK_FUNCTION(Exp, exp)
 PLANCK_UNARY(Expm1, expm1, return math::expm1(x);)
-PLANCK_UNARY(Log, log, return math::log(x);)
+PLANCK_FUNCTION(Log, log)
 PLANCK_UNARY(Log1p, log1p, return math::log1p(x);)
-PLANCK_UNARY(Tanh, tanh, return math::tanh(x);)
-PLANCK_UNARY(Sigmoid, sigmoid, return math::sigmoid(x);)
+PLANCK_FUNCTION(Tanh, tanh)
+PLANCK_FUNCTION(Sigmoid, sigmoid)
 PLANCK_UNARY(Relu, relu, {
   const C y = x > C(0) ? x : C(0);
   return x != x ? x : y;
 })
 PLANCK_UNARY(LeakyRelu, leaky_relu, return x > C(0) ? x : s.a * x;)
-PLANCK_UNARY(Gelu, gelu, return math::gelu(x);)
-PLANCK_UNARY(Silu, silu, return math::silu(x);)
+PLANCK_FUNCTION(Gelu, gelu)
+PLANCK_FUNCTION(Silu, silu)
 PLANCK_UNARY(Softplus, softplus, return math::softplus(x);)
 PLANCK_UNARY(Erf, erf, return math::erf(x);)
 PLANCK_UNARY(Floor, floor, return math::floor_of(x);)
@@ -116,7 +131,7 @@ PLANCK_UNARY(LogicalNot, logical_not, return static_cast<C>(x == 0);)
 // Loops compute the near part for all elements and look at far ones again.
 struct Sin {
   static constexpr ElementwiseOp kOp = ElementwiseOp::sin;
-  static constexpr bool kHasFar = true;
+  static constexpr bool kHasFar = true, kHasNarrow = true;
   template <class C>
   PLANCK_HD static C of(C x, const Scalars<C>&) {
     return math::sin(x);
@@ -124,6 +139,14 @@ struct Sin {
   template <class C>
   PLANCK_HD static C near(C x) {
     return math::sin_near(x);
+  }
+  template <class T>
+  PLANCK_HD static float narrow(float x) {
+    return math::narrow::sin<T>(x);
+  }
+  template <class T>
+  PLANCK_HD static float narrow_near(float x) {
+    return math::narrow::sin_near<T>(x);
   }
 };
 struct Cos {
@@ -174,7 +197,18 @@ PLANCK_BINARY(Minimum, minimum, {
     return (a != a) | (b != b) ? math::nan_of(a) : y;
   }
 })
-PLANCK_BINARY(Pow, pow, return math::pow(a, b);)
+struct Pow {
+  static constexpr ElementwiseOp kOp = ElementwiseOp::pow;
+  static constexpr bool kHasNarrow = true;
+  template <class C>
+  PLANCK_HD static C of(C a, C b) {
+    return math::pow(a, b);
+  }
+  template <class T>
+  PLANCK_HD static float narrow(float a, float b) {
+    return math::narrow::pow<T>(a, b);
+  }
+};
 PLANCK_BINARY(Atan2, atan2, return math::atan2(a, b);)
 PLANCK_BINARY(Eq, eq, return static_cast<std::uint8_t>(a == b);)
 PLANCK_BINARY(Ne, ne, return static_cast<std::uint8_t>(a != b);)
@@ -187,6 +221,7 @@ PLANCK_BINARY(LogicalAnd, logical_and, return static_cast<C>((a != 0) & (b != 0)
 PLANCK_BINARY(LogicalOr, logical_or, return static_cast<C>((a | b) != 0);)
 PLANCK_BINARY(LogicalXor, logical_xor, return static_cast<C>((a != 0) != (b != 0));)
 #undef PLANCK_UNARY
+#undef PLANCK_FUNCTION
 #undef PLANCK_BINARY
 
 template <class... F>
@@ -194,11 +229,32 @@ struct Ops {};
 using FloatUnary = Ops<Neg, Abs, Sign, Square, Sqrt, Rsqrt, Reciprocal, Exp, Expm1, Log, Log1p, Sin,
                        Cos, Tanh, Sigmoid, Relu, LeakyRelu, Gelu, Silu, Softplus, Erf, Floor, Ceil,
                        Round, Trunc, Clamp, AddScalar, MulScalar, PowScalar>;
+using NarrowUnary = Ops<Exp, Log, Sin, Tanh, Sigmoid, Gelu, Silu>;  // and Pow
 using IntegerUnary = Ops<Neg, Abs, Sign, Square, Relu, Clamp, AddScalar, MulScalar>;
 using FloatBinary = Ops<Add, Sub, Mul, Div, Maximum, Minimum, Pow, Atan2, Eq, Ne, Lt, Le, Gt, Ge>;
 using IntegerBinary = Ops<Add, Sub, Mul, Div, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge>;
 using BooleanUnary = Ops<LogicalNot>;
 using BooleanBinary = Ops<LogicalAnd, LogicalOr, LogicalXor>;
+
+// The op for a stored type: computed values of T.
+template <class F, class T>
+concept Narrow = (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)&&requires {
+  F::kHasNarrow;
+};
+template <class F, class T, class C>
+PLANCK_HD C unary_of(C x, const Scalars<C>& s) {
+  if constexpr (Narrow<F, T>)
+    return F::template narrow<T>(x);
+  else
+    return F::of(x, s);
+}
+template <class F, class T, class C>
+PLANCK_HD auto binary_of(C a, C b) {
+  if constexpr (Narrow<F, T>)
+    return F::template narrow<T>(a, b);
+  else
+    return F::of(a, b);
+}
 
 template <class C>
 PLANCK_HD C stored(C v) {

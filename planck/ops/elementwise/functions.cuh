@@ -16,7 +16,7 @@ struct Unary {
   using Out = T;
   em::Scalars<Value<T>> s;
   __device__ __forceinline__ Value<T> operator()(Value<T> x, None, None) const {
-    return F::of(x, s);
+    return em::unary_of<F, T>(x, s);
   }
 };
 
@@ -28,7 +28,7 @@ struct Binary {
   using Result = decltype(F::of(Value<T>{}, Value<T>{}));
   using Out = std::conditional_t<std::is_same_v<Result, Value<T>>, T, Result>;
   __device__ __forceinline__ Result operator()(Value<T> a, Value<T> b, None) const {
-    return F::of(a, b);
+    return em::binary_of<F, T>(a, b);
   }
 };
 

@@ -27,6 +27,12 @@ struct LoopTable {
 const LoopTable& f32_loops();
 const LoopTable& f64_loops();
 
+// Over at most a chunk of stored numbers, for the functions that are shorter in 16 bits.
+struct HalfLoops {
+  LoopTable f16, bf16;
+};
+const HalfLoops& half_loops();
+
 // Everything else.
 struct OtherLoops {
   LoopTable i32, i64, boolean;

@@ -1,64 +1,46 @@
 // Elementwise loops on the device over operands of any strides.
 //
+//   flat     every operand is contiguous and whole packs long: no positions to compute
 //   packs    every operand is contiguous or constant along the innermost axis of the output's
 //            memory: a thread moves a few packs of each, of 16 bytes where it is widest. Contiguous
 //            tensors are one axis; rows and columns that are broadcast cost one division a pack.
 //   strided  everything else, an element at a time
 //
 // Packs a thread, 2^26 elements on an H200, share of a bare copy:
-//                           1      2      4
-//   f32   add             1.01   0.94   1.00
-//         add a row       0.91   0.86   0.95
-//         add a column    0.79   0.85   0.87
-//         mul_scalar      0.94   1.00   0.98
-//         where                  1.01   0.86
-//         exp             0.91   0.98   0.98
-//         gelu            0.60   0.65   0.65
-//   bf16  add             1.02   0.95   0.73
-//         add a row       0.88   0.79   0.52
-//         mul_scalar      0.93   0.90   0.79
-//         exp             0.71   0.65   0.58
-// Functions are bound by their instructions: 16-bit elements leave time for 28 each.
+//                         f32                      bf16
+//                           1      2      4          1      2      4
+//   flat   add            1.06   1.05   1.05       1.08   1.09   0.98
+//          mul_scalar     1.02   0.99   0.98       1.03   1.00   1.00
+//          exp            1.04   1.00   0.99       1.00   0.98   0.97
+//          tanh           0.99   0.99   0.97       0.88   0.99   0.93
+//          gelu           0.89   0.94   0.97       0.88   0.95   0.91
+//          log            0.96   0.99   0.97       0.90   0.97   0.92
+//          sin            0.87   0.98   0.98       0.82   0.94   0.82
+//          pow            0.62   0.63              0.75   0.72
+//   packs  add a row      0.90   0.95   0.98       0.88   0.84   0.58
+//          add a column   0.76   0.86   0.96       0.87   0.83   0.58
+// Before there was a flat kernel, and short functions (math/narrow.h), gelu was at 0.65 and 0.35,
+// tanh at 0.79 and 0.47. Functions are bound by their instructions: 16-bit elements leave time for
+// 26 each, 4 bytes for 52.
 //
 // A function object Fn names the storage types of its inputs and output (None: no such input) and
 // maps values of their compute types.
 #pragma once
 
 #include "planck/loops/division.cuh"
-#include "planck/loops/floats.cuh"
 #include "planck/loops/launch.cuh"
 #include "planck/loops/nest.h"
 #include "planck/ops/elementwise/problem.h"
+#include "planck/ops/elementwise/values.cuh"
 
 namespace planck::elementwise_device {
 
 inline constexpr int kThreads = 256, kOperands = kElementwiseOperands;
 
-struct None {};
-
-// What a kernel computes with: f32 for 16-bit floats, else the stored type.
-template <class T>
-struct ValueOf {
-  using type = T;
-};
-template <>
-struct ValueOf<f16> {
-  using type = float;
-};
-template <>
-struct ValueOf<bf16> {
-  using type = float;
-};
-template <class T>
-using Value = typename ValueOf<T>::type;
-template <class T>
-inline constexpr bool kIsFloat = std::is_same_v<T, float> || std::is_same_v<T, double> ||
-                                 std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
-
 // Operands in the order of the op; the output follows the inputs. Offsets count elements.
 struct Map {
   int rank, inputs;
-  bool small;  // all packs, or elements, have 31-bit numbers
+  bool small;  // numbers of packs, or elements, and all offsets have 31 bits
   std::int64_t count, tail;
   std::int64_t extent[kMaxNestRank];
   Divisor divisor[kMaxNestRank];
@@ -68,84 +50,34 @@ struct Map {
 
   template <int kUsed>
   __device__ __forceinline__ void locate(std::int64_t index, std::int64_t (&at)[kOperands]) const {
-#pragma unroll
-    for (int k = 0; k < kUsed; ++k) at[k] = 0;
+    if (small) {
+      std::uint32_t i = static_cast<std::uint32_t>(index);
+      locate_as<kUsed, std::int32_t>(
+          i, at, [this](std::uint32_t v, int d) { return divisor[d].quotient(v); });
+    } else {
+      locate_as<kUsed, std::int64_t>(index, at,
+                                     [this](std::int64_t v, int d) { return v / extent[d]; });
+    }
+  }
+
+ private:
+  // Offset: the type that offsets are added in.
+  template <int kUsed, class Offset, class Index, class Quotient>
+  __device__ __forceinline__ void locate_as(Index index, std::int64_t (&at)[kOperands],
+                                            const Quotient& quotient) const {
+    Offset sum[kUsed] = {};
     for (int d = rank - 1; d > 0; --d) {
-      const std::int64_t rest =
-          small ? divisor[d].quotient(static_cast<std::uint32_t>(index)) : index / extent[d];
-      const std::int64_t coordinate = index - rest * extent[d];
+      const Index rest = quotient(index, d);
+      const Offset coordinate = static_cast<Offset>(index - rest * static_cast<Index>(extent[d]));
       index = rest;
 #pragma unroll
-      for (int k = 0; k < kUsed; ++k) at[k] += coordinate * stride[k][d];
+      for (int k = 0; k < kUsed; ++k) sum[k] += coordinate * static_cast<Offset>(stride[k][d]);
     }
 #pragma unroll
-    for (int k = 0; k < kUsed; ++k) at[k] += index * stride[k][0];
+    for (int k = 0; k < kUsed; ++k)
+      at[k] = sum[k] + static_cast<Offset>(index) * static_cast<Offset>(stride[k][0]);
   }
 };
-
-template <class T>
-__device__ __forceinline__ Value<T> load_one(const void* base, std::int64_t at) {
-  if constexpr (kIsFloat<T>)
-    return widen(static_cast<const T*>(base)[at]);
-  else
-    return static_cast<const T*>(base)[at];
-}
-
-// Element e of a pack of stored integers or bits.
-template <class T, int kBytes>
-__device__ __forceinline__ T bits_at(const Pack<kBytes>& p, int e) {
-  if constexpr (sizeof(T) == 8)
-    return static_cast<T>(static_cast<std::uint64_t>(p.word[2 * e + 1]) << 32 | p.word[2 * e]);
-  else if constexpr (sizeof(T) == 4)
-    return static_cast<T>(p.word[e]);
-  else
-    return static_cast<T>(p.word[e * sizeof(T) / 4] >> (e * sizeof(T) % 4 * 8));
-}
-
-template <class T, int V>
-__device__ __forceinline__ void load_values(const void* base, std::int64_t at, bool constant,
-                                            Value<T> (&v)[V]) {
-  constexpr int kBytes = V * static_cast<int>(sizeof(T));
-  if (constant) {
-    const Value<T> one = load_one<T>(base, at);
-#pragma unroll
-    for (int e = 0; e < V; ++e) v[e] = one;
-    return;
-  }
-  const auto p = load_pack<kBytes, false>(static_cast<const T*>(base) + at, 0);
-#pragma unroll
-  for (int e = 0; e < V; ++e) {
-    if constexpr (kIsFloat<T>)
-      v[e] = element_of<T, kBytes>(p, e);
-    else
-      v[e] = bits_at<T, kBytes>(p, e);
-  }
-}
-
-template <class T, int V>
-__device__ __forceinline__ void store_values(void* base, std::int64_t at, const Value<T> (&v)[V]) {
-  constexpr int kBytes = V * static_cast<int>(sizeof(T));
-  T* to = static_cast<T*>(base) + at;
-  if constexpr (kIsFloat<T>) {
-    store_pack<false>(to, 0, packed<T, kBytes>(v));
-  } else {
-    Pack<kBytes> p = {};
-#pragma unroll
-    for (int e = 0; e < V; ++e) {
-      if constexpr (sizeof(T) == 8) {
-        p.word[2 * e] = static_cast<std::uint32_t>(v[e]);
-        p.word[2 * e + 1] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(v[e]) >> 32);
-      } else if constexpr (sizeof(T) == 4) {
-        p.word[e] = static_cast<std::uint32_t>(v[e]);
-      } else {
-        using U = std::make_unsigned_t<T>;
-        p.word[e * sizeof(T) / 4] |= static_cast<std::uint32_t>(static_cast<U>(v[e]))
-                                     << (e * sizeof(T) % 4 * 8);
-      }
-    }
-    store_pack<false>(to, 0, p);
-  }
-}
 
 // The values of one thread for one input; nothing for None.
 template <class T, int V>
@@ -154,11 +86,15 @@ struct Values {
   __device__ __forceinline__ void load(const Map& m, int k, const std::int64_t (&at)[kOperands]) {
     load_values<T, V>(m.base[k], at[k], V > 1 && m.constant[k], v);
   }
+  __device__ __forceinline__ void load(const void* base, std::int64_t at) {
+    load_values<T, V>(base, at, false, v);
+  }
 };
 template <int V>
 struct Values<None, V> {
   None v[V];
   __device__ __forceinline__ void load(const Map&, int, const std::int64_t (&)[kOperands]) {}
+  __device__ __forceinline__ void load(const void*, std::int64_t) {}
 };
 
 template <class Fn>
@@ -216,6 +152,37 @@ __global__ void __launch_bounds__(kThreads)
   map_some<Fn, V, K>(m, fn, first, kThreads, m.count);
 }
 
+// Contiguous operands of whole packs.
+struct Flat {
+  void* base[kOperands];
+  std::uint32_t packs;
+};
+template <class Fn, int V, int K>
+__global__ void __launch_bounds__(kThreads)
+    flat_kernel(const __grid_constant__ Flat m, const __grid_constant__ Fn fn) {
+  const std::uint32_t first = blockIdx.x * (kThreads * K) + threadIdx.x;
+  Values<typename Fn::A, V> a[K];
+  Values<typename Fn::B, V> b[K];
+  Values<typename Fn::C, V> c[K];
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (first + k * kThreads >= m.packs) continue;
+    const std::int64_t at = static_cast<std::int64_t>(first + k * kThreads) * V;
+    a[k].load(m.base[0], at);
+    b[k].load(m.base[1], at);
+    c[k].load(m.base[2], at);
+  }
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (first + k * kThreads >= m.packs) return;
+    Value<typename Fn::Out> y[V];
+#pragma unroll
+    for (int e = 0; e < V; ++e) y[e] = fn(a[k].v[e], b[k].v[e], c[k].v[e]);
+    store_values<typename Fn::Out, V>(m.base[kInputs<Fn>],
+                                      static_cast<std::int64_t>(first + k * kThreads) * V, y);
+  }
+}
+
 template <class Fn>
 __global__ void __launch_bounds__(kThreads)
     strided_kernel(const __grid_constant__ Map m, const __grid_constant__ Fn fn) {
@@ -233,6 +200,8 @@ struct Call {
 Call call_of(const ElementwiseProblem& p, const Operands& operands);
 // In packs of V elements; false where the operands do not allow it.
 bool packs_map(const Call& call, int V, Map& map);
+// Whether a map of packs is a flat one.
+bool flat_map(const Map& map, Flat& flat);
 Map strided_map(const Call& call);
 
 // Bytes of the widest operand, and with them the elements of a pack and the packs of a thread.
@@ -256,9 +225,13 @@ template <class Fn>
 Result<void> launch_map(const Stream& stream, const Call& call, const Fn& fn) {
   constexpr int V = 16 / kWidest<Fn>, K = packs_of(kWidest<Fn>, kInputs<Fn>);
   Map map;
-  if (packs_map(call, V, map))
+  if (packs_map(call, V, map)) {
+    if (Flat flat = {}; flat_map(map, flat))
+      return launch(stream, "elementwise flat", flat_kernel<Fn, V, 2>,
+                    ceil_div(map.count, kThreads * 2), kThreads, flat, fn);
     return launch(stream, "elementwise packs", packs_kernel<Fn, V, K>,
                   ceil_div(map.count, kThreads * K) + (map.tail > 0 ? 1 : 0), kThreads, map, fn);
+  }
   map = strided_map(call);
   return launch(stream, "elementwise strided", strided_kernel<Fn>,
                 ceil_div(map.count, kThreads * 2), kThreads, map, fn);
