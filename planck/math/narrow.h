@@ -171,7 +171,8 @@ template <class T>
 PLANCK_HD float pow(float x, float y) {
   constexpr float kWhole = 0x1p23f, kEven = 0x1p22f;  // 16-bit numbers as large are even
   const float logarithm = log<T>(abs_of(x));
-  const float product = (y == 0.0f) | (logarithm == 0.0f) ? 0.0f : y * logarithm;
+  const bool one = (y == 0.0f) | (abs_of(x) == 1.0f);
+  const float product = one ? 0.0f : y * logarithm;
   const float size = detail::exp_by_root(at_most(at_least(product, -105.0f), 91.0f));
   const float a = std::is_same_v<T, f16> ? abs_of(y) : at_most(abs_of(y), kEven);
   const float shifted = a + kWhole;
