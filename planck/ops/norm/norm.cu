@@ -27,16 +27,19 @@ struct NormArguments {
   AxisMap mean_map, rstd_map;
 };
 
-template <class T, bool kHold>
+template <RowWay kWay>
+inline constexpr bool kDense = kWay == RowWay::brief || kWay == RowWay::dense;
+
+template <class T, RowWay kWay>
 __global__ void __launch_bounds__(1024) norm_forward(const NormArguments<T> a) {
-  using C = Compute<T>;
-  __shared__ C shared[kMostWarps];
-  Row<T, 1, kHold> row(a.shape, a.in);
+  using R = RowOf<T, 1, kWay>;
+  using C = typename R::C;
+  __shared__ C sums[kMostWarps], squares[kMostWarps];
+  R row(a.shape, a.in);
   m::Shared<C> s;
   if (a.centered)
-    s.a = row.template join<rm::Add, C>(shared, [](C(&x)[1], std::int64_t, int) { return x[0]; }) /
-          a.count;
-  const C variance = row.template join<rm::Add, C>(shared, [&](C(&x)[1], std::int64_t, int) {
+    s.a = row.sum(sums, [](const C(&x)[1], std::int64_t, int, int) { return x[0]; }) / a.count;
+  const C variance = row.sum(squares, [&](const C(&x)[1], std::int64_t, int, int) {
     return rm::square(x[0], s.a);
   }) / a.count;
   s.b = C(1) / math::sqrt_of(variance + a.eps);
@@ -47,21 +50,22 @@ __global__ void __launch_bounds__(1024) norm_forward(const NormArguments<T> a) {
   SharedRun<T> weight{}, bias{};
   row.map(
       a.out,
-      [&](const C(&x)[1], std::int64_t, int e) {
+      [&](const C(&x)[1], std::int64_t, int, int e) {
         return m::Normalized::of(x[0], bias.value[e], weight.value[e], s);
       },
       [&](std::int64_t run) {
-        weight.load(a.weight, a.weighted, run, a.shape.length, C(1));
-        bias.load(a.bias, a.biased, run, a.shape.length, C(-0.0));
+        weight.template load<kDense<kWay>>(a.weight, a.weighted, run, a.shape.length, C(1));
+        bias.template load<kDense<kWay>>(a.bias, a.biased, run, a.shape.length, C(-0.0));
       });
 }
 
-template <class T, bool kHold>
+template <class T, RowWay kWay>
 __global__ void __launch_bounds__(1024) norm_backward(const NormArguments<T> a) {
-  using C = Compute<T>;
-  __shared__ C shared[kMostWarps];
+  using R = RowOf<T, 2, kWay>;
+  using C = typename R::C;
+  __shared__ C sums[kMostWarps], products[kMostWarps];
   follow();
-  Row<T, 2, kHold> row(a.shape, a.in);
+  R row(a.shape, a.in);
   m::Shared<C> s;
   if (row.inside) {
     if (a.centered) s.a = a.mean[a.mean_map.offset(row.row)];
@@ -69,22 +73,24 @@ __global__ void __launch_bounds__(1024) norm_backward(const NormArguments<T> a) 
   }
   SharedRun<T> weight{};
   const auto load = [&](std::int64_t run) {
-    weight.load(a.weight, a.weighted, run, a.shape.length, C(1));
+    weight.template load<kDense<kWay>>(a.weight, a.weighted, run, a.shape.length, C(1));
   };
   if (a.centered)
-    s.c = row.template join<rm::Add, C>(
-              shared, [&](C(&v)[2], std::int64_t, int e) { return v[1] * weight.value[e]; }, load) /
-          a.count;
-  s.d = row.template join<rm::Add, C>(
-            shared,
-            [&](C(&v)[2], std::int64_t, int e) {
+    s.c =
+        row.sum(
+            sums, [&](const C(&v)[2], std::int64_t, int, int e) { return v[1] * weight.value[e]; },
+            load) /
+        a.count;
+  s.d = row.sum(
+            products,
+            [&](const C(&v)[2], std::int64_t, int, int e) {
               return m::WeightedHat::of(v[0], v[1], weight.value[e], s);
             },
             load) /
         a.count;
   row.map(
       a.out,
-      [&](const C(&v)[2], std::int64_t, int e) {
+      [&](const C(&v)[2], std::int64_t, int, int e) {
         return m::NormBackward::of(v[0], v[1], weight.value[e], s);
       },
       load);
@@ -254,7 +260,6 @@ Result<void> run(const Stream& stream, Workspace workspace, const NormProblem& p
   const std::int64_t length = p.length();
   const bool backward = p.backward();
   NormArguments<T> a{};
-  a.shape = RowShape::make<T>(p.rows(), length);
   a.in[0] = RowView<const T>::make(operands[0], p.along(), length);
   a.centered = p.centered();
   a.weighted = p.weighted;
@@ -273,18 +278,23 @@ Result<void> run(const Stream& stream, Workspace workspace, const NormProblem& p
   if (a.biased) a.bias = RowView<const T>::make(operands[o::bias], ~0u, length);
   a.out = RowView<T>::make(operands[backward ? static_cast<int>(o::dx) : static_cast<int>(o::y)],
                            p.along(), length);
-  const std::int64_t blocks = a.shape.blocks();
-  const int threads = a.shape.threads();
-  const bool held = a.shape.held();
-  if (!backward)
-    return launch(stream, "norm", held ? norm_forward<T, true> : norm_forward<T, false>, blocks,
-                  threads, a);
+  const bool dense = a.in[0].dense && a.out.dense && (!a.weighted || a.weight.dense) &&
+                     (!a.biased || a.bias.dense);
+  const auto launch_way = [&](const char* name, const auto& kernel_of) {
+    return visit_way(a.shape.way, [&](auto way) {
+      return launch(stream, name, kernel_of(way), a.shape.blocks(), a.shape.threads(), a);
+    });
+  };
+  if (!backward) {
+    a.shape = RowShape::make<T, 1>(p.rows(), length, dense);
+    return launch_way("norm", [](auto way) { return norm_forward<T, way()>; });
+  }
   a.in[1] = RowView<const T>::make(operands[o::dy], p.along(), length);
   if ((p.weighted || p.biased) && length > 0)
     if (auto ok = gradients<T>(stream, workspace, p, a, operands); !ok) return ok;
   if (length == 0) return {};
-  return launch(stream, "norm backward", held ? norm_backward<T, true> : norm_backward<T, false>,
-                blocks, threads, a);
+  a.shape = RowShape::make<T, 2>(p.rows(), length, dense && a.in[1].dense);
+  return launch_way("norm backward", [](auto way) { return norm_backward<T, way()>; });
 }
 
 }  // namespace
