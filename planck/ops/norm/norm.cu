@@ -1,7 +1,9 @@
 // cuda:rows. A row is held on chip where it has up to 16 Ki elements: read once, written once. The
-// gradients of weight and bias are sums down the rows: a thread has a column and goes down chunks
-// of 512 rows, eight slots of 64; the chunks' sums are joined by a second launch.
+// gradients of weight and bias come with dx in one pass (fused_backward.cuh) or in one of their own
+// (column_sums.cuh).
 #include "planck/loops/chain.cuh"
+#include "planck/ops/norm/column_sums.cuh"
+#include "planck/ops/norm/fused_backward.cuh"
 #include "planck/ops/norm/kernels.h"
 #include "planck/ops/reduce/held_rows.cuh"
 #include "planck/ops/softmax/row.math.h"
@@ -96,137 +98,15 @@ __global__ void __launch_bounds__(1024) norm_backward(const NormArguments<T> a) 
       load);
 }
 
-template <class C>
-struct TwoSums {
-  C first, second;
-};
-struct AddTwoSums {
-  template <class A>
-  __device__ static A of(const A& a, const A& b) {
-    return {a.first + b.first, a.second + b.second};
-  }
-};
-
 template <class T>
-struct GradientArguments {
-  RowView<const T> x, dy;
-  const Compute<T>* mean;  // null: 0
-  const Compute<T>* rstd;
-  AxisMap mean_map, rstd_map;
-  std::int64_t rows, length, chunks, tiles;
-  TwoSums<Compute<T>>* partials;
-  T* dweight;  // null: not asked for
-  T* dbias;
-  AxisMap dweight_map, dbias_map;
-};
-
-template <class T>
-__device__ __forceinline__ void put_gradients(const GradientArguments<T>& a, std::int64_t column,
-                                              const TwoSums<Compute<T>>& sum) {
-  using reduce_device::stored;
-  if (a.dweight != nullptr)
-    a.dweight[a.dweight_map.offset(column)] = stored<T>(canonical_nan(sum.first));
-  if (a.dbias != nullptr)
-    a.dbias[a.dbias_map.offset(column)] = stored<T>(canonical_nan(sum.second));
-}
-
-constexpr int kSlots = 8, kSlotRows = static_cast<int>(kNormChunkRows) / kSlots;
-
-// kLines: rows are one axis of every operand.
-template <class T, bool kLines>
-__global__ void __launch_bounds__(32 * kSlots) gradient_chunks(const GradientArguments<T> a) {
-  using C = Compute<T>;
-  using A = TwoSums<C>;
-  const A nothing{C(-0.0), C(-0.0)};
-  __shared__ A shared[kSlots][32];
-  follow();
-  const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(threadIdx.x) / 32;
-  const std::int64_t column = blockIdx.x % a.tiles * 32 + lane, chunk = blockIdx.x / a.tiles;
-  const bool inside = column < a.length;
-  const std::int64_t xc = inside ? a.x.elements.offset(column) : 0;
-  const std::int64_t dc = inside ? a.dy.elements.offset(column) : 0;
-  const auto at = [](const AxisMap& map, std::int64_t r) {
-    return kLines ? map.start + r * map.stride[0] : map.offset(r);
-  };
-  std::int64_t row = chunk * kNormChunkRows + slot * kSlotRows;
-  A digits[3], sum = nothing;
-#pragma unroll 2
-  for (int block = 0; block < kSlotRows / 8; ++block, row += 8) {
-    // Rows past the end read the last one: no load waits for a condition.
-    C x[8], dy[8], mean[8], rstd[8];
-#pragma unroll
-    for (int k = 0; k < 8; ++k) {
-      const std::int64_t r = row + k < a.rows ? row + k : a.rows - 1;
-      mean[k] = C(0);
-      if (a.mean != nullptr) mean[k] = a.mean[at(a.mean_map, r)];
-      rstd[k] = a.rstd[at(a.rstd_map, r)];
-      x[k] = widen(a.x.data[at(a.x.rows, r) + xc]);
-      dy[k] = widen(a.dy.data[at(a.dy.rows, r) + dc]);
-    }
-    A v[8];
-#pragma unroll
-    for (int k = 0; k < 8; ++k) {
-      const m::Shared<C> s{mean[k], rstd[k]};
-      v[k] = row + k < a.rows ? A{m::HatTerm::of(x[k], dy[k], C(0), s), dy[k]} : nothing;
-    }
-    sum = reduce_device::join_run<AddTwoSums, 8, A>(v);
-    bool open = true;
-#pragma unroll
-    for (int d = 0; d < 3; ++d) {
-      if (!open) continue;
-      if (((block >> d) & 1) == 0) {
-        digits[d] = sum;
-        open = false;
-      } else {
-        sum = AddTwoSums::of(digits[d], sum);
-      }
-    }
-  }
-  shared[slot][lane] = sum;
-  for (int half = 1; half < kSlots; half *= 2) {
-    __syncthreads();
-    if ((slot & (2 * half - 1)) == 0)
-      shared[slot][lane] = AddTwoSums::of(shared[slot][lane], shared[slot + half][lane]);
-  }
-  if (slot != 0 || !inside) return;
-  if (a.chunks > 1)
-    a.partials[chunk * a.length + column] = shared[0][lane];
-  else
-    put_gradients(a, column, shared[0][lane]);
+Result<void> totals(const Stream& stream, const GradientArguments<T>& a) {
+  return launch_next(stream, "norm gradients", gradient_totals<T>, ceil_div(a.length, 32),
+                     32 * kTotalSlots, a);
 }
 
 template <class T>
-__global__ void __launch_bounds__(128) gradient_totals(const GradientArguments<T> a) {
-  using A = TwoSums<Compute<T>>;
-  follow();
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column >= a.length) return;
-  A digits[40], sum{};
-  std::int64_t count = 0;
-  for (; count < a.chunks; ++count) {
-    A v = a.partials[count * a.length + column];
-    int d = 0;
-    for (; (count >> d) & 1; ++d) v = AddTwoSums::of(digits[d], v);
-    digits[d] = v;
-  }
-  bool any = false;
-  for (int d = 0; (count >> d) != 0; ++d) {
-    if (((count >> d) & 1) == 0) continue;
-    sum = any ? AddTwoSums::of(digits[d], sum) : digits[d];
-    any = true;
-  }
-  put_gradients(a, column, sum);
-}
-
-template <class T>
-__global__ void no_gradients(const GradientArguments<T> a) {
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (column < a.length) put_gradients(a, column, TwoSums<Compute<T>>{0, 0});
-}
-
-template <class T>
-Result<void> gradients(const Stream& stream, Workspace workspace, const NormProblem& p,
-                       const NormArguments<T>& n, const Operands& operands) {
+GradientArguments<T> make_gradients(Workspace workspace, const NormProblem& p,
+                                    const NormArguments<T>& n, const Operands& operands) {
   GradientArguments<T> a{};
   a.x = n.in[0];
   a.dy = n.in[1];
@@ -243,6 +123,11 @@ Result<void> gradients(const Stream& stream, Workspace workspace, const NormProb
   if (p.biased) a.dbias = static_cast<T*>(operands[o::dbias].data);
   if (p.weighted) a.dweight_map = AxisMap::of(axes_walk(operands[o::dweight], ~0u));
   if (p.biased) a.dbias_map = AxisMap::of(axes_walk(operands[o::dbias], ~0u));
+  return a;
+}
+
+template <class T>
+Result<void> gradients(const Stream& stream, const GradientArguments<T>& a) {
   if (a.rows == 0)
     return launch(stream, "norm gradients", no_gradients<T>, ceil_div(a.length, 128), 128, a);
   const bool lines = a.x.rows.rank == 1 && a.dy.rows.rank == 1 && a.rstd_map.rank == 1 &&
@@ -251,7 +136,51 @@ Result<void> gradients(const Stream& stream, Workspace workspace, const NormProb
   if (auto ok = launch(stream, "norm gradients", kernel, a.tiles * a.chunks, 32 * kSlots, a);
       !ok || a.chunks == 1)
     return ok;
-  return launch_next(stream, "norm gradients", gradient_totals<T>, ceil_div(a.length, 128), 128, a);
+  return totals(stream, a);
+}
+
+// Whether fused_backward can do it.
+template <class T>
+bool fuses(const NormArguments<T>& n, std::int64_t rows, std::int64_t length, bool dense) {
+  return dense && rows > 0 && length > 0 && length <= kFusedLength && n.in[0].rows.rank == 1 &&
+         n.in[1].rows.rank == 1 && n.out.rows.rank == 1 && n.rstd_map.rank == 1 &&
+         (!n.centered || n.mean_map.rank == 1);
+}
+
+template <class T>
+Result<void> fused(const Stream& stream, const NormArguments<T>& n, GradientArguments<T> g) {
+  const auto at = [](const auto& v) { return v.data + v.rows.start + v.elements.start; };
+  FusedArguments<T> a{};
+  a.x = at(n.in[0]);
+  a.dy = at(n.in[1]);
+  a.dx = at(n.out);
+  if (n.weighted) a.weight = n.weight.data + n.weight.elements.start;
+  if (n.centered) a.mean = n.mean + n.mean_map.start;
+  a.rstd = n.rstd + n.rstd_map.start;
+  a.x_stride = n.in[0].rows.stride[0];
+  a.dy_stride = n.in[1].rows.stride[0];
+  a.dx_stride = n.out.rows.stride[0];
+  a.mean_stride = n.mean_map.stride[0];
+  a.rstd_stride = n.rstd_map.stride[0];
+  a.rows = g.rows;
+  g.chunks = ceil_div(g.rows, kFusedRows);
+  a.length = static_cast<int>(g.length);
+  a.count = n.count;
+  a.partials = g.partials;
+  int threads = 32;
+  while (4 * threads < a.length) threads *= 2;
+  const int memory = fused_memory<T>(threads);
+  const auto kernel = n.centered ? fused_backward<T, true> : fused_backward<T, false>;
+  if (auto ok = cuda_result(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, memory),
+          "norm backward");
+      !ok)
+    return ok;
+  if (auto ok = launch_next_with(stream, "norm backward", static_cast<std::size_t>(memory), kernel,
+                                 g.chunks, threads, a);
+      !ok)
+    return ok;
+  return totals(stream, g);
 }
 
 template <class T>
@@ -290,8 +219,12 @@ Result<void> run(const Stream& stream, Workspace workspace, const NormProblem& p
     return launch_way("norm", [](auto way) { return norm_forward<T, way()>; });
   }
   a.in[1] = RowView<const T>::make(operands[o::dy], p.along(), length);
-  if ((p.weighted || p.biased) && length > 0)
-    if (auto ok = gradients<T>(stream, workspace, p, a, operands); !ok) return ok;
+  if ((p.weighted || p.biased) && length > 0) {
+    const auto g = make_gradients<T>(workspace, p, a, operands);
+    if constexpr (sizeof(T) < 8)
+      if (fuses(a, p.rows(), length, dense && a.in[1].dense)) return fused(stream, a, g);
+    if (auto ok = gradients<T>(stream, g); !ok) return ok;
+  }
   if (length == 0) return {};
   a.shape = RowShape::make<T, 2>(p.rows(), length, dense && a.in[1].dense);
   return launch_way("norm backward", [](auto way) { return norm_backward<T, way()>; });

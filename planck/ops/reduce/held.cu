@@ -18,9 +18,9 @@ struct HeldArguments {
   rm::Finish<Compute<T>> finish;
 };
 
-// Packed elements leave registers for two blocks of 1,024 threads.
+// logsumexp of packed elements leaves registers for two blocks of 1,024 threads.
 template <class T, RowWay kWay, bool kVar>
-__global__ void __launch_bounds__(1024, kWay == RowWay::dense && sizeof(T) == 2 ? 2 : 1)
+__global__ void __launch_bounds__(1024, kWay == RowWay::dense && sizeof(T) == 2 && !kVar ? 2 : 1)
     held_rows(const HeldArguments<T> a) {
   using R = RowOf<T, 1, kWay>;
   using C = typename R::C;

@@ -118,18 +118,19 @@ struct SharedRun {
   static constexpr int kRun = 16 / static_cast<int>(sizeof(T));
   Compute<T> value[kRun];
 
-  // kPacks: as runs of 16 bytes
-  template <bool kPacks>
+  // kDense: of dense elements
+  template <bool kDense>
   __device__ __forceinline__ void load(const RowView<const T>& v, bool given, std::int64_t run,
                                        std::int64_t length, Compute<T> otherwise) {
-    if (given && (kPacks || v.packs)) {
-      const auto p = load_pack<16, false>(v.data + v.elements.offset(run * kRun), 0);
+    if (given && (kDense || v.packs)) {
+      const auto p = kDense ? load_pack<16, false>(v.data + v.elements.start, run)
+                            : load_pack<16, false>(v.data + v.elements.offset(run * kRun), 0);
 #pragma unroll
       for (int e = 0; e < kRun; ++e) value[e] = element_of<T>(p, e);
     } else {
 #pragma unroll
       for (int e = 0; e < kRun; ++e)
-        value[e] = !kPacks && given && run * kRun + e < length
+        value[e] = !kDense && given && run * kRun + e < length
                        ? widen(v.data[v.elements.offset(run * kRun + e)])
                        : otherwise;
     }
