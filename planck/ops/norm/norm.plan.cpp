@@ -25,11 +25,17 @@ constexpr Kernel<NormProblem> kRows[] = {
 std::span<const Kernel<NormProblem>> NormProblem::kernels() const { return kRows; }
 
 // Two sums for each chunk and column.
-std::size_t norm_cuda_workspace(const NormProblem& p) {
-  if (!p.backward() || !(p.weighted || p.biased) || norm_chunks(p) <= 1) return 0;
+namespace {
+std::size_t partials(const NormProblem& p, std::int64_t chunks) {
+  if (!p.backward() || !(p.weighted || p.biased)) return 0;
   const std::size_t value = p.element_dtype == Dtype::f64 ? 8 : 4;
-  return 2 * static_cast<std::size_t>(norm_chunks(p) * p.length()) * value;
+  return 2 * static_cast<std::size_t>(chunks * p.length()) * value;
 }
-std::size_t norm_cpu_workspace(const NormProblem& p) { return norm_cuda_workspace(p); }
+}  // namespace
+
+std::size_t norm_cuda_workspace(const NormProblem& p) { return partials(p, fused_chunks(p)); }
+std::size_t norm_cpu_workspace(const NormProblem& p) {
+  return norm_chunks(p) <= 1 ? 0 : partials(p, norm_chunks(p));
+}
 
 }  // namespace planck

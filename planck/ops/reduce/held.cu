@@ -18,27 +18,27 @@ struct HeldArguments {
   rm::Finish<Compute<T>> finish;
 };
 
-template <class T>
-__global__ void __launch_bounds__(1024) held_rows(const HeldArguments<T> a) {
-  using C = Compute<T>;
-  using K = rm::KeyOf<C>;
-  __shared__ C shared[kMostWarps];
-  __shared__ K keys[kMostWarps];
-  Row<T, 1, true> row(a.shape, &a.in);
+// logsumexp of packed elements leaves registers for two blocks of 1,024 threads.
+template <class T, RowWay kWay, bool kVar>
+__global__ void __launch_bounds__(1024, kWay == RowWay::dense && sizeof(T) == 2 && !kVar ? 2 : 1)
+    held_rows(const HeldArguments<T> a) {
+  using R = RowOf<T, 1, kWay>;
+  using C = typename R::C;
+  __shared__ C sums[kMostWarps];
+  R row(a.shape, &a.in);
   C parameter, sum;
-  if (a.finish.kind == ReduceKind::var) {
-    parameter = row.template join<rm::Add, C>(shared, [](C(&x)[1], std::int64_t, int) {
-      return x[0];
-    }) / static_cast<C>(a.finish.n);
-    sum = row.template join<rm::Add, C>(
-        shared, [&](C(&x)[1], std::int64_t, int) { return rm::square(x[0], parameter); });
+  if constexpr (kVar) {
+    __shared__ C squares[kMostWarps];
+    parameter = row.sum(sums, [](const C(&x)[1], std::int64_t, int, int) { return x[0]; }) /
+                static_cast<C>(a.finish.n);
+    sum = row.sum(squares, [&](const C(&x)[1], std::int64_t, int, int) {
+      return rm::square(x[0], parameter);
+    });
   } else {
-    parameter = rm::value_of<C>(
-        row.template join<rm::Largest, K>(
-            keys, [](C(&x)[1], std::int64_t, int) { return rm::key_of(x[0], K(0)); }),
-        K(0));
-    sum = row.template join<rm::Add, C>(
-        shared, [&](C(&x)[1], std::int64_t, int) { return math::exp(x[0] - parameter); });
+    __shared__ typename R::K keys[kMostWarps];
+    bool near;
+    parameter = row.largest(keys, near);
+    sum = row.joined(exponentials(row, parameter, near, [](int, int, C) {}), sums);
   }
   if (row.leads())
     a.out[a.out_map.offset(row.row)] = reduce_device::stored<T>(a.finish.of_sum(sum, parameter));
@@ -48,15 +48,20 @@ template <class T>
 Result<void> run_held(const Stream& stream, const reduce_device::ReducePass& pass) {
   const ReduceLayout& l = pass.layout;
   HeldArguments<T> a{};
-  a.shape = RowShape::make<T>(l.groups, l.length);
   a.in.data = static_cast<const T*>(pass.x);
   a.in.rows = AxisMap::of(walk_of(l.kept, 0));
   a.in.elements = AxisMap::of(l.reduced);
   a.in.set_packs(l.length);
+  a.shape = RowShape::make<T, 1>(l.groups, l.length, a.in.dense);
   a.out = static_cast<T*>(pass.out);
   a.out_map = AxisMap::of(walk_of(l.kept, 1));
   a.finish = rm::make_finish<Compute<T>>(pass.problem);
-  return launch(stream, "reduce held rows", held_rows<T>, a.shape.blocks(), a.shape.threads(), a);
+  const bool var = a.finish.kind == ReduceKind::var;
+  return visit_way(a.shape.way, [&](auto way) {
+    return launch(stream, "reduce held rows",
+                  var ? held_rows<T, way(), true> : held_rows<T, way(), false>, a.shape.blocks(),
+                  a.shape.threads(), a);
+  });
 }
 
 }  // namespace
@@ -65,7 +70,8 @@ Result<void> run_held(const Stream& stream, const reduce_device::ReducePass& pas
 namespace reduce_device {
 
 bool holds(const ReducePass& pass) {
-  return !pass.layout.columns && pass.layout.length <= row_device::kMostHeld &&
+  return !pass.layout.columns &&
+         pass.layout.length <= row_device::kMostElements<float, 1, row_device::RowWay::held> &&
          pass.layout.length > 64;
 }
 

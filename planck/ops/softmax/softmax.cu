@@ -9,8 +9,6 @@ namespace planck {
 namespace row_device {
 namespace {
 
-namespace m = row_math;
-
 struct Targets {
   const void* data;
   std::int64_t stride, ignore;
@@ -34,70 +32,101 @@ struct SoftmaxArguments {
   std::int64_t lse_stride, loss_stride;
 };
 
-template <class T, bool kHold>
+template <class T, RowWay kWay, bool kLog>
 __global__ void __launch_bounds__(1024) softmax_forward(const SoftmaxArguments<T> a) {
-  using C = Compute<T>;
-  using K = rm::KeyOf<C>;
-  __shared__ C shared[kMostWarps];
-  __shared__ K shared_keys[kMostWarps];
-  Row<T, 1, kHold> row(a.shape, a.in);
-  const K key = row.template join<rm::Largest, K>(
-      shared_keys, [](C(&x)[1], std::int64_t, int) { return rm::key_of(x[0], K(0)); });
-  const C largest = rm::value_of<C>(key, K(0));
-  const bool keeps = kHold && a.kind == SoftmaxKind::softmax;
-  const C sum = row.template join<rm::Add, C>(shared, [&](C(&x)[1], std::int64_t, int) {
-    const C e = math::exp(x[0] - largest);
-    if (keeps) x[0] = e;
-    return e;
-  });
-  if (a.kind == SoftmaxKind::softmax) {
+  using R = RowOf<T, 1, kWay>;
+  using C = typename R::C;
+  __shared__ C sums[kMostWarps];
+  __shared__ typename R::K keys[kMostWarps];
+  R row(a.shape, a.in);
+  bool near;
+  const C largest = row.largest(keys, near);
+  C kept[R::kRuns][R::kRun];
+  const C sum = row.joined(exponentials(row, largest, near,
+                                        [&](int k, int e, C v) {
+                                          if constexpr (!kLog) kept[k][e] = v;
+                                        }),
+                           sums);
+  if (sum != sum) {  // a NaN, or an infinite largest: otherwise no result is NaN
+    row.map(a.out, [](const C(&)[1], std::int64_t, int, int) { return math::nan_of(C(0)); });
+  } else if constexpr (kLog) {
+    const C log_sum = math::log(sum);
+    row.template map<false>(
+        a.out, [&](const C(&x)[1], std::int64_t, int, int) { return (x[0] - largest) - log_sum; });
+  } else {
     const C inverse = C(1) / sum;
-    row.map(a.out, [&](const C(&x)[1], std::int64_t, int) {
-      return kHold ? x[0] * inverse : math::exp(x[0] - largest) * inverse;
+    row.template map<false>(a.out, [&](const C(&x)[1], std::int64_t, int k, int e) {
+      return (R::kHeld ? kept[k][e] : exp_below(x[0] - largest)) * inverse;
     });
-    return;
   }
-  const C log_sum = math::log(sum);
-  if (a.kind == SoftmaxKind::log_softmax) {
-    row.map(a.out, [&](const C(&x)[1], std::int64_t, int) { return (x[0] - largest) - log_sum; });
-    return;
-  }
+}
+
+// Packed elements leave registers for two blocks of 1,024 threads.
+template <class T, RowWay kWay>
+__global__ void __launch_bounds__(1024, kWay == RowWay::dense && sizeof(T) == 2 ? 2 : 1)
+    entropy_forward(const SoftmaxArguments<T> a) {
+  using R = RowOf<T, 1, kWay>;
+  using C = typename R::C;
+  __shared__ C sums[kMostWarps];
+  __shared__ typename R::K keys[kMostWarps];
+  R row(a.shape, a.in);
+  bool near;
+  const C largest = row.largest(keys, near);
+  const C sum = row.joined(exponentials(row, largest, near, [](int, int, C) {}), sums);
   if (!row.leads()) return;
+  const C log_sum = math::log(sum);
   const std::int64_t target = a.targets.at(row.row);
   C loss = 0;
   if (target != a.targets.ignore && target >= 0 && target < a.shape.length)
-    loss = (largest - widen(a.in[0].data[row.base[0] + a.in[0].elements.offset(target)])) + log_sum;
+    loss = (largest -
+            widen(a.in[0].data[a.in[0].rows.offset(row.row) + a.in[0].elements.offset(target)])) +
+           log_sum;
   a.loss[row.row * a.loss_stride] = reduce_device::stored<T>(canonical_nan(loss));
   a.lse[row.row * a.lse_stride] =
       canonical_nan(largest - largest == C(0) ? largest + log_sum : largest);
 }
 
-template <class T, bool kHold>
+template <class T, RowWay kWay>
 __global__ void __launch_bounds__(1024) softmax_backward(const SoftmaxArguments<T> a) {
-  using C = Compute<T>;
+  using R = RowOf<T, 2, kWay>;
+  using C = typename R::C;
   __shared__ C shared[kMostWarps];
-  Row<T, 2, kHold> row(a.shape, a.in);
+  R row(a.shape, a.in);
   const bool log = a.kind == SoftmaxKind::log_softmax_backward;
-  const C sum = row.template join<rm::Add, C>(
-      shared, [&](C(&in)[2], std::int64_t, int) { return log ? in[1] : in[1] * in[0]; });
-  row.map(a.out, [&](const C(&in)[2], std::int64_t, int) {
-    return log ? in[1] - math::exp(in[0]) * sum : (in[1] - sum) * in[0];
-  });
+  const C sum = row.sum(
+      shared, [&](const C(&in)[2], std::int64_t, int, int) { return log ? in[1] : in[1] * in[0]; });
+  if (!log)
+    row.map(a.out, [&](const C(&in)[2], std::int64_t, int, int) { return (in[1] - sum) * in[0]; });
+  else if (row.all_near([](const C(&in)[2]) { return in[0]; }))
+    row.map(a.out,
+            [&](const C(&in)[2], std::int64_t, int, int) { return in[1] - exp_near(in[0]) * sum; });
+  else
+    row.map(a.out, [&](const C(&in)[2], std::int64_t, int, int) {
+      return in[1] - math::exp(in[0]) * sum;
+    });
 }
 
-template <class T, bool kHold>
+template <class T, RowWay kWay>
 __global__ void __launch_bounds__(1024) entropy_backward(const SoftmaxArguments<T> a) {
-  using C = Compute<T>;
-  Row<T, 1, kHold> row(a.shape, a.in);
+  using R = RowOf<T, 1, kWay>;
+  using C = typename R::C;
+  R row(a.shape, a.in);
   if (!row.inside) return;
   const std::int64_t target = a.targets.at(row.row);
   const bool counts = target != a.targets.ignore && target >= 0 && target < a.shape.length;
-  const m::Shared<C> shared{a.lse[row.row * a.lse_stride], widen(a.loss[row.row * a.loss_stride])};
-  row.map(a.out, [&](const C(&x)[1], std::int64_t i, int) {
-    if (!counts) return C(0);
-    const C p = math::exp(x[0] - shared.a);
-    return shared.b * (i == target ? p - C(1) : p);
-  });
+  const C lse = a.lse[row.row * a.lse_stride], dloss = widen(a.loss[row.row * a.loss_stride]);
+  if (!counts)
+    row.map(a.out, [](const C(&)[1], std::int64_t, int, int) { return C(0); });
+  else if (row.all_near([&](const C(&x)[1]) { return x[0] - lse; }))
+    row.map(a.out, [&](const C(&x)[1], std::int64_t i, int, int) {
+      const C p = exp_near(x[0] - lse);
+      return dloss * (i == target ? p - C(1) : p);
+    });
+  else
+    row.map(a.out, [&](const C(&x)[1], std::int64_t i, int, int) {
+      const C p = math::exp(x[0] - lse);
+      return dloss * (i == target ? p - C(1) : p);
+    });
 }
 
 // Rows without elements.
@@ -134,29 +163,35 @@ Result<void> run(const Stream& stream, const SoftmaxProblem& p, const Operands& 
   const unsigned along = 1u << p.axis;
   SoftmaxArguments<T> a{};
   a.kind = p.kind;
-  a.shape = RowShape::make<T>(p.rows(), length);
   a.in[0] = RowView<const T>::make(operands[0], along, length);
-  const std::int64_t blocks = a.shape.blocks();
-  const int threads = a.shape.threads();
-  const bool held = a.shape.held();
   if (p.entropy()) {
     const View& t = operands[1];
     a.targets = {t.data, t.strides[0], p.ignore_index, t.dtype == Dtype::i64};
   }
+  const auto launch_way = [&](const char* name, const auto& kernel_of) {
+    if (length == 0) return Result<void>{};
+    return visit_way(a.shape.way, [&](auto way) {
+      return launch(stream, name, kernel_of(way), a.shape.blocks(), a.shape.threads(), a);
+    });
+  };
   switch (p.kind) {
     case SoftmaxKind::softmax:
     case SoftmaxKind::log_softmax:
       a.out = RowView<T>::make(operands[1], along, length);
-      break;
+      a.shape = RowShape::make<T, 1>(p.rows(), length, a.in[0].dense && a.out.dense);
+      return launch_way("softmax", [&](auto way) {
+        return p.kind == SoftmaxKind::softmax ? softmax_forward<T, way(), false>
+                                              : softmax_forward<T, way(), true>;
+      });
     case SoftmaxKind::softmax_backward:
     case SoftmaxKind::log_softmax_backward:
       a.in[1] = RowView<const T>::make(operands[1], along, length);
       a.out = RowView<T>::make(operands[2], along, length);
-      if (length == 0) return {};
-      return launch(stream, "softmax backward",
-                    held ? softmax_backward<T, true> : softmax_backward<T, false>, blocks, threads,
-                    a);
+      a.shape =
+          RowShape::make<T, 2>(p.rows(), length, a.in[0].dense && a.in[1].dense && a.out.dense);
+      return launch_way("softmax backward", [](auto way) { return softmax_backward<T, way()>; });
     case SoftmaxKind::cross_entropy:
+      a.shape = RowShape::make<T, 1>(p.rows(), length, a.in[0].dense);
       a.loss = static_cast<T*>(operands[2].data);
       a.loss_stride = operands[2].strides[0];
       a.lse = static_cast<Compute<T>*>(operands[3].data);
@@ -169,21 +204,18 @@ Result<void> run(const Stream& stream, const SoftmaxProblem& p, const Operands& 
       if (length == 0)
         return launch(stream, "cross_entropy nothing", empty_rows<T>, ceil_div(a.shape.rows, 256),
                       256, a.loss, a.loss_stride, a.lse, a.lse_stride, a.shape.rows);
-      break;
+      return launch_way("cross_entropy", [](auto way) { return entropy_forward<T, way()>; });
     case SoftmaxKind::cross_entropy_backward:
       a.lse = static_cast<Compute<T>*>(operands[2].data);
       a.lse_stride = operands[2].strides[0];
       a.loss = static_cast<T*>(operands[3].data);
       a.loss_stride = operands[3].strides[0];
       a.out = RowView<T>::make(operands[4], along, length);
-      if (length == 0) return {};
-      return launch(stream, "cross_entropy backward",
-                    held ? entropy_backward<T, true> : entropy_backward<T, false>, blocks, threads,
-                    a);
+      a.shape = RowShape::make<T, 1>(p.rows(), length, a.in[0].dense && a.out.dense);
+      return launch_way("cross_entropy backward",
+                        [](auto way) { return entropy_backward<T, way()>; });
   }
-  if (length == 0) return {};
-  return launch(stream, "softmax", held ? softmax_forward<T, true> : softmax_forward<T, false>,
-                blocks, threads, a);
+  return {};
 }
 
 }  // namespace
