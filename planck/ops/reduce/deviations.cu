@@ -11,7 +11,8 @@ Result<void> square_pass(const Stream& stream, const ReducePass& pass, bool firs
 
 Result<void> exponential_pass(const Stream& stream, const ReducePass& pass, bool first) {
   return visit_float(pass.problem.element_dtype, [&](auto type) {
-    return reduce_pass<typename decltype(type)::type, rm::Add, Lift::exponential>(stream, pass, first);
+    return reduce_pass<typename decltype(type)::type, rm::Add, Lift::exponential>(stream, pass,
+                                                                                  first);
   });
 }
 

@@ -35,11 +35,18 @@ template <class F>
 __device__ __forceinline__ typename F::A join_pack(const RowArguments<F>& a,
                                                    const Pack<F::kRunBytes>& p, std::int64_t first,
                                                    typename F::C parameter) {
-  typename F::A v[F::kRun];
+  if constexpr (F::kSearches) {
+    typename F::C x[F::kRun];
 #pragma unroll
-  for (int e = 0; e < F::kRun; ++e)
-    v[e] = F::lift(element<typename F::Stored>(p, e), parameter, a.flip, first + e);
-  return join_run<typename F::Join>(v);
+    for (int e = 0; e < F::kRun; ++e) x[e] = element<typename F::Stored>(p, e);
+    return F::best_of(x, F::kRun, a.flip, first);
+  } else {
+    typename F::A v[F::kRun];
+#pragma unroll
+    for (int e = 0; e < F::kRun; ++e)
+      v[e] = F::lift(element<typename F::Stored>(p, e), parameter, a.flip, first + e);
+    return join_run<typename F::Join>(v);
+  }
 }
 
 // Of any run, wherever it lies.

@@ -12,7 +12,8 @@ Result<void> sum_pass(const Stream& stream, const ReducePass& pass, bool first) 
 
 Result<void> prod_pass(const Stream& stream, const ReducePass& pass, bool first) {
   return visit_number(pass.problem.element_dtype, [&](auto type) {
-    return reduce_pass<typename decltype(type)::type, rm::Multiply, Lift::plain>(stream, pass, first);
+    return reduce_pass<typename decltype(type)::type, rm::Multiply, Lift::plain>(stream, pass,
+                                                                                 first);
   });
 }
 
