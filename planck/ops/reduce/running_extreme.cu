@@ -1,16 +1,17 @@
 // cuda:running of cummax and cummin. Nothing is computed, elements are moved: whichever way the row
-// is cut, the first that no other exceeds is the same one (takes_over in reduce.math.h), so the bits
-// are those of the CPU.
+// is cut, the first that no other exceeds is the same one (takes_over in reduce.math.h), so the
+// bits are those of the CPU.
 //
-// Rows: a lane has a stretch of 32 elements (scan_tile.cuh), lanes, then warps, are joined in order.
-// Columns: a warp has 32 rows of 32 columns side by side, the next tile is under way meanwhile.
-// On an H200, f32 [8192, 8192], where moving the same bytes takes 281 us:
+// Rows: a lane has a stretch of 32 elements (scan_tile.cuh), lanes, then warps, are joined in
+// order. Columns: a warp has 32 rows of 32 columns side by side, the next tile is under way
+// meanwhile. On an H200, f32 [8192, 8192], where moving the same bytes takes 281 us:
 //   down the columns   a thread a column 3,215 us; this 322
 //   along the rows     eight elements a thread 414 us; this 417, and 405 for 534 in [65536, 1024]
 #include "planck/loops/launch.cuh"
 #include "planck/ops/reduce/axis_map.cuh"
 #include "planck/ops/reduce/joins.cuh"
 #include "planck/ops/reduce/layout.h"
+#include "planck/ops/reduce/leader.cuh"
 #include "planck/ops/reduce/reduce.cuda.h"
 #include "planck/ops/reduce/scan_tile.cuh"
 #include "planck/ops/reduce/visit_number.h"
@@ -36,49 +37,6 @@ __device__ __forceinline__ T extreme_stored(Loaded<T> v) {
   else
     return v;
 }
-
-constexpr int kCarried = -1, kNothing = -2;  // places: in an earlier tile; no element yet
-
-// An element by its place in the tile.
-template <class V>
-struct Leader {
-  V value;
-  int at;
-};
-template <bool kLargest, class V>
-__device__ __forceinline__ Leader<V> lead(const Leader<V>& earlier, const Leader<V>& later) {
-  if (later.at == kNothing) return earlier;
-  if (earlier.at == kNothing) return later;
-  return rm::takes_over<kLargest>(later.value, earlier.value) ? later : earlier;
-}
-template <class V>
-__device__ __forceinline__ Leader<V> from_lane_before(const Leader<V>& own, int distance) {
-  return {__shfl_up_sync(~0u, own.value, distance), __shfl_up_sync(~0u, own.at, distance)};
-}
-// Of elements in a row, `left` of which are there.
-template <bool kLargest, class V>
-__device__ __forceinline__ Leader<V> leader_of(const V (&x)[kStretch], int place, int left) {
-  Leader<V> best{x[0], left > 0 ? place : kNothing};
-#pragma unroll
-  for (int k = 1; k < kStretch; ++k)
-    if (k < left && rm::takes_over<kLargest>(x[k], best.value)) best = {x[k], place + k};
-  return best;
-}
-
-// What leads after the tiles so far, the same in all threads of a group.
-template <bool kLargest, class V>
-struct Carried {
-  Leader<V> leader{V(0), kNothing};
-  std::int64_t index = 0;
-
-  __device__ std::int64_t index_of(const Leader<V>& l, std::int64_t begin) const {
-    return l.at == kCarried ? index : begin + l.at;
-  }
-  __device__ void take(const Leader<V>& next, std::int64_t begin) {
-    index = index_of(next, begin);
-    leader = {next.value, kCarried};
-  }
-};
 
 constexpr int kSlots = 8;         // warps of a strip of 32 columns
 constexpr int kFewColumns = 256;  // strips would leave the device idle
