@@ -77,7 +77,17 @@ __global__ void __launch_bounds__(kColumnThreads, 2) columns(const ColumnArgumen
                                   row + k)
                         : F::nothing();
       };
-      if constexpr (F::kAnyOrder) {
+      if constexpr (F::kSearches) {
+#pragma unroll
+        for (int e = 0; e < kRun; ++e) {
+          typename F::C x[8];
+#pragma unroll
+          for (int k = 0; k < 8; ++k) x[k] = element<typename F::Stored>(packs[k], e);
+          if (left > 0)
+            sum[e] =
+                F::then(sum[e], F::best_of(x, left < 8 ? static_cast<int>(left) : 8, a.flip, row));
+        }
+      } else if constexpr (F::kAnyOrder) {
 #pragma unroll
         for (int k = 0; k < 8; ++k)
 #pragma unroll

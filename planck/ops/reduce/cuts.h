@@ -7,8 +7,8 @@
 namespace planck::reduce_cuts {
 
 inline constexpr std::int64_t kLeastColumnRows = 512;  // of a chunk, where there are several
-inline constexpr std::int64_t kLeastRow = 8192;        // elements of a chunk of a row
-inline constexpr std::int64_t kEnoughBlocks = 4096;
+inline constexpr std::int64_t kLeastRuns = 2048;       // of a chunk of a row: 32 KiB
+inline constexpr std::int64_t kEnoughBlocks = 8192;
 
 constexpr std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

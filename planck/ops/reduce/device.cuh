@@ -43,7 +43,7 @@ Result<void> reduce_rows(const Stream& stream, const ReducePass& pass, bool firs
   a.parameters = static_cast<const typename F::C*>(pass.parameters);
   a.flip = flip_of<F>(pass);
   a.sink = make_sink<F>(pass);
-  const RowCut cut = RowCut::make(a.groups, a.runs, F::kRun);
+  const RowCut cut = RowCut::make(a.groups, a.runs);
   auto* partials = static_cast<typename F::A*>(pass.partials);
   if (cut.chunks > 1) a.sink.partials = partials;
   if (auto ok = launch_rows(stream, a, first, cut); !ok || cut.chunks == 1) return ok;
@@ -59,7 +59,7 @@ Result<void> reduce_rows(const Stream& stream, const ReducePass& pass, bool firs
   b.whole = cut.chunks / FNext::kRun;
   b.parameters = static_cast<const typename F::C*>(pass.parameters);
   b.sink = make_sink<FNext>(pass);
-  RowCut whole = RowCut::make(b.groups, b.runs, FNext::kRun);
+  RowCut whole = RowCut::make(b.groups, b.runs);
   while (whole.chunks > 1) {  // never: kEnoughBlocks chunks at most
     whole.turns *= 2;
     whole.chunks =

@@ -27,6 +27,7 @@ struct Fold {
   using C = Loaded<T>;
   using K = rm::KeyOf<C>;
   static constexpr bool kFinds = kLift == Lift::index_key;
+  static constexpr bool kSearches = kFinds && !kJoined;  // among elements
   using A = std::conditional_t<kFinds, rm::Found<K>, std::conditional_t<kLift == Lift::key, K, C>>;
   using Stored = std::conditional_t<kJoined, A, T>;
   using Result = std::conditional_t<kFinds, std::int64_t, T>;
@@ -40,7 +41,7 @@ struct Fold {
     if constexpr (kJoined)
       return x;
     else if constexpr (kFinds)
-      return {rm::index_key_of(x, flip), index};
+      return {rm::index_key_of(oriented(x, flip), K(0)), index};
     else if constexpr (kLift == Lift::key)
       return rm::key_of(x, flip);
     else if constexpr (kLift == Lift::square)
@@ -52,14 +53,40 @@ struct Fold {
   }
   __device__ static A nothing() { return J::template nothing<A>(); }
 
+  // The first of n > 0 consecutive elements that no other exceeds; index: of x[0]. Floats are
+  // compared as they are, which takes half as long as making keys of all.
+  template <int kCount>
+  __device__ static A best_of(const C (&x)[kCount], int n, K flip, std::int64_t index) {
+    C best = oriented(x[0], flip);
+    int at = 0;
+#pragma unroll
+    for (int k = 1; k < kCount; ++k) {
+      const C v = oriented(x[k], flip);
+      if (k < n && rm::takes_over<true>(v, best)) {
+        best = v;
+        at = k;
+      }
+    }
+    return {rm::index_key_of(best, K(0)), index + at};
+  }
+
   // No order of joining changes the result: a thread may join what it sees as it goes.
   static constexpr bool kAnyOrder = kLift == Lift::key || kFinds;
   // Joins what comes later.
   __device__ static A then(const A& a, const A& b) {
-    if constexpr (kFinds && !kJoined)
+    if constexpr (kSearches)
       return b.key > a.key || a.index > b.index ? b : a;  // a later index: nothing has been seen
     else
       return J::template of<A>(a, b);
+  }
+
+ private:
+  // Negative where the smallest is looked for; integers turned around.
+  __device__ static C oriented(C x, K flip) {
+    if constexpr (std::is_floating_point_v<C>)
+      return rm::from_bits(rm::bits_of(x) ^ (flip & rm::kLeastKey<K>));
+    else
+      return x ^ flip;
   }
 };
 

@@ -7,6 +7,7 @@
 #include "planck/ops/reduce/joins.cuh"
 #include "planck/ops/reduce/reduce.cuda.h"
 #include "planck/ops/reduce/reduce_pass.h"
+#include "planck/ops/reduce/visit_number.h"
 
 namespace planck {
 
@@ -28,22 +29,11 @@ Result<void> launch_nothing_of(const Stream& stream, const ReducePass& pass) {
 }
 
 Result<void> put_nothing(const Stream& stream, const ReducePass& pass) {
-  switch (pass.problem.element_dtype) {
-    case Dtype::f64:
-      return launch_nothing_of<double>(stream, pass);
-    case Dtype::f16:
-      return launch_nothing_of<f16>(stream, pass);
-    case Dtype::bf16:
-      return launch_nothing_of<bf16>(stream, pass);
-    case Dtype::i32:
-      return launch_nothing_of<std::int32_t>(stream, pass);
-    case Dtype::i64:
-      return launch_nothing_of<std::int64_t>(stream, pass);
-    case Dtype::boolean:
-      return launch_nothing_of<std::uint8_t>(stream, pass);
-    default:
-      return launch_nothing_of<float>(stream, pass);
-  }
+  if (pass.problem.element_dtype == Dtype::boolean)
+    return launch_nothing_of<std::uint8_t>(stream, pass);
+  return visit_number(pass.problem.element_dtype, [&](auto type) {
+    return launch_nothing_of<typename decltype(type)::type>(stream, pass);
+  });
 }
 
 }  // namespace

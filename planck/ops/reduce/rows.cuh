@@ -8,7 +8,9 @@
 
 namespace planck::reduce_device {
 
-inline constexpr int kRowRuns = 4;               // of a thread at once
+inline constexpr int kTeamRuns = 8;  // of a thread at once, short rows
+inline constexpr int kWarpTeams = 32 * kTeamRuns;
+inline constexpr int kRowRuns = 4;               // and long rows
 inline constexpr int kWarpRuns = 32 * kRowRuns;  // 2 KiB
 inline constexpr int kRowDigits = 24;
 
@@ -35,11 +37,18 @@ template <class F>
 __device__ __forceinline__ typename F::A join_pack(const RowArguments<F>& a,
                                                    const Pack<F::kRunBytes>& p, std::int64_t first,
                                                    typename F::C parameter) {
-  typename F::A v[F::kRun];
+  if constexpr (F::kSearches) {
+    typename F::C x[F::kRun];
 #pragma unroll
-  for (int e = 0; e < F::kRun; ++e)
-    v[e] = F::lift(element<typename F::Stored>(p, e), parameter, a.flip, first + e);
-  return join_run<typename F::Join>(v);
+    for (int e = 0; e < F::kRun; ++e) x[e] = element<typename F::Stored>(p, e);
+    return F::best_of(x, F::kRun, a.flip, first);
+  } else {
+    typename F::A v[F::kRun];
+#pragma unroll
+    for (int e = 0; e < F::kRun; ++e)
+      v[e] = F::lift(element<typename F::Stored>(p, e), parameter, a.flip, first + e);
+    return join_run<typename F::Join>(v);
+  }
 }
 
 // Of any run, wherever it lies.
@@ -105,57 +114,54 @@ __global__ void __launch_bounds__(256) short_rows(const RowArguments<F> a) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::int64_t warp =
       static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
-  const std::int64_t first = warp * (kWarpRuns >> a.log2_team);
+  const std::int64_t first = warp * (kWarpTeams >> a.log2_team);
   if (first >= a.groups) return;
-  A v[kRowRuns];
-  std::int64_t group[kRowRuns];
+  A v[kTeamRuns];
+  const auto group = [&](int k) { return first + ((k * 32 + lane) >> a.log2_team); };
   const int mask = (1 << a.log2_team) - 1;
-#pragma unroll
-  for (int k = 0; k < kRowRuns; ++k) group[k] = first + ((k * 32 + lane) >> a.log2_team);
   if (a.dense && a.whole == a.runs) {
-    Pack<F::kRunBytes> packs[kRowRuns];
-    bool valid[kRowRuns];
+    Pack<F::kRunBytes> packs[kTeamRuns];
+    bool valid[kTeamRuns];
 #pragma unroll
-    for (int k = 0; k < kRowRuns; ++k) {
+    for (int k = 0; k < kTeamRuns; ++k) {
       const int run = (k * 32 + lane) & mask;
-      valid[k] = group[k] < a.groups && run < a.runs;
+      valid[k] = group(k) < a.groups && run < a.runs;
       if (valid[k])
         packs[k] =
-            load_pack<F::kRunBytes, false>(a.in + a.kept.offset(group[k]) + run * F::kRun, 0);
+            load_pack<F::kRunBytes, false>(a.in + a.kept.offset(group(k)) + run * F::kRun, 0);
     }
 #pragma unroll
-    for (int k = 0; k < kRowRuns; ++k)
+    for (int k = 0; k < kTeamRuns; ++k)
       v[k] = valid[k]
-                 ? join_pack<F>(a, packs[k], ((k * 32 + lane) & mask) * F::kRun, given(a, group[k]))
+                 ? join_pack<F>(a, packs[k], ((k * 32 + lane) & mask) * F::kRun, given(a, group(k)))
                  : F::nothing();
   } else {
 #pragma unroll
-    for (int k = 0; k < kRowRuns; ++k) {
+    for (int k = 0; k < kTeamRuns; ++k) {
       const int run = (k * 32 + lane) & mask;
-      v[k] = group[k] < a.groups && run < a.runs
-                 ? load_run<F>(a, a.kept.offset(group[k]), run, given(a, group[k]))
+      v[k] = group(k) < a.groups && run < a.runs
+                 ? load_run<F>(a, a.kept.offset(group(k)), run, given(a, group(k)))
                  : F::nothing();
     }
   }
-  const int levels = a.log2_team < 5 ? a.log2_team : 5;
-  for (int level = 0; level < levels; ++level)
+  // Lanes at distance 1, 2 and 4 share their runs out: each goes on with every eighth.
+  const int halved = a.log2_team < 3 ? a.log2_team : 3;
 #pragma unroll
-    for (int k = 0; k < kRowRuns; ++k) v[k] = J::template of<A>(v[k], across(v[k], 1 << level));
-  int own = kRowRuns;  // runs of different teams
-  if (a.log2_team >= 6) {
-    v[0] = J::template of<A>(v[0], v[1]);
-    v[1] = J::template of<A>(v[2], v[3]);
-    group[1] = group[2];
-    own = 2;
-  }
-  if (a.log2_team == 7) {
-    v[0] = J::template of<A>(v[0], v[1]);
-    own = 1;
-  }
-  if ((lane & ((1 << levels) - 1)) != 0) return;
+  for (int level = 0; level < 3; ++level)
+    if (level < halved)
 #pragma unroll
-  for (int k = 0; k < kRowRuns; ++k)
-    if (k < own && group[k] < a.groups) a.sink.put(group[k], group[k], v[k], a.parameters);
+      for (int k = 0; k < kTeamRuns >> (level + 1); ++k)
+        v[k] = exchanged<J>(v[2 * k], v[2 * k + 1], 1 << level);
+  for (int level = 3; level < a.log2_team; ++level)  // other lanes, then runs
+    v[0] = J::template of<A>(v[0], across(v[0], level < 5 ? 1 << level : 1 << (level - 5)));
+  const int low = lane & ((1 << halved) - 1);
+#pragma unroll
+  for (int k = 0; k < kTeamRuns; ++k) {
+    const int run = ((k << halved) + low) * 32 + lane - low;
+    const std::int64_t at = first + (run >> a.log2_team);
+    if (k < kTeamRuns >> halved && (run & mask) == 0 && at < a.groups)
+      a.sink.put(at, at, v[k], a.parameters);
+  }
 }
 
 // A block for each chunk of a group; each warp goes over consecutive runs.
@@ -201,15 +207,15 @@ struct RowCut {
   int log2_team = 0, warps = 1, turns = 1;
   std::int64_t chunks = 1;
 
-  static RowCut make(std::int64_t groups, std::int64_t runs, int run_elements) {
+  static RowCut make(std::int64_t groups, std::int64_t runs) {
     RowCut c;
-    c.is_short = runs <= kWarpRuns;
+    c.is_short = runs <= kWarpTeams;
     if (c.is_short) {
       while ((1 << c.log2_team) < runs) ++c.log2_team;
       return c;
     }
     while (c.warps < 8 && c.warps * kWarpRuns < runs) c.warps *= 2;
-    while (c.warps * kWarpRuns * c.turns * run_elements < reduce_cuts::kLeastRow &&
+    while (c.warps * kWarpRuns * c.turns < reduce_cuts::kLeastRuns &&
            static_cast<std::int64_t>(c.warps) * kWarpRuns * c.turns < runs)
       c.turns *= 2;
     const auto chunk = [&] { return static_cast<std::int64_t>(c.warps) * kWarpRuns * c.turns; };
@@ -225,7 +231,7 @@ Result<void> launch_rows(const Stream& stream, RowArguments<F> a, bool first, co
   a.log2_team = cut.log2_team;
   a.turns = cut.turns;
   a.chunks = cut.chunks;
-  const std::int64_t warp_groups = kWarpRuns >> cut.log2_team;
+  const std::int64_t warp_groups = kWarpTeams >> cut.log2_team;
   const std::int64_t blocks =
       cut.is_short ? ceil_div(ceil_div(a.groups, warp_groups), 8) : a.groups * cut.chunks;
   const int threads = cut.is_short ? 256 : 32 * cut.warps;
