@@ -4,6 +4,7 @@
 #include "planck/ops/grid_sample/gather.cuh"
 #include "planck/ops/grid_sample/launchers.cuh"
 #include "planck/ops/grid_sample/slopes.cuh"
+#include "planck/ops/grid_sample/sort.cuh"
 
 namespace planck::sample_device {
 
@@ -56,6 +57,8 @@ inline BinCall bin_call(const BinLayout& l, Workspace workspace) {
   t.lists = words(l.lists);
   t.crowded = reinterpret_cast<std::int64_t*>(base + l.crowded);
   t.crowded_count = reinterpret_cast<std::int32_t*>(base + l.control);
+  t.busy = reinterpret_cast<std::int64_t*>(base + l.busy);
+  t.busy_count = reinterpret_cast<unsigned long long*>(base + l.control + 16);
   t.batch = l.batch;
   t.points = l.points;
   t.bins = l.bins;
@@ -104,12 +107,17 @@ Result<void> launch_gather(const Stream& stream, const GridSampleProblem& p, con
                      l.across,
                      p.geometry().pixels(),
                      ceil_div(p.geometry().channels, kGatherChannels),
-                     p.accumulate};
-  const std::int64_t units =
-      a.groups * (t.tiled ? t.batch * t.bins : t.batch * ceil_div(a.pixels, 256));
-  return launch_grid(stream, "grid_sample_backward gather", gather_elements<T, kMode, kDims>,
-                     units < kWalkers ? units : kWalkers, 1, 1, kGatherWarps * 32,
-                     {sizeof(GatherShared<C>), true}, a);
+                     p.accumulate,
+                     t.busy,
+                     t.busy_count};
+  // Crowded tiles are few, if there are any.
+  const std::int64_t units = t.tiled ? kWalkers : a.groups * t.batch * ceil_div(a.pixels, 256);
+  if (auto ok = launch_grid(stream, "grid_sample_backward gather", gather_elements<T, kMode, kDims>,
+                            units < INT32_MAX ? units : INT32_MAX, 1, 1, 256, {0, true}, a);
+      !ok)
+    return ok;
+  return launch_grid(stream, "grid_sample_backward busy", gather_busy<T, kMode, kDims>, kWalkers, 1,
+                     1, kGatherWarps * 32, {sizeof(GatherShared<C>), true}, a);
 }
 
 // Every way of sampling but 2-D bilinear: all bins are sorted by cell, then gathered.

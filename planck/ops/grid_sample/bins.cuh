@@ -11,6 +11,8 @@ struct BinCall {
   std::uint32_t *placed, *lists;  // of tiles
   std::int64_t* crowded;
   std::int32_t* crowded_count;
+  std::int64_t* busy;
+  unsigned long long* busy_count;
   std::int64_t batch, points, bins, bands, band, segments, segment, copies;
   std::int32_t bin_cells;
   bool tiled;

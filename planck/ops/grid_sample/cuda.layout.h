@@ -23,6 +23,7 @@ struct BinLayout {
   static constexpr int kTileCells = (kTileWidth + 1) * (kTileHeight + 1);
   static constexpr int kCellsOfRun = 512;
   static constexpr int kRound = 512;  // points of a tile's list
+  static constexpr int kAlone = 256;  // contributions of an element that one thread sums
   static constexpr int kApart = 8;    // words between counters that many threads add to
   static constexpr std::int64_t kMostPoints = std::int64_t{1} << 30;  // of an image
 
@@ -40,7 +41,8 @@ struct BinLayout {
 
   // Offsets in bytes.
   // Cleared before each run:
-  std::size_t control = 0;  // i32: tiles whose lists are too short; u64 at 8: neighbours
+  // i32: tiles whose lists are too short; u64 at 8: neighbours; u64 at 16: busy elements
+  std::size_t control = 0;
   std::size_t cursors = 0;  // u32[N]
   std::size_t placed = 0;   // u32[N, bins, kApart]: points of a tile; tiled
   std::size_t cleared = 0;  // up to here
@@ -49,6 +51,7 @@ struct BinLayout {
   std::size_t totals = 0;                     // u32[N, bins]
   std::size_t starts = 0;                     // u32[N, bins]
   std::size_t crowded = 0;                    // i64[N · bins]
+  std::size_t busy = 0;                       // i64: elements with many contributions
   std::size_t entries = 0;                    // u32[N, copies · points]
   std::size_t sorted = 0;                     // u32[N, copies · points]
   std::size_t cell_starts = 0;                // u32[N, bins, cells of a bin + 1]

@@ -8,6 +8,8 @@
 //   8 blocks a multiprocessor in place of 6                                    0.19 / 0.35
 //   planes without shared memory, rows by themselves; blocks that walk, whose warps drift apart:
 //   0.23 / 0.35. Rows with more blocks than fit at once: 0.39
+//   boxes by the copy engine (forward.boxes.cuh); the 32,768 blocks of the planes took 0.02 to find
+//   that they are not meant: 0.176 / 0.342; f16 0.191 / 0.255 -> 0.112 / 0.235
 // Channels-last input: 0.14 / 0.16. Slabs of 32 channels in place of 64: 0.19 / 0.21.
 #pragma once
 
@@ -128,10 +130,58 @@ struct PlanesCall {
   bool when_scattered;
 };
 
+// Channels c0 … c0 + count of position p, by whole warps.
+template <bool kZeros, class T>
+__device__ __forceinline__ void sample_planes(const PlanesCall<T>& a, std::int64_t n, int c0,
+                                              int count, int p, bool valid) {
+  using C = Compute<T>;
+  const auto g = *reinterpret_cast<const Vector<T, 2>*>(a.grid + n * a.grid_n + 2 * p);
+  const auto tx = taps_of<kZeros>(widen(g.v[0]), a.x), ty = taps_of<kZeros>(widen(g.v[1]), a.y);
+  const C w00 = tx.lower * ty.lower, w01 = tx.upper * ty.lower;
+  const C w10 = tx.lower * ty.upper, w11 = tx.upper * ty.upper;
+  const bool x0 = gm::inside(tx.base, a.x.size), x1 = gm::inside(tx.base + 1, a.x.size);
+  const bool y0 = gm::inside(ty.base, a.y.size), y1 = gm::inside(ty.base + 1, a.y.size);
+  const T* q0 = a.input + n * a.input_n + c0 * a.input_c + (ty.base * a.input_y + tx.base);
+  const T* q1 = q0 + a.input_y;
+  T* out = a.output + n * a.output_n + c0 * a.output_c + p;
+  constexpr int kAtOnce = 4;
+  int k = 0;
+  if (__all_sync(~0u, x0 && x1 && y0 && y1)) {
+#pragma unroll 1
+    for (; k + kAtOnce <= count; k += kAtOnce) {
+      C v[kAtOnce][4];
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u) {
+        v[u][0] = load(q0);
+        v[u][1] = load(q0 + 1);
+        v[u][2] = load(q1);
+        v[u][3] = load(q1 + 1);
+        q0 += a.input_c;
+        q1 += a.input_c;
+      }
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u) {
+        const T r = narrow<T>(gm::bilinear(w00, v[u][0], w01, v[u][1], w10, v[u][2], w11, v[u][3]));
+        if (valid) *out = r;
+        out += a.output_c;
+      }
+    }
+  }
+#pragma unroll 1
+  for (; k < count; ++k) {
+    const C v00 = y0 && x0 ? load(q0) : C(0), v01 = y0 && x1 ? load(q0 + 1) : C(0);
+    const C v10 = y1 && x0 ? load(q1) : C(0), v11 = y1 && x1 ? load(q1 + 1) : C(0);
+    const T r = narrow<T>(gm::bilinear(w00, v00, w01, v01, w10, v10, w11, v11));
+    if (valid) *out = r;
+    q0 += a.input_c;
+    q1 += a.input_c;
+    out += a.output_c;
+  }
+}
+
 template <class T, bool kZeros, int kChannels, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     forward_planes(const __grid_constant__ PlanesCall<T> a) {
-  using C = Compute<T>;
   wait_for_previous();
   if (is_not_meant(a)) return;
   const int tid = static_cast<int>(threadIdx.x);
@@ -142,52 +192,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     const int down = static_cast<int>(a.across.quotient(tile));
     const int along = static_cast<int>(tile) - down * static_cast<int>(a.across.value);
     const int ox = along * 32 + tid % 32, oy = down * 8 + tid / 32;
-    const bool valid = ox < a.width && oy < a.height;
     const int p = min(oy, a.height - 1) * a.width + min(ox, a.width - 1);
-    const auto g = *reinterpret_cast<const Vector<T, 2>*>(a.grid + n * a.grid_n + 2 * p);
-    const auto tx = taps_of<kZeros>(widen(g.v[0]), a.x), ty = taps_of<kZeros>(widen(g.v[1]), a.y);
-    const C w00 = tx.lower * ty.lower, w01 = tx.upper * ty.lower;
-    const C w10 = tx.lower * ty.upper, w11 = tx.upper * ty.upper;
-    const bool x0 = gm::inside(tx.base, a.x.size), x1 = gm::inside(tx.base + 1, a.x.size);
-    const bool y0 = gm::inside(ty.base, a.y.size), y1 = gm::inside(ty.base + 1, a.y.size);
-    const int count = min(a.channels - c0, kChannels);
-    const T* q0 = a.input + n * a.input_n + c0 * a.input_c + (ty.base * a.input_y + tx.base);
-    const T* q1 = q0 + a.input_y;
-    T* out = a.output + n * a.output_n + c0 * a.output_c + p;
-    constexpr int kAtOnce = 4;
-    int k = 0;
-    if (__all_sync(~0u, x0 && x1 && y0 && y1)) {
-#pragma unroll 1
-      for (; k + kAtOnce <= count; k += kAtOnce) {
-        C v[kAtOnce][4];
-#pragma unroll
-        for (int u = 0; u < kAtOnce; ++u) {
-          v[u][0] = load(q0);
-          v[u][1] = load(q0 + 1);
-          v[u][2] = load(q1);
-          v[u][3] = load(q1 + 1);
-          q0 += a.input_c;
-          q1 += a.input_c;
-        }
-#pragma unroll
-        for (int u = 0; u < kAtOnce; ++u) {
-          const T r =
-              narrow<T>(gm::bilinear(w00, v[u][0], w01, v[u][1], w10, v[u][2], w11, v[u][3]));
-          if (valid) *out = r;
-          out += a.output_c;
-        }
-      }
-    }
-#pragma unroll 1
-    for (; k < count; ++k) {
-      const C v00 = y0 && x0 ? load(q0) : C(0), v01 = y0 && x1 ? load(q0 + 1) : C(0);
-      const C v10 = y1 && x0 ? load(q1) : C(0), v11 = y1 && x1 ? load(q1 + 1) : C(0);
-      const T r = narrow<T>(gm::bilinear(w00, v00, w01, v01, w10, v10, w11, v11));
-      if (valid) *out = r;
-      q0 += a.input_c;
-      q1 += a.input_c;
-      out += a.output_c;
-    }
+    sample_planes<kZeros>(a, n, c0, min(a.channels - c0, kChannels), p,
+                          ox < a.width && oy < a.height);
   }
 }
 

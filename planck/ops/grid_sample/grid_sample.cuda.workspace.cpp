@@ -97,6 +97,7 @@ BinLayout bin_layout(const GridSampleProblem& p) {
   l.entries = take(4 * all);
   l.sorted = take(4 * all);
   l.cell_starts = take(4 * all_bins * (l.bin_cells() + 1));
+  l.busy = take(8 * (l.batch * l.points * p.taps() / BinLayout::kAlone));
   const std::int64_t end = at;
   l.staged = l.tiled && worth_a_copy(p);
   if (l.staged) {

@@ -1,5 +1,5 @@
 #include "planck/ops/grid_sample/cuda.layout.h"
-#include "planck/ops/grid_sample/forward.cuh"
+#include "planck/ops/grid_sample/forward.boxes.cuh"
 #include "planck/ops/grid_sample/grid_sample.cuda.h"
 
 namespace planck {
@@ -69,11 +69,72 @@ Result<void> rows(const Stream& stream, const GridSampleProblem& p, const Operan
 }
 
 constexpr int kPlaneChannels = 8;
+constexpr int kBoxBlocks = 5;  // of forward_boxes on a multiprocessor
 
 // Units of the kernel for dense planes.
 std::int64_t plane_units(const SampleGeometry& g) {
   return ceil_div(g.out[2], 32) * ceil_div(g.out[1], 8) * ceil_div(g.channels, kPlaneChannels) *
          g.batch;
+}
+
+// A call of the copy engine's: how it finds boxes in the input. False where it cannot: strides that
+// are not whole vectors of 16 bytes, too little work for so large tiles, or no such engine.
+template <class T>
+bool map_input(const View& input, const SampleGeometry& g, CUtensorMap& map) {
+  using B = sd::Box<T>;
+  if constexpr (sizeof(T) == 8) return false;
+  if (g.out[2] < 32 || g.out[1] < B::kPoints || input.shape[3] < B::kAligned) return false;
+  const std::int64_t blocks = ceil_div(g.out[2], 32) * ceil_div(g.out[1], B::kPoints) *
+                              ceil_div(g.channels, B::kBlockChannels) * g.batch;
+  if (g.channels < 8 || blocks < kWalkers) return false;
+  if (reinterpret_cast<std::uintptr_t>(input.data) % 16 != 0) return false;
+  cuuint64_t extents[4], strides[3];
+  for (int d = 0; d < 4; ++d) {
+    extents[d] = static_cast<cuuint64_t>(input.shape[3 - d]);
+    if (d == 3) continue;
+    const std::int64_t bytes = input.strides[2 - d] * static_cast<std::int64_t>(sizeof(T));
+    if (bytes <= 0 || bytes % 16 != 0 || bytes >= std::int64_t{1} << 40) return false;
+    strides[d] = static_cast<cuuint64_t>(bytes);
+  }
+  static const auto encode = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult how;
+    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
+                                                                12000, cudaEnableDefault, &how);
+    if (status != cudaSuccess) (void)cudaGetLastError();
+    const bool usable = status == cudaSuccess && how == cudaDriverEntryPointSuccess;
+    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(usable ? found : nullptr);
+  }();
+  if (encode == nullptr) return false;
+  const cuuint32_t box[4] = {B::kWidth, B::kHeight, B::kChannels, 1}, steps[4] = {1, 1, 1, 1};
+  return encode(&map,
+                sizeof(T) == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
+                4, input.data, extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+// The kernel for dense planes: by boxes, if `boxes`, or straight from memory.
+template <class T, bool kZeros>
+Result<void> launch_planes(const Stream& stream, const SampleGeometry& g, sd::PlanesCall<T> a,
+                           bool boxes, const CUtensorMap& map) {
+  using B = sd::Box<T>;
+  if constexpr (sizeof(T) < 8) {
+    if (boxes) {
+      const std::int64_t across = ceil_div(g.out[2], 32);
+      const std::int64_t tiles = across * ceil_div(g.out[1], B::kPoints);
+      const std::int64_t groups = ceil_div(g.channels, B::kBlockChannels);
+      a.across = Divisor(static_cast<std::uint32_t>(across));
+      a.tiles = Divisor(static_cast<std::uint32_t>(tiles));
+      a.groups = Divisor(static_cast<std::uint32_t>(groups));
+      return sd::launch_grid(stream, "grid_sample boxes", sd::forward_boxes<T, kZeros, kBoxBlocks>,
+                             tiles * groups * g.batch, 1, 1, sd::kThreads, B::kShared, a, map);
+    }
+  }
+  constexpr int kBlocks = sizeof(T) == 8 ? 3 : 8;
+  return sd::launch_grid(stream, "grid_sample planes",
+                         sd::forward_planes<T, kZeros, kPlaneChannels, kBlocks>, a.units, 1, 1,
+                         sd::kThreads, {0, false, 0}, a);
 }
 
 // 2-D bilinear, dense planes; or, where the grid looks scattered, rows of a copy of the input. Both
@@ -130,12 +191,11 @@ Result<void> planes(const Stream& stream, Workspace workspace, const GridSampleP
         !ok)
       return ok;
   }
-  constexpr int kBlocks = sizeof(T) == 8 ? 3 : 8;
-  const auto kernel = p.padding == SamplePadding::zeros
-                          ? sd::forward_planes<T, true, kPlaneChannels, kBlocks>
-                          : sd::forward_planes<T, false, kPlaneChannels, kBlocks>;
-  if (auto ok = sd::launch_grid(stream, "grid_sample planes", kernel, a.units, 1, 1, sd::kThreads,
-                                {0, false, 0}, a);
+  CUtensorMap map = {};
+  const bool boxes = map_input<T>(input, g, map);
+  if (auto ok = p.padding == SamplePadding::zeros
+                    ? launch_planes<T, true>(stream, g, a, boxes, map)
+                    : launch_planes<T, false>(stream, g, a, boxes, map);
       !ok)
     return ok;
   if (neighbours == nullptr) return {};

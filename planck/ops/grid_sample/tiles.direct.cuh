@@ -93,15 +93,48 @@ struct KeptPoints {
   }
 };
 
-// 16 bytes of channels at a time: every thread brings those of its points, which lie next to each
-// other in the order of the list, to the places where they were sorted to. Two rounds of rows: one
-// barrier a round.
+// Channels of a point that are brought to shared memory at a time.
+// f16 and bf16: 8 bytes, for what is fetched ahead takes a register a channel.
+template <class T>
+inline constexpr int kStagedChannels = sizeof(T) == 8 ? 2 : 4;
+
+// A row of them.
+template <class T>
+struct StagedRow {
+  static constexpr int kWords = kStagedChannels<T> * static_cast<int>(sizeof(T)) / 4;
+  alignas(4 * kWords) unsigned word[kWords];
+
+  __device__ __forceinline__ explicit StagedRow(const T (&v)[kStagedChannels<T>]) {
+#pragma unroll
+    for (int k = 0; k < kWords; ++k) {
+      if constexpr (sizeof(T) == 2)
+        word[k] = v[2 * k].bits | static_cast<unsigned>(v[2 * k + 1].bits) << 16;
+      else if constexpr (sizeof(T) == 4)
+        word[k] = __float_as_uint(v[k]);
+      else
+        word[k] =
+            static_cast<unsigned>(k % 2 == 0 ? __double2loint(v[k / 2]) : __double2hiint(v[k / 2]));
+    }
+  }
+  __device__ __forceinline__ Compute<T> channel(int e) const {
+    if constexpr (sizeof(T) == 2)
+      return widen(T::from_bits(static_cast<std::uint16_t>(word[e / 2] >> (16 * (e % 2)))));
+    else if constexpr (sizeof(T) == 4)
+      return __uint_as_float(word[e]);
+    else
+      return __hiloint2double(static_cast<int>(word[2 * e + 1]), static_cast<int>(word[2 * e]));
+  }
+};
+
+// Some channels at a time: every thread brings those of its points, which lie next to each other in
+// the order of the list, to the places where they were sorted to. Two rounds of rows: one barrier a
+// round. What is fetched ahead stays in registers of its own: to put 16-bit values together is to
+// wait for them.
 template <class T, class C>
 __device__ __forceinline__ void gather_staged(const TileCall<T>& a, const OwnPoints& own,
-                                              const KeptPoints<C>& kept, uint4* rows, const T* dout,
-                                              T* dinput, bool written) {
-  constexpr int kVector = 16 / static_cast<int>(sizeof(T)), kSlots = OwnPoints::kSlots;
-  using Row = Vector<T, kVector>;
+                                              const KeptPoints<C>& kept, StagedRow<T>* rows,
+                                              const T* dout, T* dinput, bool written) {
+  constexpr int kVector = kStagedChannels<T>, kSlots = OwnPoints::kSlots;
   const int channels = static_cast<int>(a.frame.channels);
   const int most = __reduce_max_sync(~0u, kept.count);
   const T* from[kSlots];
@@ -110,14 +143,14 @@ __device__ __forceinline__ void gather_staged(const TileCall<T>& a, const OwnPoi
     from[k] =
         dout +
         (own.slot[k] < 0 ? 0 : std::int64_t{static_cast<std::int32_t>(own.point[k])} * a.dout_step);
-  Row next[kSlots];
+  T next[kSlots][kVector];
   const auto fetch_next = [&](int left) {
 #pragma unroll
     for (int k = 0; k < kSlots; ++k) {
       if (own.slot[k] < 0) continue;
 #pragma unroll
       for (int e = 0; e < kVector; ++e) {
-        if (e < left) next[k].v[e] = from[k][0];
+        if (e < left) next[k][e] = from[k][0];
         from[k] += a.dout.c;
       }
     }
@@ -128,7 +161,7 @@ __device__ __forceinline__ void gather_staged(const TileCall<T>& a, const OwnPoi
   for (int c = 0; c < channels; c += kVector, round ^= BinLayout::kRound) {
 #pragma unroll
     for (int k = 0; k < kSlots; ++k)
-      if (own.slot[k] >= 0) rows[round + own.slot[k]] = *reinterpret_cast<const uint4*>(&next[k]);
+      if (own.slot[k] >= 0) rows[round + own.slot[k]] = StagedRow<T>(next[k]);
     __syncthreads();
     const int left = channels - c;
     fetch_next(left - kVector);
@@ -139,10 +172,9 @@ __device__ __forceinline__ void gather_staged(const TileCall<T>& a, const OwnPoi
     for (int i = 0; i < kKept; ++i) {
       if (i >= most) break;
       if (i < kept.count) {
-        const uint4 word = rows[static_cast<unsigned>(round) + kept.slot(i)];
-        const Row r = *reinterpret_cast<const Row*>(&word);
+        const StagedRow<T> r = rows[static_cast<unsigned>(round) + kept.slot(i)];
 #pragma unroll
-        for (int e = 0; e < kVector; ++e) sum[e] = sum[e] + kept.weight[i] * widen(r.v[e]);
+        for (int e = 0; e < kVector; ++e) sum[e] = sum[e] + kept.weight[i] * r.channel(e);
       }
     }
     if (kept.count == 0) {
@@ -159,7 +191,7 @@ __device__ __forceinline__ void gather_staged(const TileCall<T>& a, const OwnPoi
 template <class T, bool kStaged>
 union DirectShared {
   TilePoints<Compute<T>> points;
-  uint4 rows[kStaged ? 2 * BinLayout::kRound : 1];
+  unsigned char rows[kStaged ? 2 * BinLayout::kRound * sizeof(StagedRow<T>) : 1];
 };
 
 // One block in two has a tile of dinput, the other one (kSlopes) a tile of the output's points:
@@ -200,7 +232,7 @@ __global__ void __launch_bounds__(256, kBlocks)
       const KeptPoints<C> kept(s, reach, valid);
       staged = __syncthreads_or(kept.count > kKept) == 0;
       if (staged)
-        gather_staged(a, own, kept, reinterpret_cast<uint4*>(memory), dout, dinput, written);
+        gather_staged(a, own, kept, reinterpret_cast<StagedRow<T>*>(memory), dout, dinput, written);
     }
     if (!staged && written) {
       if (reach.count() <= kSumChunk)

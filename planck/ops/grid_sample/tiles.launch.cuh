@@ -9,10 +9,13 @@
 //   the same, 8 channels; input fetched four channels a thread         0.43 / 1.01   0.34 / 0.63
 //   that undone, blocks that walk, a list of the points with dgrid: by planck bench, whose grids
 //   are others, 0.49 / 0.82, 0.34 / 0.49; f16 0.48 / 0.65; all points on one element 2.5
-//   lists of tiles in place of sorted bins; dgrid of few channels on the way    0.43 /  -    0.25 /
-//   - dout by way of shared memory, 16 bytes of channels a round; lists by the block; f16 0.44
-//                                                                          0.41 / 0.76   0.23 /
-//                                                                          0.47
+//   lists of tiles in place of sorted bins; dgrid of few channels on the way
+//                                                                      0.43 /  -     0.25 /  -
+//   dout by way of shared memory, 16 bytes of channels a round; lists by the block; f16 0.44
+//                                                                      0.41 / 0.76   0.24 / 0.48
+//   16-bit rows of 8 bytes, put together a round after they were fetched: f16 0.40 (dinput alone
+//   0.29 -> 0.18); six blocks in place of five for few channels (eight: 0.25 / 0.54)
+//                                                                      0.41 / 0.75   0.236 / 0.48
 // Of random: the copy of input 0.15, dgrid and the copy of dout 0.30, dinput 0.25 with four points
 // at once a lane (0.34 where lanes look points up for each other), place 0.04.
 #pragma once
@@ -123,7 +126,7 @@ Result<void> launch_direct(const Stream& stream, const TileCall<T>& a) {
 
 template <class T, bool kZeros, int kFew>
 Result<void> launch_few(const Stream& stream, const TileCall<T>& a, bool slopes) {
-  constexpr int kBlocks = sizeof(Compute<T>) == 8 ? 3 : 5;
+  constexpr int kBlocks = sizeof(Compute<T>) == 8 ? 3 : 6;
   const auto place = slopes ? place_points<T, kZeros, kFew> : place_points<T, kZeros, 0>;
   if (auto ok = launch_grid(stream, "grid_sample_backward place", place,
                             a.out_across.value * ceil_div(a.frame.out[1], 8), 1, a.frame.batch, 256,
