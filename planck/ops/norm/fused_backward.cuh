@@ -83,7 +83,8 @@ __global__ void __launch_bounds__(1024) fused_backward(const FusedArguments<T> a
   P* const ring = reinterpret_cast<P*>(dynamic) + thread;  // [2 slots, 2 rows, x and dy, threads]
   float4* const digits = reinterpret_cast<float4*>(dynamic + 8 * threads * kBytes) + thread;
   follow();
-  if (thread < 64) joined[thread / 32][lane] = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
+  for (int slot = warp; slot < 2; slot += threads / 32)  // a block may be one warp
+    joined[slot][lane] = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
   __syncthreads();
 
   const bool valid = 4 * thread < a.length;

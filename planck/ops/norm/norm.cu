@@ -1,6 +1,6 @@
-// cuda:rows. A row is held on chip where it has up to 16 Ki elements: read once, written once. The
-// gradients of weight and bias come with dx in one pass (fused_backward.cuh) or in one of their own
-// (column_sums.cuh).
+// cuda:rows. A row is held on chip where it has up to 16 Ki elements (dense: 32 Ki): read once,
+// written once. The gradients of weight and bias come with dx in one pass (fused_backward.cuh) or
+// in one of their own (column_sums.cuh).
 #include "planck/loops/chain.cuh"
 #include "planck/ops/norm/column_sums.cuh"
 #include "planck/ops/norm/fused_backward.cuh"

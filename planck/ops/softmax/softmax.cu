@@ -1,5 +1,5 @@
 // cuda:rows. A row is read once and written once where it is held on chip, which is up to 16 Ki
-// elements; longer rows are read again for each pass.
+// (dense: 32 Ki) elements; longer rows are read again for each pass.
 #include "planck/ops/reduce/held_rows.cuh"
 #include "planck/ops/softmax/kernels.h"
 #include "planck/ops/softmax/row.math.h"
