@@ -2,12 +2,16 @@
 // brings the box of the input that 32 × 32 points look at to shared memory, a few channels at a
 // time, and zeros for what is outside of the image. The first-level cache has less to do: it looks
 // up as many lines for a load as a turned grid crosses rows. Where a box is too small for the
-// points, they read for themselves.
+// points (they are turned by more than 30 degrees, say), their unit goes to a list, which a kernel
+// without shared memory works off.
 //
 // Versions tried on an H200, ms, f32 N16 C64 256^2 affine, this kernel alone; planes: 0.189
 //   32 x 64 points, boxes of 44 x 72       0.48
 //   32 x 32 points, two channels, two or three stages, 64 channels a block     0.197
 //   the same, 32 channels a block          0.189, this one 0.169
+// The same grid turned by 37 degrees, all kernels: points of too small a box read at once, in this
+// kernel, whose boxes leave little of the first-level cache: 0.75; from the list 0.31; planes alone
+// 0.22
 #pragma once
 
 #include <cuda.h>
@@ -64,12 +68,36 @@ __device__ __forceinline__ void fetch_box(const CUtensorMap& map, void* to, std:
 #endif
 }
 
-// ---- kernel ----
+// ---- kernels ----
+
+// Units whose points need a larger box than there is. They are counted in the high word of
+// `neighbours`, above the points that were looked at: only a grid that is not scattered comes here,
+// and a larger high word leaves it so.
+struct Leftovers {
+  Neighbours* neighbours;
+  std::uint32_t* units;
+};
+inline constexpr unsigned kPointsLookedAt = 512;  // by look_at_neighbours
+
+// Image, first channel, and first column and row of a unit's points.
+struct BoxUnit {
+  std::uint32_t n;
+  int c0, x0, y0;
+};
+template <class T>
+__device__ __forceinline__ BoxUnit box_unit(const PlanesCall<T>& a, std::uint32_t unit) {
+  using B = Box<T>;
+  const std::uint32_t rest = a.tiles.quotient(unit);
+  const std::uint32_t tile = unit - rest * a.tiles.value, n = a.groups.quotient(rest);
+  const std::uint32_t down = a.across.quotient(tile), along = tile - down * a.across.value;
+  return {n, static_cast<int>(rest - n * a.groups.value) * B::kBlockChannels,
+          static_cast<int>(along) * 32, static_cast<int>(down) * B::kPoints};
+}
 
 template <class T, bool kZeros, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
-    forward_boxes(const __grid_constant__ PlanesCall<T> a,
-                  const __grid_constant__ CUtensorMap map) {
+    forward_boxes(const __grid_constant__ PlanesCall<T> a, const __grid_constant__ CUtensorMap map,
+                  const Leftovers leftovers) {
   using C = Compute<T>;
   using B = Box<T>;
   extern __shared__ __align__(128) unsigned char memory[];
@@ -78,12 +106,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   wait_for_previous();
   if (is_not_meant(a)) return;
   const int tid = static_cast<int>(threadIdx.x), lane = tid % 32;
-  const std::uint32_t rest = a.tiles.quotient(blockIdx.x);
-  const std::uint32_t tile = blockIdx.x - rest * a.tiles.value, n = a.groups.quotient(rest);
-  const int c0 = static_cast<int>(rest - n * a.groups.value) * B::kBlockChannels;
-  const int down = static_cast<int>(a.across.quotient(tile));
-  const int along = static_cast<int>(tile) - down * static_cast<int>(a.across.value);
-  const int ox = along * 32 + lane, oy = down * B::kPoints + tid / 32;
+  const auto [n, c0, x0, y0] = box_unit(a, blockIdx.x);
+  const int ox = x0 + lane, oy = y0 + tid / 32;
   const int count = min(a.channels - c0, B::kBlockChannels);
   if (tid == 0) {
     low_x = low_y = INT_MAX;
@@ -126,12 +150,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   hx = high_x < low_x ? 0 : high_x;
   hy = high_x < low_x ? 0 : high_y;
   if (hx - lx + 2 > B::kWidth || hy - ly + 2 > B::kHeight) {
-#pragma unroll 1
-    for (int k = 0; k < B::kEach; ++k) {
-      const int row = oy + k * B::kRows;
-      // Found again: an index that is not known in time would put them into local memory.
-      const int p = min(row, a.height - 1) * a.width + min(ox, a.width - 1);
-      sample_planes<kZeros>(a, n, c0, count, p, ox < a.width && row < a.height);
+    if (tid == 0) {
+      const Neighbours before = atomicAdd(leftovers.neighbours, Neighbours{1} << 32);
+      leftovers.units[(before >> 32) - kPointsLookedAt] = blockIdx.x;
     }
     return;
   }
@@ -182,6 +203,30 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       stage = 0;
       phase ^= 1;
     }
+  }
+}
+
+// What forward_boxes left, eight rows and eight channels at a time.
+template <class T, bool kZeros>
+__global__ void __launch_bounds__(kThreads, 8)
+    forward_leftovers(const __grid_constant__ PlanesCall<T> a, const Leftovers leftovers) {
+  using B = Box<T>;
+  constexpr int kChannels = 8;
+  constexpr std::uint32_t kAcross = B::kBlockChannels / kChannels, kParts = kAcross * B::kEach;
+  wait_for_previous();
+  if (is_not_meant(a)) return;
+  const auto units = static_cast<std::uint32_t>(*leftovers.neighbours >> 32) - kPointsLookedAt;
+  const int tid = static_cast<int>(threadIdx.x);
+  for (std::uint32_t k = blockIdx.x; k < units * kParts; k += gridDim.x) {
+    const BoxUnit u = box_unit(a, leftovers.units[k / kParts]);
+    const int part = static_cast<int>(k % kParts);
+    const int c0 = u.c0 + part % static_cast<int>(kAcross) * kChannels;
+    const int ox = u.x0 + tid % 32;
+    const int oy = u.y0 + part / static_cast<int>(kAcross) * B::kRows + tid / 32;
+    if (c0 >= a.channels) continue;
+    const int p = min(oy, a.height - 1) * a.width + min(ox, a.width - 1);
+    sample_planes<kZeros>(a, u.n, c0, min(a.channels - c0, kChannels), p,
+                          ox < a.width && oy < a.height);
   }
 }
 

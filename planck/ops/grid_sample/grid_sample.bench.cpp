@@ -83,6 +83,7 @@ std::vector<BenchCase> grid_sample_benches(DeviceKind device) {
                    .padding = "reflection"});
     all.push_back({backward, Dtype::f64, deep, affine});
   }
+  for (bool backward : {false, true}) all.push_back({backward, f32, deep, GridKind::turned});
   all.push_back({true, f32, deep, GridKind::one_point, 1.0});
   if (cuda)  // what the order of additions costs
     for (const Shape& shape : {deep, flat})

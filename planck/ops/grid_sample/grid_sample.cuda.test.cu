@@ -21,9 +21,10 @@ using verify::Layout;
 
 // ---- grids ----
 
-enum class Points { affine, scattered, one_pixel, outside, edges, adversarial, count };
-constexpr std::string_view kPointNames[] = {"affine",  "scattered", "one pixel",
-                                            "outside", "edges",     "adversarial"};
+// swirl: turned further the further from the middle, so that some points' boxes are large.
+enum class Points { affine, scattered, one_pixel, outside, edges, adversarial, count, swirl };
+constexpr std::string_view kPointNames[] = {"affine", "scattered",   "one pixel", "outside",
+                                            "edges",  "adversarial", "",          "swirl"};
 
 HostTensor make_grid(Points how, Dtype dtype, const Shape& shape, std::uint64_t seed) {
   HostTensor grid(dtype, shape);
@@ -43,6 +44,11 @@ HostTensor make_grid(Points how, Dtype dtype, const Shape& shape, std::uint64_t 
     double v = 0;
     if (how == Points::affine)
       v = k == 0 ? 1.05 * x - 0.3 * y + 0.02 : k == 1 ? 0.3 * x + 0.9 * y : 0.7 * y - 0.2 * x;
+    if (how == Points::swirl) {
+      const double turn = std::hypot(x, y);
+      v = k == 0 ? x * std::cos(turn) - y * std::sin(turn)
+                 : x * std::sin(turn) + y * std::cos(turn);
+    }
     if (how == Points::scattered) v = 1.2 * noise.number(i);
     if (how == Points::one_pixel) v = 0.03;
     if (how == Points::outside) v = noise.number(i) < 0 ? -2.5 : 3.0;
@@ -297,6 +303,20 @@ TEST(GridSampleCudaLarge, HasTheBitsOfTheCpu) {
           SCOPED_TRACE(describe(p, points, where));
           expect_same(p, sample_tensors(p, points, false, 3), where);
         }
+}
+
+// Enough work for forward's boxes: all that fit, some that do not, points off the image.
+TEST(GridSampleCudaBoxes, HaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  for (Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16})
+    for (SamplePadding padding :
+         {SamplePadding::zeros, SamplePadding::border, SamplePadding::reflection})
+      for (Points points : {Points::affine, Points::swirl, Points::outside}) {
+        const GridSampleProblem p = {
+            false, dtype, {20, 35, 90, 144}, {20, 100, 130, 2}, SampleMode::bilinear, padding};
+        SCOPED_TRACE(describe(p, points, {}));
+        expect_same(p, sample_tensors(p, points, false, 17), {});
+      }
 }
 
 TEST(GridSampleCudaGraph, ReplaysTheSameBits) {

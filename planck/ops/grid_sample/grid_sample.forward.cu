@@ -77,16 +77,23 @@ std::int64_t plane_units(const SampleGeometry& g) {
          g.batch;
 }
 
+template <class T>
+std::int64_t box_units(const SampleGeometry& g) {
+  using B = sd::Box<T>;
+  return ceil_div(g.out[2], 32) * ceil_div(g.out[1], B::kPoints) *
+         ceil_div(g.channels, B::kBlockChannels) * g.batch;
+}
+
 // A call of the copy engine's: how it finds boxes in the input. False where it cannot: strides that
-// are not whole vectors of 16 bytes, too little work for so large tiles, or no such engine.
+// are not whole vectors of 16 bytes, too little work for so large tiles, no room for a list of all
+// units where the copy of the input would be, or no such engine.
 template <class T>
 bool map_input(const View& input, const SampleGeometry& g, CUtensorMap& map) {
   using B = sd::Box<T>;
   if constexpr (sizeof(T) == 8) return false;
   if (g.out[2] < 32 || g.out[1] < B::kPoints || input.shape[3] < B::kAligned) return false;
-  const std::int64_t blocks = ceil_div(g.out[2], 32) * ceil_div(g.out[1], B::kPoints) *
-                              ceil_div(g.channels, B::kBlockChannels) * g.batch;
-  if (g.channels < 8 || blocks < kWalkers) return false;
+  const std::int64_t units = box_units<T>(g), room = numel(input.shape) * std::int64_t{sizeof(T)};
+  if (g.channels < 8 || units < kWalkers || units * 4 > room) return false;
   if (reinterpret_cast<std::uintptr_t>(input.data) % 16 != 0) return false;
   cuuint64_t extents[4], strides[3];
   for (int d = 0; d < 4; ++d) {
@@ -114,21 +121,27 @@ bool map_input(const View& input, const SampleGeometry& g, CUtensorMap& map) {
                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-// The kernel for dense planes: by boxes, if `boxes`, or straight from memory.
+// The kernels for dense planes: by boxes, if there is room for what they leave, or straight from
+// memory.
 template <class T, bool kZeros>
 Result<void> launch_planes(const Stream& stream, const SampleGeometry& g, sd::PlanesCall<T> a,
-                           bool boxes, const CUtensorMap& map) {
+                           const sd::Leftovers& leftovers, const CUtensorMap& map) {
   using B = sd::Box<T>;
   if constexpr (sizeof(T) < 8) {
-    if (boxes) {
+    if (leftovers.units != nullptr) {
       const std::int64_t across = ceil_div(g.out[2], 32);
       const std::int64_t tiles = across * ceil_div(g.out[1], B::kPoints);
       const std::int64_t groups = ceil_div(g.channels, B::kBlockChannels);
       a.across = Divisor(static_cast<std::uint32_t>(across));
       a.tiles = Divisor(static_cast<std::uint32_t>(tiles));
       a.groups = Divisor(static_cast<std::uint32_t>(groups));
-      return sd::launch_grid(stream, "grid_sample boxes", sd::forward_boxes<T, kZeros, kBoxBlocks>,
-                             tiles * groups * g.batch, 1, 1, sd::kThreads, B::kShared, a, map);
+      if (auto ok =
+              sd::launch_grid(stream, "grid_sample boxes", sd::forward_boxes<T, kZeros, kBoxBlocks>,
+                              box_units<T>(g), 1, 1, sd::kThreads, B::kShared, a, map, leftovers);
+          !ok)
+        return ok;
+      return sd::launch_grid(stream, "grid_sample leftovers", sd::forward_leftovers<T, kZeros>,
+                             132 * 8, 1, 1, sd::kThreads, {0, false, 0}, a, leftovers);
     }
   }
   constexpr int kBlocks = sizeof(T) == 8 ? 3 : 8;
@@ -192,10 +205,12 @@ Result<void> planes(const Stream& stream, Workspace workspace, const GridSampleP
       return ok;
   }
   CUtensorMap map = {};
-  const bool boxes = map_input<T>(input, g, map);
+  sd::Leftovers leftovers = {neighbours, nullptr};  // the list lies where no copy will be made
+  if (copy != nullptr && map_input<T>(input, g, map))
+    leftovers.units = reinterpret_cast<std::uint32_t*>(copy);
   if (auto ok = p.padding == SamplePadding::zeros
-                    ? launch_planes<T, true>(stream, g, a, boxes, map)
-                    : launch_planes<T, false>(stream, g, a, boxes, map);
+                    ? launch_planes<T, true>(stream, g, a, leftovers, map)
+                    : launch_planes<T, false>(stream, g, a, leftovers, map);
       !ok)
     return ok;
   if (neighbours == nullptr) return {};

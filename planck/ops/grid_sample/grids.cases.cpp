@@ -54,7 +54,8 @@ void put(const Case& c, NamedTensors& tensors) {
   const int dims = shape.rank() - 2;
   const Shape input = extents_of(c);
   const PhiloxStream random{c.seed, 41};
-  const double turn_sine = std::sin(0.3), turn_cosine = std::cos(0.3);
+  const double angle = kKind == GridKind::turned ? 0.65 : 0.3;
+  const double turn_sine = std::sin(angle), turn_cosine = std::cos(angle);
   const std::int64_t points = shape[0] == 0 ? 0 : grid.count() / dims / shape[0];
   for (std::int64_t i = 0; i < grid.count() / (dims > 0 ? dims : 1); ++i) {
     const std::int64_t image = i / points;
@@ -70,7 +71,7 @@ void put(const Case& c, NamedTensors& tensors) {
       double g = unit(r.v[0]);
       if (kKind == GridKind::random) g *= 1.15;
       if (kKind == GridKind::identity) g = even[k];
-      if (kKind == GridKind::affine) {
+      if (kKind == GridKind::affine || kKind == GridKind::turned) {
         const double other = even[k == 0 ? 1 : 0] * (k == 0 ? -turn_sine : turn_sine);
         g = 0.9 * ((k < 2 ? turn_cosine * even[k] + other : even[k])) +
             0.01 * static_cast<double>(image % 7 - 3);
@@ -101,6 +102,8 @@ Case::Prepare put_grid(GridKind kind) {
       return {"identity", put<GridKind::identity>, "grid"};
     case GridKind::affine:
       return {"affine", put<GridKind::affine>, "grid"};
+    case GridKind::turned:
+      return {"turned", put<GridKind::turned>, "grid"};
     case GridKind::one_point:
       return {"one_point", put<GridKind::one_point>, "grid"};
     case GridKind::outside:

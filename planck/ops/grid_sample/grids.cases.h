@@ -11,6 +11,7 @@ enum class GridKind : std::uint8_t {
   random,      // uniform, one point in four outside
   identity,    // the input's own elements where both have the same extents
   affine,      // turned by 17 degrees, shrunk and moved a little, another way for each image
+  turned,      // the same by 37 degrees: for benchmarks
   one_point,   // all points of an image at one place
   outside,     // all points off the input
   boundaries,  // centers and edges of elements, and just beyond both ends
