@@ -4,6 +4,7 @@
 //
 // f32 on one H200, TFLOP/s             [16,64,56,56] 64 3×3   [16,128,28,28] 256 3×3 stride 2
 //   a thread a place of four rows             2.25                     2.15
+//   tiles                                     26.7                     13.6
 #pragma once
 
 #include "planck/ops/conv/places.cuh"

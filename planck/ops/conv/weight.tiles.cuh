@@ -4,6 +4,7 @@
 //
 // f32 on one H200, TFLOP/s        [16,64,56,56] 64 3×3   [16,256,14,14] 1024 1×1
 //   a thread an element and a chunk     0.61                   0.60
+//   tiles                               18.7                   17.3
 #pragma once
 
 #include "planck/ops/conv/places.cuh"
