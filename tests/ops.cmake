@@ -4,6 +4,7 @@ include(GoogleTest)
 
 add_executable(ops_test
   main.cpp
+  ${PROJECT_SOURCE_DIR}/planck/core/cpu_target.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/conv/conv.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/elementwise/elementwise.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/embedding/bucket_rows.test.cpp

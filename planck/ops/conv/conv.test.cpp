@@ -291,5 +291,25 @@ TEST(Conv, RefusesWhatItCannotDo) {
             "conv2d_input: stride=1x is not a number or two, as in 2x3");
 }
 
+// What 32-bit coordinates cannot hold is refused by name, not computed wrongly.
+TEST(Conv, CudaRefusesWhatItCannotCount) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  const auto refusal = [](ConvProblem p) {
+    for (const Kernel<ConvProblem>& k : p.kernels())
+      if (k.device == DeviceKind::cuda) return k.reject(p);
+    return std::string("no such row");
+  };
+  for (ConvKind kind : {ConvKind::conv2d, ConvKind::conv2d_input, ConvKind::conv2d_weight}) {
+    ConvProblem p{kind, Dtype::f32, {1, 1, 1, kMost - 3}, {1, 1, 1, 3}, {}};
+    EXPECT_EQ(refusal(p), "");
+    p.options.padding = {0, 2};
+    EXPECT_NE(refusal(p).find("1073741825 pixels"), std::string::npos) << refusal(p);
+    p = {kind, Dtype::f32, {kMost, 1, 1, 1}, {1, 1, 1, 1}, {}};
+    EXPECT_NE(refusal(p).find("1073741824 images"), std::string::npos) << refusal(p);
+    p = {kind, Dtype::f32, {1, kMost, 1, 1}, {1, kMost, 1, 1}, {}};
+    EXPECT_NE(refusal(p).find("1073741824 products"), std::string::npos) << refusal(p);
+  }
+}
+
 }  // namespace
 }  // namespace planck
