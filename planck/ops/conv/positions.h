@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "planck/core/macros.h"
+
 namespace planck::conv_detail {
 
 struct Position {
@@ -13,19 +15,19 @@ struct Position {
 struct Positions {
   int middle, inner;
 
-  __host__ __device__ Position of(std::int64_t number) const {
+  PLANCK_HD Position of(std::int64_t number) const {
     const std::int64_t line = number / inner;
     return {static_cast<int>(line / middle), static_cast<int>(line % middle),
             static_cast<int>(number % inner)};
   }
-  __host__ __device__ void next(Position& p) const {
+  PLANCK_HD void next(Position& p) const {
     if (++p.inner < inner) return;
     p.inner = 0;
     if (++p.middle < middle) return;
     p.middle = 0;
     ++p.outer;
   }
-  __host__ __device__ void advance(Position& p, const Position& by) const {
+  PLANCK_HD void advance(Position& p, const Position& by) const {
     p.inner += by.inner;
     p.middle += by.middle;
     p.outer += by.outer;

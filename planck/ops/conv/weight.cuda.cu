@@ -26,7 +26,6 @@ WeightArgs<T> arguments(const ConvProblem& p, Workspace workspace, const Operand
     a.out_strides.at[d] = out.strides[d];
     a.shape.at[d] = out.shape[d];
   }
-  a.batch = dy.shape[0];
   a.places = dy.shape[0] * dy.shape[2] * dy.shape[3];
   a.groups = p.groups();
   a.filters = p.filters();

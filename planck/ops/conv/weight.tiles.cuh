@@ -19,7 +19,7 @@ struct WeightArgs {
   Compute<T>* sums;  // [chunk][element]
   T* out;
   Four x_strides, dy_strides, out_strides, shape;  // shape: of dweight
-  std::int64_t batch, places;                      // images; places of all of them
+  std::int64_t places;                             // of all images
   std::int64_t groups, filters, columns;           // filters of a group, elements of a filter
   unsigned x_height, x_width;
   int stride[2], padding[2], dilation[2];
