@@ -58,3 +58,4 @@ endif()
 add_executable(tape_bench ${PROJECT_SOURCE_DIR}/bench/tape.cpp)
 target_link_libraries(tape_bench PRIVATE planck::planck planck_build_flags)
 add_test(NAME autodiff.tape COMMAND tape_bench)
+set_tests_properties(autodiff.tape PROPERTIES RUN_SERIAL ON)  # it holds a time

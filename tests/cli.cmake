@@ -5,7 +5,9 @@ if(PLANCK_BUILD_TOOLS AND Python3_FOUND)
     add_test(NAME cli.${topic}
       COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_${topic}.py)
     set_tests_properties(cli.${topic} PROPERTIES
-      ENVIRONMENT "PLANCK=$<TARGET_FILE:planck_cli>;PYTHONDONTWRITEBYTECODE=1")
+      ENVIRONMENT
+      "PLANCK=$<TARGET_FILE:planck_cli>;PLANCK_SANITIZE=${PLANCK_SANITIZE};PYTHONDONTWRITEBYTECODE=1")
   endforeach()
   set_tests_properties(cli.memory PROPERTIES LABELS long)
+  set_tests_properties(cli.demo PROPERTIES COST 1000)  # the longest one starts first
 endif()

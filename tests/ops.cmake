@@ -33,13 +33,14 @@ gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "Long.*" TEST_LIST op
 if(NOT PLANCK_SANITIZE)  # the lesser instruction sets, which this machine would not choose
   foreach(target avx2 baseline)
     add_test(NAME ops.on_${target} COMMAND ops_test --cpu_target=${target} --gtest_filter=-Long*)
-    set_tests_properties(ops.on_${target} PROPERTIES SKIP_RETURN_CODE 77)
+    set_tests_properties(ops.on_${target} PROPERTIES SKIP_RETURN_CODE 77 COST 900)
   endforeach()
 endif()
 if(PLANCK_WITH_CUDA)
   add_executable(ops_cuda_test
     ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.cuda.test.cu
+    ${PROJECT_SOURCE_DIR}/planck/ops/index/index.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/matmul/matmul.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.math.cuda.test.cu)

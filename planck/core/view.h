@@ -32,6 +32,10 @@ struct TensorView {
       : data(pointer), shape(extents), strides(row_major(extents)), present(true) {}
   TensorView(T* pointer, const Shape& extents, const Strides& steps)
       : data(pointer), shape(extents), strides(steps), present(true) {}
+  // What may be written may be read.
+  template <class U>
+  TensorView(const TensorView<U>& v) requires std::is_same_v<T, const U>
+      : data(v.data), shape(v.shape), strides(v.strides), present(v.present) {}
 
   // Checks that the buffer holds the shape.
   static Result<TensorView> over(std::span<T> buffer, const Shape& extents) {
@@ -42,15 +46,6 @@ struct TensorView {
                                                    " units, shape " + to_string(extents) +
                                                    " needs " + std::to_string(need));
     return TensorView(buffer.data(), extents);
-  }
-
-  operator TensorView<const T>() const requires(!std::is_const_v<T>) {
-    TensorView<const T> view;
-    view.data = data;
-    view.shape = shape;
-    view.strides = strides;
-    view.present = present;
-    return view;
   }
 
   // The plan protocol knows which operands are inputs and never writes to those.

@@ -36,7 +36,8 @@ class Demo(CommandTest):
         self.assertIn("bit for bit: yes", text)
         self.assertEqual(len(re.findall(r"^.* (\d+\.\d\d) %", text, re.M)), 7, text)
         self.assertEqual(self.sha(self.demo("five", "--threads", "5")), one)
-        self.assertEqual(self.sha(self.demo("baseline", "--cpu-target", "baseline")), one)
+        if not os.environ.get("PLANCK_SANITIZE"):  # it takes minutes there
+            self.assertEqual(self.sha(self.demo("baseline", "--cpu-target", "baseline")), one)
         self.assertEqual(sorted(os.listdir(self.path("one"))),
                          ["model-int4.safetensors", "model-int8.safetensors", "model.safetensors", "report.html"])
 
