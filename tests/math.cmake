@@ -3,10 +3,15 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 add_executable(math_test
+  main.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/elementary.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/narrow.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/random.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/vectors.test.cpp)
-target_link_libraries(math_test PRIVATE planck::planck planck_build_flags GTest::gtest_main hwy::hwy quadmath)
+target_link_libraries(math_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest hwy::hwy quadmath)
 gtest_discover_tests(math_test TEST_PREFIX math. TEST_FILTER "-Long*")
 gtest_discover_tests(math_test TEST_PREFIX math. TEST_FILTER "Long*" TEST_LIST math_long PROPERTIES LABELS long)
+if(NOT PLANCK_SANITIZE)
+  add_test(NAME math.on_avx2 COMMAND math_test --cpu_target=avx2 --gtest_filter=Vectors*)
+  set_tests_properties(math.on_avx2 PROPERTIES SKIP_RETURN_CODE 77)
+endif()

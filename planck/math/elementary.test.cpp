@@ -88,9 +88,9 @@ double error_of(T got, W want) {
   const T nearest = static_cast<T>(want);
   if (std::isinf(nearest) || std::isinf(got)) return nearest == got ? 0 : wrong;
   if (got == 0 && nearest == 0) return std::signbit(got) == std::signbit(nearest) ? 0 : wrong;
-  const int lowest = std::numeric_limits<T>::min_exponent;
-  const int exponent = nearest == 0 ? lowest : std::max(std::ilogb(nearest) + 1, lowest);
-  const T unit = std::ldexp(T(1), exponent - std::numeric_limits<T>::digits);
+  using Limits = std::numeric_limits<T>;
+  const T power = math::from_bits(math::bits_of(nearest) & math::bits_of(Limits::infinity()));
+  const T unit = std::max(power * Limits::epsilon(), Limits::denorm_min());
   return std::fabs(static_cast<double>((static_cast<W>(got) - want) / static_cast<W>(unit)));
 }
 

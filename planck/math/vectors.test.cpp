@@ -1,10 +1,15 @@
-// Holds the vector functions of elementary-inl.h to the bits of elementary.h, on every instruction
-// set of this CPU that has them.
+// Holds the vector functions of elementary-inl.h to the bits of elementary.h, on the instruction
+// set in force (--cpu_target).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "planck/core/cpu_target.h"
 #include "planck/loops/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -19,13 +24,13 @@ namespace planck::HWY_NAMESPACE {
 namespace {
 
 #if PLANCK_VECTOR_MATH
-// Every step-th float, from `first` on.
+// Every step-th float, from `first` to below `last`.
 template <class F>
-std::string first_difference(const char* name, std::uint64_t first, std::uint64_t step,
-                             float (*want)(float), const F& function) {
+std::string first_difference(const char* name, std::uint64_t first, std::uint64_t last,
+                             std::uint64_t step, float (*want)(float), const F& function) {
   constexpr int kLanes = vector_math::kLanes;
   alignas(64) float x[kLanes], y[kLanes];
-  for (std::uint64_t b = first; b < std::uint64_t{1} << 32; b += step * kLanes) {
+  for (std::uint64_t b = first; b < last; b += step * kLanes) {
     for (int i = 0; i < kLanes; ++i)
       x[i] = math::from_bits(static_cast<std::uint32_t>(b + step * static_cast<unsigned>(i)));
     vector_math::hn::Store(function(vector_math::hn::Load(vector_math::D(), x)), vector_math::D(),
@@ -38,14 +43,15 @@ std::string first_difference(const char* name, std::uint64_t first, std::uint64_
   return "";
 }
 
-#define PLANCK_DIFFERENCE(f)                               \
-  first_difference(                                        \
-      #f, first, step, [](float x) { return math::f(x); }, \
+#define PLANCK_DIFFERENCE(f)                                     \
+  first_difference(                                              \
+      #f, first, last, step, [](float x) { return math::f(x); }, \
       [](vector_math::V x) HWY_ATTR { return vector_math::f(x); })
 #endif
 
 // Empty where all agree.
-std::string difference([[maybe_unused]] std::uint64_t first, [[maybe_unused]] std::uint64_t step) {
+std::string difference([[maybe_unused]] std::uint64_t first, [[maybe_unused]] std::uint64_t last,
+                       [[maybe_unused]] std::uint64_t step) {
 #if PLANCK_VECTOR_MATH
   for (const std::string& found :
        {PLANCK_DIFFERENCE(exp), PLANCK_DIFFERENCE(tanh), PLANCK_DIFFERENCE(sigmoid),
@@ -65,25 +71,33 @@ namespace {
 
 HWY_EXPORT(difference);
 
-constexpr std::int64_t kAvx512 = HWY_AVX3 | (HWY_AVX3 - 1);  // better targets have lower bits
+constexpr std::uint64_t kFloats = std::uint64_t{1} << 32;
 
-std::string on_every_target(std::uint64_t first, std::uint64_t step) {
-  std::string found;
-  for (const std::int64_t without : {std::int64_t{0}, kAvx512}) {
-    hwy::DisableTargets(without);
-    if (found.empty()) found = HWY_DYNAMIC_DISPATCH(difference)(first, step);
-  }
-  hwy::DisableTargets(0);
-  return found;
+std::string difference(std::uint64_t first, std::uint64_t last, std::uint64_t step) {
+  cpu_target_name();  // puts --cpu_target in force
+  return HWY_DYNAMIC_DISPATCH(difference)(first, last, step);
 }
 
-TEST(Vectors, BitsOfTheFunctions) { EXPECT_EQ(on_every_target(0, 4099), ""); }
-TEST(LongVectors, BitsOfEveryF32) { EXPECT_EQ(on_every_target(0, 1), ""); }
+TEST(Vectors, BitsOfTheFunctions) { EXPECT_EQ(difference(0, kFloats, 4099), ""); }
 
 // Around 0, 1, the ends of the ranges, infinities and NaN.
 TEST(Vectors, BitsAtSpecialValues) {
   for (std::uint64_t top = 0; top < 1 << 16; top += 64)
-    EXPECT_EQ(on_every_target(top << 16, std::uint64_t{1} << 30), "") << top;
+    EXPECT_EQ(difference(top << 16, kFloats, std::uint64_t{1} << 30), "") << top;
+}
+
+TEST(LongVectors, BitsOfEveryF32) {
+  constexpr std::uint64_t kPart = kFloats / 1024;
+  std::atomic<std::uint64_t> next = 0;
+  std::vector<std::string> found(std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::thread> threads;
+  for (std::string& mine : found)
+    threads.emplace_back([&] {
+      for (std::uint64_t k; mine.empty() && (k = next++) < kFloats / kPart;)
+        mine = difference(k * kPart, (k + 1) * kPart, 1);
+    });
+  for (std::thread& t : threads) t.join();
+  for (const std::string& f : found) EXPECT_EQ(f, "");
 }
 
 }  // namespace
