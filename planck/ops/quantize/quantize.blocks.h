@@ -148,4 +148,19 @@ struct OrdinaryLoops {
 };
 const OrdinaryLoops* ordinary_loops();
 
+// Gradients of learned scales and zero points in f32 arithmetic, where zero points are ordinary
+// (GridPath::divide, reciprocal): dx, and sums of the terms of dscale and dzero_point. All operands
+// have one dtype. Null on instruction sets without fused multiply-add.
+inline constexpr int kLearnElements = 4096, kLearnUnit = 256, kLearnRows = 8;
+struct LearnLoops {
+  // Sums of `count` runs of `run` elements, a power of two, 32 at least; of all together a multiple
+  // of kLearnUnit and at most kLearnElements. Groups: `one` or `runs`.
+  void (*runs)(const BlockGroups<float>&, int count, int run, Source dy, Source x, Sink dx,
+               float* scale_sums, float* zero_point_sums);
+  // Sums of n columns, a multiple of 16, over kLearnRows rows. Groups: `each`.
+  void (*columns)(const BlockGroups<float>&, int n, Source dy, Source x, Sink dx, float* scale_sums,
+                  float* zero_point_sums);
+};
+const LearnLoops* learn_loops();
+
 }  // namespace planck
