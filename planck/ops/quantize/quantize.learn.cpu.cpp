@@ -174,8 +174,8 @@ bool row_sums([[maybe_unused]] const Job<C>& job, [[maybe_unused]] Buffers<C>& b
     const std::int64_t row = job.m.channels * bits(job.x.dtype) / 8;
     loops->columns(
         g, width,
-        Source{dense_at(job.dy, begin, width), job.dy.dtype, kLearnRows * row, row},
-        Source{dense_at(job.x, begin, width), job.x.dtype, kLearnRows * row, row},
+        Source{dense_at(job.dy, begin, width), job.dy.dtype, kLearnRows / 2 * row, row},
+        Source{dense_at(job.x, begin, width), job.x.dtype, kLearnRows / 2 * row, row},
         Sink{dense_at(job.dx, begin, width), job.dx.dtype, job.stream, row}, scale_sums,
         zero_point_sums);
     return true;
