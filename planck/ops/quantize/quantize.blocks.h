@@ -142,8 +142,8 @@ struct OrdinaryLoops {
   void (*fake_quantize_backward)(const BlockGroups<float>&, RowPart, Source dy, Source x, Sink dx);
   void (*dequantize)(const BlockGroups<float>&, RowPart, Source q, Sink x);
   void (*scale_by)(const BlockGroups<float>&, RowPart, Source dy, Sink dq);
-  // Widens lo[g], hi[g] by run g of `count`, of as many elements, whole chunks; NaN is passed over,
-  // infinities are not.
+  // Widens lo[g], hi[g] by run g of `count`, of as many elements, whole chunks. Where an element is
+  // not finite one of them is not, but for NaN in f32, which is passed over.
   void (*bounds)(int count, int run, Source x, float* lo, float* hi);
 };
 const OrdinaryLoops* ordinary_loops();
