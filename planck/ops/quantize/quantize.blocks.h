@@ -142,10 +142,25 @@ struct OrdinaryLoops {
   void (*fake_quantize_backward)(const BlockGroups<float>&, RowPart, Source dy, Source x, Sink dx);
   void (*dequantize)(const BlockGroups<float>&, RowPart, Source q, Sink x);
   void (*scale_by)(const BlockGroups<float>&, RowPart, Source dy, Sink dq);
-  // Widens lo[g], hi[g] by run g of `count`, of as many elements, whole chunks; NaN is passed over,
-  // infinities are not.
+  // Widens lo[g], hi[g] by run g of `count`, of as many elements, whole chunks. Where an element is
+  // not finite one of them is not, but for NaN in f32, which is passed over.
   void (*bounds)(int count, int run, Source x, float* lo, float* hi);
 };
 const OrdinaryLoops* ordinary_loops();
+
+// Gradients of learned scales and zero points in f32 arithmetic, where zero points are ordinary
+// (GridPath::divide, reciprocal): dx, and sums of the terms of dscale and dzero_point. All operands
+// have one dtype. Null on instruction sets without fused multiply-add.
+inline constexpr int kLearnElements = 4096, kLearnUnit = 256, kLearnRows = 8;
+struct LearnLoops {
+  // Sums of `count` runs of `run` elements, a power of two, 32 at least; of all together a multiple
+  // of kLearnUnit and at most kLearnElements. Groups: `one` or `runs`.
+  void (*runs)(const BlockGroups<float>&, int count, int run, Source dy, Source x, Sink dx,
+               float* scale_sums, float* zero_point_sums);
+  // Sums of n columns, a multiple of 16, over kLearnRows rows. Groups: `each`.
+  void (*columns)(const BlockGroups<float>&, int n, Source dy, Source x, Sink dx, float* scale_sums,
+                  float* zero_point_sums);
+};
+const LearnLoops* learn_loops();
 
 }  // namespace planck

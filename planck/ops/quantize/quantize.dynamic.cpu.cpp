@@ -21,6 +21,7 @@ namespace qm = quantize_math;
 using Map3 = QuantProblem::Map;
 
 constexpr std::int64_t kEnoughTasks = 64;
+constexpr std::int64_t kBatch = 4 * kBlock;  // elements of short groups, done at once
 
 // Into how many parts a group's members are cut, for groups too few to occupy the threads.
 std::int64_t splits(const Map3& m) {
@@ -138,14 +139,15 @@ void finish(const Job<C>& job, std::int64_t c0, int n, const qm::DataRange<C>* r
       });
 }
 
-// Quantizes positions [begin, begin + n) with the groups of a prepared table.
+// Quantizes positions [begin, begin + n) of x, job.x but for `ahead`, with the groups of a prepared
+// table.
 template <class C>
-void quantize_positions(const Job<C>& job, std::int64_t begin, int n, const GroupTable<C>& table,
-                        bool stream) {
+void quantize_positions(const Job<C>& job, const MapOperand& x, std::int64_t begin, int n,
+                        const GroupTable<C>& table, bool stream) {
   alignas(64) C buffer[kBlock];
   alignas(64) std::uint8_t bytes[kBlock];
   with_sink(job.q, begin, n, stream, bytes, [&](Sink to) {
-    quant_blocks<C>().quantize(table.groups, 1, n, source_of(job.x, begin, n, buffer), to);
+    quant_blocks<C>().quantize(table.groups, 1, n, source_of(x, begin, n, buffer), to);
   });
 }
 
@@ -165,13 +167,14 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
       finish(job, c, 1, ranges, table.scale, table.zero_point);
       table.prepare(1, GroupLayout::one, 0, needs);
       for (std::int64_t i = 0; i < inner; i += job.line())
-        quantize_positions(job, c * inner + i, static_cast<int>(std::min(job.line(), inner - i)),
-                           table, stream);
+        quantize_positions(job, job.x, c * inner + i,
+                           static_cast<int>(std::min(job.line(), inner - i)), table, stream);
     }
     return;
   }
-  const std::int64_t batch = kBlock / inner;  // short groups: as many as fill a block
   const bool runs = inner >= kChunk / 2 && std::has_single_bit(static_cast<std::uint64_t>(inner));
+  // Short groups: as many as fill a block, or several where nothing has to be gathered.
+  const std::int64_t batch = std::min<std::int64_t>(runs ? job.line() : kBlock, kBatch) / inner;
   const int shift = runs ? std::countr_zero(static_cast<std::uint64_t>(inner)) : 0;
   alignas(64) C buffer[kBlock];
   C scale[kBlock], lo[kBlock], hi[kBlock];
@@ -181,8 +184,12 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
     const int n = groups * static_cast<int>(inner);
     std::fill_n(lo, groups, C(0));
     std::fill_n(hi, groups, C(0));
+    // As above: what is quantized fetches the next batch.
+    MapOperand here = job.x, next = job.x;
+    here.ahead = c == c0 ? Source{}.ahead : 0;
+    next.ahead = batch * inner * bits(job.x.dtype) / 8;
     quant_sums<C>().include_runs(groups, static_cast<int>(inner),
-                                 source_of(job.x, c * inner, n, buffer), lo, hi);
+                                 source_of(here, c * inner, n, buffer), lo, hi);
     for (int k = 0; k < groups; ++k) ranges[k] = {lo[k], hi[k]};
     if (runs) {
       finish(job, c, groups, ranges, table.scale, table.zero_point);
@@ -195,7 +202,7 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
       }
       table.prepare(n, GroupLayout::each, 0, needs);
     }
-    quantize_positions(job, c * inner, n, table, stream);
+    quantize_positions(job, next, c * inner, n, table, stream);
   }
 }
 

@@ -19,7 +19,7 @@ using Map3 = QuantProblem::Map;
 constexpr std::int64_t kRowInner = 32;                    // inner extents from here on are rows
 constexpr std::int64_t kRowSpan = std::int64_t{1} << 16;  // members of a row task
 constexpr std::int64_t kColumnSpan = std::int64_t{1} << 12;
-constexpr int kColumnWidth = 512;  // positions of a column task
+constexpr int kColumnWidth = 1024;  // positions of a column task
 constexpr int kLevels = 44;        // digits of the counter
 
 bool by_rows(const Map3& m) { return m.inner >= kRowInner || m.outer == 1; }
@@ -36,12 +36,12 @@ template <class C, int kWidth>
 class Counter {
  public:
   void clear() { count_ = 0; }
-  // v is overwritten.
-  void push(int n, C* v) {
-    int k = 0;
+  // The sum of 2^level vectors, as many times which have come before. v is overwritten.
+  void push(int n, C* v, int level = 0) {
+    int k = level;
     for (; (count_ >> k) & 1; ++k) quant_sums<C>().add(n, digits_[k], v, v);
     std::copy_n(v, n, digits_[k]);
-    ++count_;
+    count_ += std::int64_t{1} << level;
   }
   void total(int n, C* out) const {
     bool first = true;
@@ -69,6 +69,7 @@ struct Job {
   C* zero_point_sums;
   Map3 m;
   bool stream;
+  bool dense;  // dy, x and dx, all of them
 };
 
 template <class C>
@@ -89,13 +90,58 @@ void terms(const Job<C>& job, Buffers<C>& b, std::int64_t begin, int n, int at,
   });
 }
 
-// Members [j0, j1) of one channel; j0 is a multiple of kBlock.
+// The loops for whole vectors, where they take these groups.
+template <class C>
+const LearnLoops* loops_for([[maybe_unused]] const BlockGroups<C>& g) {
+  if constexpr (std::is_same_v<C, float>)
+    if (g.path == GridPath::divide || g.path == GridPath::reciprocal) return learn_loops();
+  return nullptr;
+}
+
+// Sums of `count` runs of `run` members from position `begin` on, in one piece and by vectors:
+// whether that was possible.
+template <class C>
+bool run_sums([[maybe_unused]] const Job<C>& job, [[maybe_unused]] Buffers<C>& b,
+              [[maybe_unused]] std::int64_t begin, [[maybe_unused]] int count,
+              [[maybe_unused]] int run, [[maybe_unused]] C* scale_sums,
+              [[maybe_unused]] C* zero_point_sums) {
+  if constexpr (std::is_same_v<C, float>) {
+    const int n = count * run;
+    const void* dy = dense_at(job.dy, begin, n);
+    const void* x = dense_at(job.x, begin, n);
+    void* dx = dense_at(job.dx, begin, n);
+    if (learn_loops() == nullptr || dy == nullptr || x == nullptr || dx == nullptr) return false;
+    const BlockGroups<C>& g = b.groups.load(begin, n);
+    const LearnLoops* loops = loops_for(g);
+    if (loops == nullptr || g.layout == GroupLayout::each) return false;
+    loops->runs(g, count, run, Source{dy, job.dy.dtype}, Source{x, job.x.dtype},
+                Sink{dx, job.dx.dtype, job.stream}, scale_sums, zero_point_sums);
+    return true;
+  } else {
+    return false;
+  }
+}
+
+// Members [j0, j1) of one channel; j0 is a multiple of kRowSpan.
 template <class C>
 void row(const Job<C>& job, Buffers<C>& b, std::int64_t channel, std::int64_t j0, std::int64_t j1,
          C* scale_sum, C* zero_point_sum) {
   const Map3& m = job.m;
   Counter<C, 1> scale_counter, zero_point_counter;
-  for (std::int64_t j = j0; j < j1; j += kBlock) {
+  for (std::int64_t j = j0; j < j1;) {
+    const std::int64_t piece = std::min(j1 - j, m.inner - j % m.inner);
+    if (piece >= kBlock) {
+      const int length = piece >= kLearnElements && j % kLearnElements == 0 ? kLearnElements : kBlock;
+      const std::int64_t begin = (j / m.inner * m.channels + channel) * m.inner + j % m.inner;
+      C sums[2];
+      if (run_sums(job, b, begin, 1, length, &sums[0], &sums[1])) {
+        const int level = length == kBlock ? 0 : std::countr_zero(unsigned{kLearnElements / kBlock});
+        scale_counter.push(1, &sums[0], level);
+        zero_point_counter.push(1, &sums[1], level);
+        j += length;
+        continue;
+      }
+    }
     const int n = static_cast<int>(std::min<std::int64_t>(kBlock, j1 - j));
     for (int done = 0; done < n;) {
       const std::int64_t o = (j + done) / m.inner, i = (j + done) % m.inner;
@@ -107,9 +153,57 @@ void row(const Job<C>& job, Buffers<C>& b, std::int64_t channel, std::int64_t j0
     C zero_point_block = quant_sums<C>().tree_sum(b.zero_point_terms, n);
     scale_counter.push(1, &scale_block);
     zero_point_counter.push(1, &zero_point_block);
+    j += kBlock;
   }
   scale_counter.total(1, scale_sum);
   zero_point_counter.total(1, zero_point_sum);
+}
+
+// Sums of channels [c0, c0 + width) over kLearnRows rows from row o on: whether that was possible.
+template <class C>
+bool row_sums([[maybe_unused]] const Job<C>& job, [[maybe_unused]] Buffers<C>& b,
+              [[maybe_unused]] std::int64_t o, [[maybe_unused]] std::int64_t c0,
+              [[maybe_unused]] int width, [[maybe_unused]] C* scale_sums,
+              [[maybe_unused]] C* zero_point_sums) {
+  if constexpr (std::is_same_v<C, float>) {
+    if (!job.dense || learn_loops() == nullptr) return false;
+    const std::int64_t begin = o * job.m.channels + c0;
+    const BlockGroups<C>& g = b.groups.load(begin, width, c0);
+    const LearnLoops* loops = loops_for(g);
+    if (loops == nullptr || g.layout != GroupLayout::each) return false;
+    const std::int64_t row = job.m.channels * bits(job.x.dtype) / 8;
+    loops->columns(
+        g, width,
+        Source{dense_at(job.dy, begin, width), job.dy.dtype, kLearnRows / 2 * row, row},
+        Source{dense_at(job.x, begin, width), job.x.dtype, kLearnRows / 2 * row, row},
+        Sink{dense_at(job.dx, begin, width), job.dx.dtype, job.stream, row}, scale_sums,
+        zero_point_sums);
+    return true;
+  } else {
+    return false;
+  }
+}
+
+// Channels [c0, c1) in rows of their own: several at once where they are short.
+template <class C>
+void rows(const Job<C>& job, Buffers<C>& b, std::int64_t c0, std::int64_t c1) {
+  const std::int64_t members = job.m.members();
+  const bool together = job.m.outer == 1 && members >= 32 && members < kBlock &&
+                        std::has_single_bit(static_cast<std::uint64_t>(members));
+  for (std::int64_t c = c0; c < c1;) {
+    if (together) {
+      const std::int64_t unit = std::max<std::int64_t>(1, kLearnUnit / members);
+      const std::int64_t count = std::min(kLearnElements / members, (c1 - c) / unit * unit);
+      if (count > 0 && run_sums(job, b, c * members, static_cast<int>(count),
+                                static_cast<int>(members), job.scale_sums + c,
+                                job.zero_point_sums + c)) {
+        c += count;
+        continue;
+      }
+    }
+    row(job, b, c, 0, members, job.scale_sums + c, job.zero_point_sums + c);
+    ++c;
+  }
 }
 
 // Members [j0, j1) of channels [c0, c1), whole rows of `inner` members.
@@ -119,8 +213,16 @@ void columns(const Job<C>& job, Buffers<C>& b, std::int64_t c0, std::int64_t c1,
   const Map3& m = job.m;
   const int width = static_cast<int>(c1 - c0), inner = static_cast<int>(m.inner);
   Counter<C, kColumnWidth> scale_counter, zero_point_counter;
-  C column[kColumnWidth];
+  C column[kColumnWidth], column2[kColumnWidth];
   for (std::int64_t o = j0 / m.inner; o < j1 / m.inner; ++o) {
+    if (inner == 1 && width % 16 == 0 && j1 - o >= kLearnRows) {
+      if (row_sums(job, b, o, c0, width, column, column2)) {
+        scale_counter.push(width, column, 3);
+        zero_point_counter.push(width, column2, 3);
+        o += kLearnRows - 1;
+        continue;
+      }
+    }
     terms(job, b, (o * m.channels + c0) * m.inner, width * inner, 0, c0);
     for (int i = 0; i < inner; ++i) {
       for (int c = 0; c < width; ++c) column[c] = b.scale_terms[c * inner + i];
@@ -170,12 +272,13 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
   };
   const std::int64_t count = spans(m), span = span_of(m);
   C* sums = static_cast<C*>(workspace.data);
-  const Job<C> job{
-      p,          operand(0),
-      operand(1), operand(2),
-      operand(3), operand(4),
-      sums,       sums + m.channels * count,
-      m,          bytes_for(p.element_dtype, m.channels * m.members()) >= kStreamBytes};
+  Job<C> job{p,          operand(0),
+             operand(1), operand(2),
+             operand(3), operand(4),
+             sums,       sums + m.channels * count,
+             m,          bytes_for(p.element_dtype, m.channels * m.members()) >= kStreamBytes,
+             false};
+  job.dense = job.dy.walk.dense() && job.x.walk.dense() && job.dx.walk.dense();
   if (by_rows(m)) {
     const std::int64_t batch =
         count > 1
@@ -185,9 +288,9 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
     parallel_for(stream, tiles * count, [&](std::int64_t t) {
       Buffers<C> b(job);
       const std::int64_t s = t % count, c0 = t / count * batch;
-      for (std::int64_t c = c0; c < std::min(m.channels, c0 + batch); ++c)
-        row(job, b, c, s * span, std::min(m.members(), (s + 1) * span),
-            job.scale_sums + c * count + s, job.zero_point_sums + c * count + s);
+      if (count == 1) return rows(job, b, c0, std::min(m.channels, c0 + batch));
+      row(job, b, c0, s * span, std::min(m.members(), (s + 1) * span),
+          job.scale_sums + c0 * count + s, job.zero_point_sums + c0 * count + s);
     });
   } else {
     const std::int64_t width = std::max<std::int64_t>(1, kColumnWidth / m.inner);

@@ -230,12 +230,66 @@ HWY_INLINE void widen(const From<typename E::T>& in, int begin, int end, float* 
   *hi = std::max(*hi, hn::GetLane(hn::MaxOfLanes(d, hn::Max(high_a, high_b))));
 }
 
-void bounds(int count, int run, Source x, float* lo, float* hi) {
-  with_element(x.dtype, [&](auto element) {
-    using E = decltype(element);
-    const From<typename E::T> in(x);
+// 16-bit floats are signs and magnitudes: as signed integers the largest is the largest number, as
+// unsigned ones the most negative, where there is any. Magnitudes of both.
+struct Reach {
+  std::uint16_t down, up;
+};
+template <class DV>
+HWY_INLINE std::uint16_t largest(DV dv, hn::Vec<DV> v) {
+  if constexpr (hn::MaxLanes(dv) == 8) {
+    return hn::GetLane(hn::MaxOfLanes(dv, v));
+  } else {
+    const hn::Half<DV> half;
+    return largest(half, hn::Max(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+}
+HWY_INLINE Reach reach(const From<std::uint16_t>& in, int begin, int end) {
+  const hn::RebindToSigned<DH> ds;
+  auto down = hn::Set(dh, 0x8000);
+  auto up = hn::Zero(ds);
+  for (int c = begin; c < end; c += kChunk) {
+    in.fetch(0, c);
+    const std::uint16_t* at = in.at(0, c);
+#pragma GCC unroll 4
+    for (int i = 0; i < kChunk; i += kUnit) {
+      const auto bits = hn::LoadU(dh, at + i);
+      down = hn::Max(down, bits);
+      up = hn::Max(up, hn::BitCast(ds, bits));
+    }
+  }
+  return {static_cast<std::uint16_t>(largest(dh, down) & 0x7fff),
+          largest(dh, hn::BitCast(dh, up))};
+}
+
+template <class E>
+void bounds_of(int count, int run, const Source& x, float* lo, float* hi) {
+  const From<typename E::T> in(x);
+  if constexpr (!E::kHalf) {
     for (int g = 0; g < count; ++g) widen<E>(in, g * run, (g + 1) * run, lo + g, hi + g);
-  });
+  } else {
+    alignas(64) std::uint16_t down[kLanes] = {}, up[kLanes] = {};
+    for (int first = 0; first < count; first += kLanes) {
+      const int n = std::min(kLanes, count - first);
+      for (int k = 0; k < n; ++k) {
+        const Reach r = reach(in, (first + k) * run, (first + k + 1) * run);
+        down[k] = r.down;
+        up[k] = r.up;
+      }
+      alignas(64) float low[kLanes], high[kLanes];
+      hn::Store(E::in_order(down), d, low);
+      hn::Store(E::in_order(up), d, high);
+      for (int k = 0; k < n; ++k) {  // NaN stays
+        lo[first + k] = -low[k] >= lo[first + k] ? lo[first + k] : -low[k];
+        hi[first + k] = high[k] <= hi[first + k] ? hi[first + k] : high[k];
+      }
+    }
+  }
+}
+
+void bounds(int count, int run, Source x, float* lo, float* hi) {
+  with_element(x.dtype,
+               [&](auto element) { bounds_of<decltype(element)>(count, run, x, lo, hi); });
 }
 
 // ---- what the loops need of each group ----

@@ -224,6 +224,17 @@ void quantize_to(const BlockGroups<float>& groups, RowPart part, const Source& x
     if (g.layout == GroupLayout::one) {
       const Grid one = make_grid(g, Read<false>{r * g.row_step});
       loop.row(r, part.begin, part.end, [&](int, auto f) HWY_ATTR { f(one, one); });
+    } else if (g.layout == GroupLayout::runs && (1 << g.run_shift) >= kChunk) {
+      for (int i = part.begin, end; i < part.end; i = end) {  // run by run
+        const int e = i >> g.run_shift;
+        end = std::min(part.end, (e + 1) << g.run_shift);
+        QuantizeLoop<E, kPacked> of_run = loop;
+        of_run.layout = GroupLayout::one;
+        of_run.zero_byte = g.zero_byte + e;
+        of_run.row_step = 0;
+        const Grid run = make_grid(g, Read<false>{e});
+        of_run.row(r, i, end, [&](int, auto f) HWY_ATTR { f(run, run); });
+      }
     } else if (g.layout == GroupLayout::runs) {
       loop.row(r, part.begin, part.end, [&](int i, auto f) HWY_ATTR {
         const Grid run = make_grid(g, Read<false>{i >> g.run_shift});

@@ -103,6 +103,13 @@ void include_runs(int count, int run, Source x, C* lo, C* hi) {
     if constexpr (std::is_same_v<C, float>)
       if (chunks)
         ordinary_loops()->bounds(n, whole, first == 0 ? x : x.from(first * run), low, high);
+    int odd = chunks && whole == run ? 0 : 1;
+    for (int k = 0; k < n; ++k) odd |= qm::is_finite(low[k]) & qm::is_finite(high[k]) ? 0 : 1;
+    if (odd == 0) {
+      std::copy_n(low, n, lo + first);
+      std::copy_n(high, n, hi + first);
+      continue;
+    }
     for (int k = 0; k < n; ++k) {
       const int g = first + k;
       const bool found = chunks && qm::is_finite(low[k]) && qm::is_finite(high[k]);

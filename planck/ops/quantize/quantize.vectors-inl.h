@@ -82,6 +82,7 @@ struct InF16 {
   static HWY_INLINE V one(const T* p) {
     return hn::PromoteTo(d, hn::LoadU(DF16{}, reinterpret_cast<const hwy::float16_t*>(p)));
   }
+  static HWY_INLINE V in_order(const T* p) { return one(p); }
   static HWY_INLINE Two load(const T* p) { return {one(p), one(p + kLanes)}; }
   static HWY_INLINE void store(Two v, T* p, bool stream) {
     put(hn::BitCast(DH1{}, hn::DemoteTo(DF16{}, v.a)), DH1{}, p, stream);
@@ -99,6 +100,9 @@ struct InF16 {
 struct InBf16 {
   using T = std::uint16_t;
   static constexpr bool kHalf = true, kByHalves = true;
+  static HWY_INLINE V in_order(const T* p) {
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(DH1{}, p))));
+  }
   static HWY_INLINE Two load(const T* p) {
     const VU w = hn::BitCast(du, hn::LoadU(dh, p));
     return {hn::BitCast(d, hn::ShiftLeft<16>(w)),
