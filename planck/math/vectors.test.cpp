@@ -1,5 +1,5 @@
-// Holds the vector functions of elementary-inl.h to the bits of elementary.h, on every instruction
-// set of this CPU that has them.
+// Holds the vector functions of elementary-inl.h and narrow-inl.h to the bits of elementary.h and
+// narrow.h, on every instruction set of this CPU that has them.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,47 +12,101 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "planck/math/elementary-inl.h"
+#include "planck/math/narrow-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
 
 #if PLANCK_VECTOR_MATH
-// Every step-th float, from `first` on.
+using vector_math::V;
+bool near(float x) { return !math::far_from_zero(x); }
+bool usual(float x) { return x >= 0x1p-126f && x < math::infinity_of(x); }
+bool any(float) { return true; }
+
+// Every step-th float, from `first` on, that is in the domain.
 template <class F>
 std::string first_difference(const char* name, std::uint64_t first, std::uint64_t step,
-                             float (*want)(float), const F& function) {
+                             bool (*domain)(float), float (*want)(float), const F& function) {
   constexpr int kLanes = vector_math::kLanes;
   alignas(64) float x[kLanes], y[kLanes];
   for (std::uint64_t b = first; b < std::uint64_t{1} << 32; b += step * kLanes) {
     for (int i = 0; i < kLanes; ++i)
       x[i] = math::from_bits(static_cast<std::uint32_t>(b + step * static_cast<unsigned>(i)));
-    vector_math::hn::Store(function(vector_math::hn::Load(vector_math::D(), x)), vector_math::D(),
-                           y);
+    vector_math::hn::Store(
+        vector_math::canonical(function(vector_math::hn::Load(vector_math::D(), x))),
+        vector_math::D(), y);
     for (int i = 0; i < kLanes; ++i)
-      if (math::bits_of(y[i]) != math::bits_of(math::canonical(want(x[i]))))
+      if (domain(x[i]) && math::bits_of(y[i]) != math::bits_of(math::canonical(want(x[i]))))
         return std::string(name) + "(" + std::to_string(x[i]) + ") is " + std::to_string(y[i]) +
                " instead of " + std::to_string(want(x[i]));
   }
   return "";
 }
 
-#define PLANCK_DIFFERENCE(f)                               \
-  first_difference(                                        \
-      #f, first, step, [](float x) { return math::f(x); }, \
-      [](vector_math::V x) HWY_ATTR { return vector_math::f(x); })
+#define PLANCK_DIFFERENCE(domain, vectors, scalar)                            \
+  first_difference(                                                           \
+      #vectors, first, step, domain, [](float x) { return math::scalar(x); }, \
+      [](V x) HWY_ATTR { return vector_math::vectors(x); })
+
+// Every number of T.
+template <class T>
+std::string narrow_difference() {
+  namespace vn = vector_math::narrow;
+  std::string found;
+  const auto hold = [&](const char* name, bool (*domain)(float), float (*want)(float),
+                        const auto& function) {
+    if (!found.empty()) return;
+    constexpr int kLanes = vector_math::kLanes;
+    alignas(64) float x[kLanes], y[kLanes];
+    for (unsigned b = 0; b < 65536; b += kLanes) {
+      for (unsigned i = 0; i < kLanes; ++i)
+        x[i] = static_cast<float>(T::from_bits(static_cast<std::uint16_t>(b + i)));
+      vector_math::hn::Store(
+          vector_math::canonical(function(vector_math::hn::Load(vector_math::D(), x))),
+          vector_math::D(), y);
+      for (int i = 0; i < kLanes; ++i)
+        if (domain(x[i]) && math::bits_of(y[i]) != math::bits_of(math::canonical(want(x[i]))))
+          found = std::string(name) + "(" + std::to_string(x[i]) + ") is " + std::to_string(y[i]) +
+                  " instead of " + std::to_string(want(x[i]));
+    }
+  };
+#define PLANCK_HOLD(domain, vectors, scalar)                                \
+  hold(                                                                     \
+      #vectors, domain, [](float x) { return math::narrow::scalar<T>(x); }, \
+      [](V x) HWY_ATTR { return vn::vectors(x); })
+  PLANCK_HOLD(any, exp<T>, exp);
+  PLANCK_HOLD(any, sigmoid<T>, sigmoid);
+  PLANCK_HOLD(any, silu<T>, silu);
+  PLANCK_HOLD(any, tanh<T>, tanh);
+  PLANCK_HOLD(any, gelu<T>, gelu);
+  PLANCK_HOLD(any, log, log);
+  PLANCK_HOLD(usual, log_usual, log);
+  PLANCK_HOLD(near, sin_near, sin);
+#undef PLANCK_HOLD
+  return found;
+}
 #endif
 
 // Empty where all agree.
 std::string difference([[maybe_unused]] std::uint64_t first, [[maybe_unused]] std::uint64_t step) {
 #if PLANCK_VECTOR_MATH
   for (const std::string& found :
-       {PLANCK_DIFFERENCE(exp), PLANCK_DIFFERENCE(tanh), PLANCK_DIFFERENCE(sigmoid),
-        PLANCK_DIFFERENCE(silu), PLANCK_DIFFERENCE(gelu)})
+       {PLANCK_DIFFERENCE(any, exp_any_nan, exp), PLANCK_DIFFERENCE(any, tanh, tanh),
+        PLANCK_DIFFERENCE(any, sigmoid, sigmoid), PLANCK_DIFFERENCE(any, silu, silu),
+        PLANCK_DIFFERENCE(any, gelu, gelu), PLANCK_DIFFERENCE(any, log, log),
+        PLANCK_DIFFERENCE(usual, log_usual, log), PLANCK_DIFFERENCE(near, sin_near, sin)})
     if (!found.empty()) return found;
 #endif
   return "";
+}
+std::string difference_of_halves() {
+#if PLANCK_VECTOR_MATH
+  const std::string found = narrow_difference<f16>();
+  return found.empty() ? narrow_difference<bf16>() : found;
+#else
+  return "";
+#endif
 }
 
 }  // namespace
@@ -64,19 +118,27 @@ namespace planck {
 namespace {
 
 HWY_EXPORT(difference);
+HWY_EXPORT(difference_of_halves);
 
 constexpr std::int64_t kAvx512 = HWY_AVX3 | (HWY_AVX3 - 1);  // better targets have lower bits
 
-std::string on_every_target(std::uint64_t first, std::uint64_t step) {
+template <class F>
+std::string on_every_target(const F& f) {
   std::string found;
   for (const std::int64_t without : {std::int64_t{0}, kAvx512}) {
     hwy::DisableTargets(without);
-    if (found.empty()) found = HWY_DYNAMIC_DISPATCH(difference)(first, step);
+    if (found.empty()) found = f();
   }
   hwy::DisableTargets(0);
   return found;
 }
+std::string on_every_target(std::uint64_t first, std::uint64_t step) {
+  return on_every_target([&] { return HWY_DYNAMIC_DISPATCH(difference)(first, step); });
+}
 
+TEST(Vectors, BitsOfEvery16BitNumber) {
+  EXPECT_EQ(on_every_target([] { return HWY_DYNAMIC_DISPATCH(difference_of_halves)(); }), "");
+}
 TEST(Vectors, BitsOfTheFunctions) { EXPECT_EQ(on_every_target(0, 4099), ""); }
 TEST(LongVectors, BitsOfEveryF32) { EXPECT_EQ(on_every_target(0, 1), ""); }
 

@@ -1,0 +1,277 @@
+// Blocks of dense f32, f16 or bf16 through functions of whole vectors, from memory to memory: four
+// vectors at a time, so that one's arithmetic fills the pauses of another's and what is rare (NaN,
+// arguments that a shorter formula does not know) is asked for once for all of them.
+//
+
+//
+// For instruction sets with fused multiply-add. Include after hwy/highway.h, within
+// foreach_target's passes.
+#if defined(PLANCK_OPS_ELEMENTWISE_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_OPS_ELEMENTWISE_VECTORS_INL_H_
+#undef PLANCK_OPS_ELEMENTWISE_VECTORS_INL_H_
+#else
+#define PLANCK_OPS_ELEMENTWISE_VECTORS_INL_H_
+#endif
+
+#include "planck/loops/steps-inl.h"
+#include "planck/math/narrow-inl.h"
+#include "planck/ops/elementwise/loops.h"
+
+#if PLANCK_VECTOR_MATH
+HWY_BEFORE_NAMESPACE();
+namespace planck::HWY_NAMESPACE::vector_blocks {
+
+namespace em = elementwise_math;
+namespace vm = vector_math;
+using elementwise_cpu::Block;
+using elementwise_cpu::BlockTable;
+using vm::D;
+using vm::kLanes;
+using vm::U;
+using vm::V;
+
+inline constexpr int kVectors = 4, kUnit = kVectors * kLanes;  // elements
+struct Unit {
+  V v[kVectors];
+};
+
+// ---- memory ----
+
+// T as it is stored. A unit of bf16 has its even elements in one vector and its odd ones in the
+// next: neither way moves anything between lanes.
+HWY_INLINE Unit load(const float* p) {
+  Unit x;
+  for (int k = 0; k < kVectors; ++k) x.v[k] = hn::LoadU(D(), p + k * kLanes);
+  return x;
+}
+HWY_INLINE Unit load(const f16* p) {
+  const hn::Rebind<hwy::float16_t, D> half;
+  Unit x;
+  for (int k = 0; k < kVectors; ++k)
+    x.v[k] = hn::PromoteTo(
+        D(), hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(p) + k * kLanes));
+  return x;
+}
+HWY_INLINE Unit load(const bf16* p) {
+  Unit x;
+  for (int k = 0; k < kVectors; k += 2) {
+    const U pairs = hn::LoadU(vm::UD(), reinterpret_cast<const std::uint32_t*>(p) + k / 2 * kLanes);
+    x.v[k] = vm::from_bits(hn::ShiftLeft<16>(pairs));
+    x.v[k + 1] = vm::from_bits(hn::And(pairs, vm::all_bits(0xffff0000u)));
+  }
+  return x;
+}
+
+template <class Tag, class Vector, class P>
+HWY_INLINE void put(Tag tag, Vector v, P* p, bool stream) {
+  if (stream)
+    hn::Stream(v, tag, p);
+  else
+    hn::StoreU(v, tag, p);
+}
+HWY_INLINE void store(const Unit& y, float* p, bool stream) {
+  for (int k = 0; k < kVectors; ++k) put(D(), y.v[k], p + k * kLanes, stream);
+}
+HWY_INLINE void store(const Unit& y, f16* p, bool stream) {
+  const hn::Rebind<hwy::float16_t, D> half;
+  const hn::Rebind<std::uint16_t, D> words;
+  for (int k = 0; k < kVectors; ++k)
+    put(words, hn::BitCast(words, hn::DemoteTo(half, y.v[k])),
+        reinterpret_cast<std::uint16_t*>(p) + k * kLanes, stream);
+}
+// To nearest even in the upper halves; the lower ones are left over.
+HWY_INLINE U rounded(V v) {
+  const U bits = vm::bits_of(v), last = hn::And(hn::ShiftRight<16>(bits), vm::all_bits(1));
+  return hn::Add(hn::Add(bits, vm::all_bits(0x7fff)), last);
+}
+HWY_INLINE void store(const Unit& y, bf16* p, bool stream) {
+  const hn::Repartition<std::uint16_t, D> words;
+  for (int k = 0; k < kVectors; k += 2)
+    put(words,
+        hn::OddEven(hn::BitCast(words, rounded(y.v[k + 1])),
+                    hn::BitCast(words, hn::ShiftRight<16>(rounded(y.v[k])))),
+        reinterpret_cast<std::uint16_t*>(p) + k * kLanes, stream);
+}
+
+// ---- functions ----
+
+struct Scalars {
+  V a, b;
+};
+
+// The vectors of an op F of stored type T. Where there is no such struct there is a plain loop.
+template <class F, class T>
+struct Vectors;
+
+#define PLANCK_VECTORS(Name, ...)                                      \
+  template <class T>                                                   \
+  struct Vectors<em::Name, T> {                                        \
+    static HWY_INLINE V of([[maybe_unused]] V x, [[maybe_unused]] V b, \
+                           [[maybe_unused]] const Scalars& s) {        \
+      return __VA_ARGS__;                                              \
+    }                                                                  \
+  };
+#define PLANCK_FUNCTION(Name, f32_function, function) \
+  template <class T>                                  \
+  struct Vectors<em::Name, T> {                       \
+    static HWY_INLINE V of(V x, V, const Scalars&) {  \
+      if constexpr (std::is_same_v<T, float>)         \
+        return vm::f32_function(x);                   \
+      else                                            \
+        return vm::narrow::function<T>(x);            \
+    }                                                 \
+  };
+
+PLANCK_VECTORS(Neg, hn::Neg(x))
+PLANCK_VECTORS(Abs, hn::Abs(x))
+PLANCK_VECTORS(Square, hn::Mul(x, x))
+PLANCK_VECTORS(Sqrt, hn::Sqrt(x))
+PLANCK_VECTORS(Reciprocal, hn::Div(vm::all(1.0f), x))
+PLANCK_VECTORS(Floor, hn::Floor(x))
+PLANCK_VECTORS(Ceil, hn::Ceil(x))
+PLANCK_VECTORS(Round, hn::Round(x))
+PLANCK_VECTORS(Trunc, hn::Trunc(x))
+PLANCK_VECTORS(Relu, hn::Add(vm::at_least(0.0f, x), hn::Zero(D())))  // the sum makes −0 +0
+PLANCK_VECTORS(LeakyRelu, hn::IfThenElse(hn::Gt(x, hn::Zero(D())), x, hn::Mul(s.a, x)))
+PLANCK_VECTORS(Clamp, hn::Min(s.b, hn::Max(s.a, x)))  // the second where there is a NaN
+PLANCK_VECTORS(AddScalar, hn::Add(x, s.a))
+PLANCK_VECTORS(MulScalar, hn::Mul(x, s.a))
+PLANCK_VECTORS(Add, hn::Add(x, b))
+PLANCK_VECTORS(Sub, hn::Sub(x, b))
+PLANCK_VECTORS(Mul, hn::Mul(x, b))
+PLANCK_VECTORS(Div, hn::Div(x, b))
+PLANCK_FUNCTION(Exp, exp_any_nan, exp)
+PLANCK_FUNCTION(Tanh, tanh, tanh)
+PLANCK_FUNCTION(Sigmoid, sigmoid, sigmoid)
+PLANCK_FUNCTION(Gelu, gelu, gelu)
+PLANCK_FUNCTION(Silu, silu, silu)
+#undef PLANCK_VECTORS
+#undef PLANCK_FUNCTION
+
+// y may be any NaN.
+template <class F, class T>
+requires requires { &Vectors<F, T>::of; }
+HWY_INLINE Unit unit_of(F, T, const Unit& x, const Unit& b, const Scalars& s) {
+  Unit y;
+  for (int k = 0; k < kVectors; ++k) y.v[k] = Vectors<F, T>::of(x.v[k], b.v[k], s);
+  return y;
+}
+
+// Whether f is above the bound in one of the vectors.
+template <class F>
+HWY_INLINE bool any_above(const Unit& x, std::uint32_t bound, const F& f) {
+  const U most = hn::Max(hn::Max(f(x.v[0]), f(x.v[1])), hn::Max(f(x.v[2]), f(x.v[3])));
+  return !hn::AllFalse(vm::UD(), hn::Gt(most, vm::all_bits(bound)));
+}
+
+template <class T>
+HWY_INLINE Unit unit_of(em::Log, T, const Unit& x, const Unit&, const Scalars&) {
+  const bool special = any_above(x, vm::kUsual, [](V v) HWY_ATTR { return vm::unusual(v); });
+  Unit y;
+  for (int k = 0; k < kVectors; ++k) {
+    if constexpr (std::is_same_v<T, float>)
+      y.v[k] = special ? vm::log(x.v[k]) : vm::log_usual(x.v[k]);
+    else
+      y.v[k] = special ? vm::narrow::log(x.v[k]) : vm::narrow::log_usual(x.v[k]);
+  }
+  return y;
+}
+
+// Far from zero, where there are such arguments at all, one by one.
+inline HWY_NOINLINE void sin_far(const Unit& x, Unit& y) {
+  alignas(64) float argument[kUnit], value[kUnit];
+  store(x, argument, false);
+  store(y, value, false);
+  for (int i = 0; i < kUnit; ++i)
+    if (math::far_from_zero(argument[i])) value[i] = math::sin(argument[i]);
+  y = load(value);
+}
+template <class T>
+HWY_INLINE Unit unit_of(em::Sin, T, const Unit& x, const Unit&, const Scalars&) {
+  Unit y;
+  for (int k = 0; k < kVectors; ++k)
+    y.v[k] = std::is_same_v<T, float> ? vm::sin_near(x.v[k]) : vm::narrow::sin_near(x.v[k]);
+  if constexpr (!std::is_same_v<T, f16>) {
+    const float past = math::trig_detail::Constants<float>::kNear;
+    if (HWY_UNLIKELY(any_above(x, math::bits_of(past),
+                               [](V v) HWY_ATTR { return vm::bits_of(hn::Abs(v)); })))
+      sin_far(x, y);
+  }
+  return y;
+}
+
+// ---- blocks ----
+
+HWY_INLINE void make_canonical(Unit& y) {
+  const V sum = hn::Add(hn::Add(y.v[0], y.v[1]), hn::Add(y.v[2], y.v[3]));
+  if (HWY_LIKELY(hn::AllFalse(D(), hn::IsNaN(sum)))) return;
+  for (int k = 0; k < kVectors; ++k) y.v[k] = vm::canonical(y.v[k]);
+}
+
+template <class F, class T, int kInputs>
+void run(const Block& b) {
+  const Scalars s = {vm::all(b.scalars->f32.a), vm::all(b.scalars->f32.b)};
+  const T* in[kInputs];
+  std::ptrdiff_t step[kInputs];
+  for (int k = 0; k < kInputs; ++k) {
+    in[k] = static_cast<const T*>(b.in[static_cast<std::size_t>(k)].data);
+    step[k] = b.repeats[static_cast<std::size_t>(k)] ? 0 : 1;
+  }
+  T* out = static_cast<T*>(b.out.data);
+  const auto unit = [&](const T* first, const T* second, T* to, bool stream) HWY_ATTR {
+    const Unit x = load(first);
+    Unit y = unit_of(F{}, T{}, x, kInputs == 2 ? load(second) : x, s);
+    make_canonical(y);
+    store(y, to, stream);
+  };
+  const auto some = [&](int i, int n) HWY_ATTR {
+    alignas(64) T values[kInputs + 1][kUnit] = {};
+    const auto bytes = static_cast<std::size_t>(n) * sizeof(T);
+    for (int k = 0; k < kInputs; ++k) std::memcpy(values[k], in[k] + i * step[k], bytes);
+    unit(values[0], values[kInputs - 1], values[kInputs], false);
+    std::memcpy(out + i, values[kInputs], bytes);
+  };
+  const bool stream = b.out.stream;
+  int i = lead_of(b.out) < b.n ? lead_of(b.out) : b.n;
+  if (i > 0) some(0, i);
+  for (; i + kUnit <= b.n; i += kUnit) {
+    if (stream)  // long: see steps-inl.h
+      for (int k = 0; k < kInputs; ++k)
+        for (int at = 0; at < kUnit * static_cast<int>(sizeof(T)); at += 64)
+          __builtin_prefetch(reinterpret_cast<const char*>(in[k] + i * step[k]) +
+                             b.in[static_cast<std::size_t>(k)].ahead + at);
+    unit(in[0] + i * step[0], in[kInputs - 1] + i * step[kInputs - 1], out + i, stream);
+  }
+  if (i < b.n) some(i, b.n - i);
+}
+
+template <class T, int kInputs, class... F>
+constexpr void put_runs(BlockTable& table, em::Ops<F...>) {
+  const auto put_one = [&]<class One>(One) {
+    if constexpr (requires(Unit x, Scalars s) { unit_of(One{}, T{}, x, x, s); })
+      table.run[static_cast<std::size_t>(One::kOp)] = &run<One, T, kInputs>;
+  };
+  (put_one(F{}), ...);
+}
+
+}  // namespace planck::HWY_NAMESPACE::vector_blocks
+HWY_AFTER_NAMESPACE();
+#endif  // PLANCK_VECTOR_MATH
+
+HWY_BEFORE_NAMESPACE();
+namespace planck::HWY_NAMESPACE {
+
+// Empty for instruction sets without the vectors.
+template <class T>
+constexpr elementwise_cpu::BlockTable block_table() {
+  elementwise_cpu::BlockTable table;
+#if PLANCK_VECTOR_MATH
+  vector_blocks::put_runs<T, 1>(table, elementwise_math::FloatUnary{});
+  vector_blocks::put_runs<T, 2>(table, elementwise_math::FloatBinary{});
+#endif
+  return table;
+}
+
+}  // namespace planck::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // per-target include guard
