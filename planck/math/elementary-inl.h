@@ -163,41 +163,40 @@ HWY_INLINE V gelu(V x) {
   return hn::IfThenElse(inside, inner, outer);
 }
 
-// At most kUsual for positive, normal and finite numbers.
-inline constexpr std::uint32_t kSmallestNormal = 0x00800000, kUsual = 0x7effffff;
-HWY_INLINE U unusual(V x) { return hn::Sub(bits_of(x), all_bits(kSmallestNormal)); }
-
-// x = 2^k (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), for such numbers; k is 2^23 times too large.
+// |x| = 2^k m, sqrt(1/2) <= m < sqrt(2), for a normal x > 0; k is 2^23 times too large.
 struct Logarithmic {
-  V f, k;
+  V m, k;
 };
 HWY_INLINE Logarithmic logarithmic(V x) {
   const U bits = bits_of(x);
   const U k = hn::And(hn::Sub(bits, all_bits(math::log_detail::Constants<float>::kRootHalf)),
                       all_bits(0xff800000u));
-  return {hn::Sub(from_bits(hn::Sub(bits, k)), all(1.0f)),
-          hn::ConvertTo(D(), hn::BitCast(ID(), k))};
+  return {from_bits(hn::Sub(bits, k)), hn::ConvertTo(D(), hn::BitCast(ID(), k))};
 }
-// y = F(x') for the normal number x' = x, or 2^23 x, with its k; then special values as in C99.
-template <class F>
-HWY_INLINE V log_of_any(V x, const F& assembled) {
-  const M subnormal = hn::Lt(x, all(0x1p-126f));
-  Logarithmic l = logarithmic(hn::IfThenElse(subnormal, hn::Mul(x, all(0x1p23f)), x));
-  l.k = hn::IfThenElse(subnormal, hn::Sub(l.k, all(23 * 0x1p23f)), l.k);
-  const V above = hn::IfThenElse(hn::Eq(x, all(__builtin_inff())), x, assembled(l));
-  const V known = hn::IfThenElse(hn::Gt(x, hn::Zero(D())), above, all(__builtin_nanf("")));
-  return hn::IfThenElse(hn::Eq(x, hn::Zero(D())), all(-__builtin_inff()), known);
+// y, or the logarithm of an x that is 0, negative, infinite or NaN.
+HWY_INLINE V with_special_logs(V y, V x) {
+#if HWY_TARGET == HWY_AVX3
+  constexpr int kKeep = 0, kQuiet = 2, kNan = 3, kMinusInf = 4, kInf = 5;  // by kind of x
+  constexpr int kTable = kQuiet | kQuiet << 4 | kMinusInf << 8 | kKeep << 12 | kNan << 16 |
+                         kInf << 20 | kNan << 24 | kKeep << 28;
+  return V{_mm512_fixupimm_ps(y.raw, x.raw, _mm512_set1_epi32(kTable), 0)};
+#else
+  const V zero = hn::Zero(D()), infinity = all(__builtin_inff());
+  y = hn::IfThenElse(hn::Lt(x, infinity), y, x);
+  y = hn::IfThenElse(hn::Lt(x, zero), all(__builtin_nanf("")), y);
+  return hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), y);
+#endif
 }
 
-HWY_INLINE V log_assembled(const Logarithmic& l) {
+// Not for subnormal numbers: those have more than kSubnormal here.
+inline constexpr std::uint32_t kSubnormal = 0xff800000;
+HWY_INLINE U subnormal(V x) { return hn::Sub(bits_of(x), all_bits(0x00800000)); }
+HWY_INLINE V log_of_normal(V x) {
   using C = math::log_detail::Constants<float>;
-  const V p = polynomial(l.f, math::log_detail::terms());
-  const V y = hn::MulAdd(hn::Mul(l.f, l.f), p, hn::MulAdd(l.k, all(C::kLow * 0x1p-23f), l.f));
-  return hn::MulAdd(l.k, all(C::kHigh * 0x1p-23f), y);
-}
-HWY_INLINE V log_usual(V x) { return log_assembled(logarithmic(x)); }
-HWY_INLINE V log(V x) {
-  return log_of_any(x, [](const Logarithmic& l) HWY_ATTR { return log_assembled(l); });
+  const Logarithmic l = logarithmic(x);
+  const V f = hn::Sub(l.m, all(1.0f)), p = polynomial(f, math::log_detail::terms());
+  const V y = hn::MulAdd(hn::Mul(f, f), p, hn::MulAdd(l.k, all(C::kLow * 0x1p-23f), f));
+  return with_special_logs(hn::MulAdd(l.k, all(C::kHigh * 0x1p-23f), y), x);
 }
 
 // Of |x|, with the sign of x put back: that keeps −0. Not for |x| > kNear.

@@ -74,13 +74,13 @@ HWY_INLINE V gelu(V x) {
   return hn::NegMulAdd(hn::Mul(a, size), all(0x1p-100f), at_least(-0.0f, x));
 }
 
-HWY_INLINE V short_log(const Logarithmic& l) {
-  return hn::MulAdd(l.k, all(0x1.62e43p-24f), hn::Mul(l.f, polynomial(l.f, scalar::log_terms())));
+// Of a normal x > 0.
+HWY_INLINE V short_log(V x) {
+  const Logarithmic l = logarithmic(x);
+  const V f = hn::Sub(l.m, all(1.0f));
+  return hn::MulAdd(l.k, all(0x1.62e43p-24f), hn::Mul(f, polynomial(f, scalar::log_terms())));
 }
-HWY_INLINE V log_usual(V x) { return short_log(logarithmic(x)); }
-HWY_INLINE V log(V x) {
-  return log_of_any(x, [](const Logarithmic& l) HWY_ATTR { return short_log(l); });
-}
+HWY_INLINE V log_of_normal(V x) { return with_special_logs(short_log(x), x); }
 
 HWY_INLINE V sin_near(V x) {
   const V rounder = all(math::Layout<float>::kRounder);
@@ -89,12 +89,6 @@ HWY_INLINE V sin_near(V x) {
   const V z = hn::Mul(r, r);
   const V y = hn::Mul(r, hn::MulAdd(z, polynomial(z, scalar::sin_terms()), all(1.0f)));
   return from_bits(hn::Xor(bits_of(y), hn::ShiftLeft<31>(bits_of(t))));
-}
-
-// Of a positive, normal and finite x, and a finite y.
-HWY_INLINE V pow_usual(V x, V y) {
-  const V product = hn::Mul(y, log_usual(x));
-  return exp_by_root(at_most(91.0f, at_least(-105.0f, product)));
 }
 
 }  // namespace planck::HWY_NAMESPACE::vector_math::narrow

@@ -14,7 +14,7 @@
 #endif
 
 #include "planck/loops/steps-inl.h"
-#include "planck/math/narrow-inl.h"
+#include "planck/math/pow-inl.h"
 #include "planck/ops/elementwise/loops.h"
 
 #if PLANCK_VECTOR_MATH
@@ -148,13 +148,12 @@ PLANCK_FUNCTION(Silu, silu, silu)
 #undef PLANCK_VECTORS
 #undef PLANCK_FUNCTION
 
-// y may be any NaN.
+// Whether y, of any NaN, has been found: what vectors do not know is left to a plain loop.
 template <class F, class T>
 requires requires { &Vectors<F, T>::of; }
-HWY_INLINE Unit unit_of(F, T, const Unit& x, const Unit& b, const Scalars& s) {
-  Unit y;
+HWY_INLINE bool find(F, T, const Unit& x, const Unit& b, const Scalars& s, Unit& y) {
   for (int k = 0; k < kVectors; ++k) y.v[k] = Vectors<F, T>::of(x.v[k], b.v[k], s);
-  return y;
+  return true;
 }
 
 // Whether f is above the bound in one of the vectors.
@@ -164,40 +163,46 @@ HWY_INLINE bool any_above(const Unit& x, std::uint32_t bound, const F& f) {
   return !hn::AllFalse(vm::UD(), hn::Gt(most, vm::all_bits(bound)));
 }
 
+HWY_INLINE U size_of(V v) { return vm::bits_of(hn::Abs(v)); }
+
 template <class T>
-HWY_INLINE Unit unit_of(em::Log, T, const Unit& x, const Unit&, const Scalars&) {
-  const bool special = any_above(x, vm::kUsual, [](V v) HWY_ATTR { return vm::unusual(v); });
-  Unit y;
-  for (int k = 0; k < kVectors; ++k) {
-    if constexpr (std::is_same_v<T, float>)
-      y.v[k] = special ? vm::log(x.v[k]) : vm::log_usual(x.v[k]);
-    else
-      y.v[k] = special ? vm::narrow::log(x.v[k]) : vm::narrow::log_usual(x.v[k]);
-  }
-  return y;
+HWY_INLINE bool find(em::Log, T, const Unit& x, const Unit&, const Scalars&, Unit& y) {
+  for (int k = 0; k < kVectors; ++k)
+    y.v[k] =
+        std::is_same_v<T, float> ? vm::log_of_normal(x.v[k]) : vm::narrow::log_of_normal(x.v[k]);
+  return std::is_same_v<T, f16> ||  // has no subnormal numbers in f32
+         !any_above(x, vm::kSubnormal, [](V v) HWY_ATTR { return vm::subnormal(v); });
 }
 
-// Far from zero, where there are such arguments at all, one by one.
-inline HWY_NOINLINE void sin_far(const Unit& x, Unit& y) {
-  alignas(64) float argument[kUnit], value[kUnit];
-  store(x, argument, false);
-  store(y, value, false);
-  for (int i = 0; i < kUnit; ++i)
-    if (math::far_from_zero(argument[i])) value[i] = math::sin(argument[i]);
-  y = load(value);
-}
 template <class T>
-HWY_INLINE Unit unit_of(em::Sin, T, const Unit& x, const Unit&, const Scalars&) {
-  Unit y;
+HWY_INLINE bool find(em::Sin, T, const Unit& x, const Unit&, const Scalars&, Unit& y) {
+  constexpr float kNear = math::trig_detail::Constants<float>::kNear;
   for (int k = 0; k < kVectors; ++k)
     y.v[k] = std::is_same_v<T, float> ? vm::sin_near(x.v[k]) : vm::narrow::sin_near(x.v[k]);
-  if constexpr (!std::is_same_v<T, f16>) {
-    const float past = math::trig_detail::Constants<float>::kNear;
-    if (HWY_UNLIKELY(any_above(x, math::bits_of(past),
-                               [](V v) HWY_ATTR { return vm::bits_of(hn::Abs(v)); })))
-      sin_far(x, y);
+  return std::is_same_v<T, f16> || !any_above(x, math::bits_of(kNear), size_of);
+}
+
+template <class T>
+HWY_INLINE bool find(em::Pow, T, const Unit& x, const Unit& b, const Scalars&, Unit& y) {
+  const std::uint32_t infinity = math::bits_of(math::infinity_of(0.0f));
+  bool usual = !any_above(x, vm::kUsualBase, [](V v) HWY_ATTR { return vm::base_of(v); }) &
+               !any_above(b, infinity - 1, size_of);
+  if constexpr (std::is_same_v<T, float>) {
+    if (HWY_UNLIKELY(!usual)) return false;
+    Unit high, low;
+    for (int k = 0; k < kVectors; ++k) {
+      const vm::Pair p = vm::power_of(x.v[k], b.v[k]);
+      high.v[k] = p.high;
+      low.v[k] = p.low;
+    }
+    if (HWY_UNLIKELY(any_above(high, math::bits_of(vm::kFar), size_of))) return false;
+    for (int k = 0; k < kVectors; ++k) y.v[k] = vm::exp_of({high.v[k], low.v[k]});
+  } else {
+    for (int k = 0; k < kVectors; ++k) y.v[k] = vm::narrow::power_of(x.v[k], b.v[k]);
   }
-  return y;
+  if (any_above(x, 0x7fffffff, [](V v) HWY_ATTR { return vm::bits_of(v); }))
+    for (int k = 0; k < kVectors; ++k) y.v[k] = vm::with_sign_of_power(y.v[k], x.v[k], b.v[k]);
+  return usual;
 }
 
 // ---- blocks ----
@@ -209,46 +214,76 @@ HWY_INLINE void make_canonical(Unit& y) {
 }
 
 template <class F, class T, int kInputs>
-void run(const Block& b) {
-  const Scalars s = {vm::all(b.scalars->f32.a), vm::all(b.scalars->f32.b)};
-  const T* in[kInputs];
-  std::ptrdiff_t step[kInputs];
-  for (int k = 0; k < kInputs; ++k) {
-    in[k] = static_cast<const T*>(b.in[static_cast<std::size_t>(k)].data);
-    step[k] = b.repeats[static_cast<std::size_t>(k)] ? 0 : 1;
-  }
-  T* out = static_cast<T*>(b.out.data);
-  const auto unit = [&](const T* first, const T* second, T* to, bool stream) HWY_ATTR {
-    const Unit x = load(first);
-    Unit y = unit_of(F{}, T{}, x, kInputs == 2 ? load(second) : x, s);
+HWY_INLINE bool map_unit(const T* a, const T* b, const Scalars& s, T* to, bool stream) {
+  const Unit x = load(a);
+  Unit y;
+  if (HWY_UNLIKELY(!find(F{}, T{}, x, kInputs == 2 ? load(b) : x, s, y))) return false;
+  make_canonical(y);
+  store(y, to, stream);
+  return true;
+}
+
+// At most a unit, by vectors or by a plain loop.
+template <class F, class T, int kInputs>
+HWY_NOINLINE void map_some(const T* a, const T* b, int n, const Scalars& s,
+                           const em::Scalars<float>& scalars, T* to) {
+  alignas(64) T in[2][kUnit] = {}, out[kUnit];
+  const auto bytes = static_cast<std::size_t>(n) * sizeof(T);
+  std::memcpy(in[0], a, bytes);
+  if (kInputs == 2) std::memcpy(in[1], b, bytes);
+  if (!map_unit<F, T, kInputs>(in[0], in[1], s, out, false)) {
+    alignas(64) float p[kUnit], q[kUnit];
+    store(load(in[0]), p, false);
+    store(load(in[1]), q, false);
+    for (int i = 0; i < kUnit; ++i) {
+      if constexpr (kInputs == 2)
+        p[i] = em::binary_of<F, T>(p[i], q[i]);
+      else
+        p[i] = em::unary_of<F, T>(p[i], scalars);
+    }
+    Unit y = load(p);
     make_canonical(y);
-    store(y, to, stream);
-  };
-  const auto some = [&](int i, int n) HWY_ATTR {
-    alignas(64) T values[kInputs + 1][kUnit] = {};
-    const auto bytes = static_cast<std::size_t>(n) * sizeof(T);
-    for (int k = 0; k < kInputs; ++k) std::memcpy(values[k], in[k] + i * step[k], bytes);
-    unit(values[0], values[kInputs - 1], values[kInputs], false);
-    std::memcpy(out + i, values[kInputs], bytes);
-  };
-  const bool stream = b.out.stream;
-  int i = lead_of(b.out) < b.n ? lead_of(b.out) : b.n;
-  if (i > 0) some(0, i);
-  for (; i + kUnit <= b.n; i += kUnit) {
-    if (stream)  // long: see steps-inl.h
-      for (int k = 0; k < kInputs; ++k)
-        for (int at = 0; at < kUnit * static_cast<int>(sizeof(T)); at += 64)
-          __builtin_prefetch(reinterpret_cast<const char*>(in[k] + i * step[k]) +
-                             b.in[static_cast<std::size_t>(k)].ahead + at);
-    unit(in[0] + i * step[0], in[kInputs - 1] + i * step[kInputs - 1], out + i, stream);
+    store(y, out, false);
   }
-  if (i < b.n) some(i, b.n - i);
+  std::memcpy(to, out, bytes);
+}
+
+template <class F, class T, int kInputs>
+void run(const Block& block) {
+  const em::Scalars<float> scalars = block.scalars->f32;
+  const Scalars s = {vm::all(scalars.a), vm::all(scalars.b)};
+  const T* a = static_cast<const T*>(block.in[0].data);
+  const T* b = static_cast<const T*>(block.in[kInputs - 1].data);
+  T* to = static_cast<T*>(block.out.data);
+  const std::ptrdiff_t a_step = block.repeats[0] ? 0 : 1,
+                       b_step = block.repeats[kInputs - 1] ? 0 : 1;
+  const std::int64_t a_ahead = block.in[0].ahead, b_ahead = block.in[kInputs - 1].ahead;
+  const bool stream = block.out.stream;
+  const auto some = [&](int n) HWY_ATTR {
+    map_some<F, T, kInputs>(a, b, n, s, scalars, to);
+    a += n * a_step, b += n * b_step, to += n;
+  };
+  const int lead = lead_of(block.out) < block.n ? lead_of(block.out) : block.n;
+  if (lead > 0) some(lead);
+  for (int units = (block.n - lead) / kUnit; units > 0; --units) {
+    for (; units > 0; --units) {  // nothing is called in here, so that constants stay in registers
+      if (stream)                 // long: see steps-inl.h
+        for (int at = 0; at < kUnit * static_cast<int>(sizeof(T)); at += 64) {
+          __builtin_prefetch(reinterpret_cast<const char*>(a) + a_ahead + at);
+          if (kInputs == 2) __builtin_prefetch(reinterpret_cast<const char*>(b) + b_ahead + at);
+        }
+      if (!map_unit<F, T, kInputs>(a, b, s, to, stream)) break;
+      a += kUnit * a_step, b += kUnit * b_step, to += kUnit;
+    }
+    if (units > 0) some(kUnit);
+  }
+  if (const int rest = (block.n - lead) % kUnit; rest > 0) some(rest);
 }
 
 template <class T, int kInputs, class... F>
 constexpr void put_runs(BlockTable& table, em::Ops<F...>) {
   const auto put_one = [&]<class One>(One) {
-    if constexpr (requires(Unit x, Scalars s) { unit_of(One{}, T{}, x, x, s); })
+    if constexpr (requires(Unit x, Scalars s) { find(One{}, T{}, x, x, s, x); })
       table.run[static_cast<std::size_t>(One::kOp)] = &run<One, T, kInputs>;
   };
   (put_one(F{}), ...);
