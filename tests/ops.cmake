@@ -7,6 +7,7 @@ add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/core/cpu_target.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/conv/conv.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/elementwise/elementwise.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/elementwise/vectors.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/embedding/bucket_rows.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding_bag.test.cpp

@@ -1,7 +1,13 @@
 // The elementary functions of f32 over whole vectors, bit for bit those of elementary.h (the tests
-// hold them to it): the same formulas with the instructions that a compiler does not find by
-// itself. Bounds are one instruction each, AVX-512 scales by a power of two in one, and what one
-// special value needs is left out where another step already gives it.
+// hold them to it) but that a NaN may be of any kind: the same formulas with the instructions that
+// a compiler does not find by itself. Bounds are one instruction each, AVX-512 scales by a power of
+// two in one, two polynomials of which one is wanted are one with chosen terms, and what one
+// special value needs is left out where another step already gives it, or is done for all vectors
+// of a loop's step once one of them has it.
+//
+// What counts on Zen 4 (512 bits): a product, fma or comparison takes one of the cycles of two
+// pipes, a sum, bound or shift one of two others, scaling two of these, a division two of the first
+// and six of the divider; logic, choices and integer sums go wherever there is room.
 //
 // For instruction sets with fused multiply-add (PLANCK_VECTOR_MATH). Include after hwy/highway.h,
 // within foreach_target's passes.
@@ -29,6 +35,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 using M = hn::Mask<D>;
+using UD = hn::RebindToUnsigned<D>;
+using U = hn::Vec<UD>;
+using ID = hn::RebindToSigned<D>;
 inline constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 
 HWY_INLINE V all(float value) { return hn::Set(D(), value); }
@@ -36,6 +45,10 @@ HWY_INLINE V all(float value) { return hn::Set(D(), value); }
 // On x86 both give the second operand where either is NaN.
 HWY_INLINE V at_least(float bound, V x) { return hn::Max(all(bound), x); }
 HWY_INLINE V at_most(float bound, V x) { return hn::Min(all(bound), x); }
+
+HWY_INLINE U bits_of(V v) { return hn::BitCast(UD(), v); }
+HWY_INLINE V from_bits(U v) { return hn::BitCast(D(), v); }
+HWY_INLINE U all_bits(std::uint32_t value) { return hn::Set(UD(), value); }
 
 HWY_INLINE V canonical(V v) { return hn::IfThenElse(hn::IsNaN(v), all(__builtin_nanf("")), v); }
 
@@ -65,13 +78,10 @@ HWY_INLINE V scaled(V v, V n) {
 #if HWY_TARGET == HWY_AVX3
   return V{_mm512_scalef_ps(v.raw, n.raw)};
 #else
-  const hn::RebindToUnsigned<D> u;
-  const hn::RebindToSigned<D> i;
-  const auto both = hn::BitCast(u, hn::Add(hn::ConvertTo(i, n), hn::Set(i, 254)));
-  const auto half = hn::ShiftRight<1>(both);
-  const V first = hn::BitCast(D(), hn::ShiftLeft<23>(half));
-  const V second = hn::BitCast(D(), hn::ShiftLeft<23>(hn::Sub(both, half)));
-  return hn::Mul(hn::Mul(v, first), second);
+  const U both = hn::BitCast(UD(), hn::Add(hn::ConvertTo(ID(), n), hn::Set(ID(), 254)));
+  const U half = hn::ShiftRight<1>(both);
+  return hn::Mul(hn::Mul(v, from_bits(hn::ShiftLeft<23>(half))),
+                 from_bits(hn::ShiftLeft<23>(hn::Sub(both, half))));
 #endif
 }
 
@@ -94,7 +104,7 @@ HWY_INLINE Parts parts_of(V x) {
   return {hn::NegMulAdd(n, all(C::kLow), r), n};
 }
 
-// Of x <= 0 or NaN; NaN of any kind.
+// Of x <= 0 or NaN.
 HWY_INLINE V exp_below(V x) {
   const Parts p = parts_of(at_least(math::exp_detail::Constants<float>::kLowest, x));
   const Factored e = factored(p.r, p.n);
@@ -103,8 +113,6 @@ HWY_INLINE V exp_below(V x) {
 HWY_INLINE V exp_any_nan(V x) {
   return exp_below(at_most(math::exp_detail::Constants<float>::kHighest, x));
 }
-HWY_INLINE V exp(V x) { return canonical(exp_any_nan(x)); }
-
 // Near zero and away from it a polynomial of the same kind is wanted, b + (b w) P(w): b and w are x
 // and x² or twice r, so that one is enough for both.
 HWY_INLINE V tanh(V x) {
@@ -117,13 +125,13 @@ HWY_INLINE V tanh(V x) {
   const V near = hn::MulAdd(hn::Mul(b, w), poly, b);
   const V e = scaled(hn::Add(near, all(1.0f)), p.n);
   const V far = hn::Sub(all(1.0f), hn::Div(all(2.0f), hn::Add(e, all(1.0f))));
-  return canonical(hn::CopySignToAbs(hn::IfThenElse(small, near, far), x));
+  return hn::CopySignToAbs(hn::IfThenElse(small, near, far), x);
 }
 
 HWY_INLINE V sigmoid(V x) {
   const V e = exp_below(hn::Neg(hn::Abs(x)));
   const V one = all(1.0f);
-  return canonical(hn::Div(hn::IfThenElse(hn::MaskFromVec(x), e, one), hn::Add(one, e)));
+  return hn::Div(hn::IfThenElse(hn::MaskFromVec(x), e, one), hn::Add(one, e));
 }
 
 HWY_INLINE V silu(V x) {
@@ -133,7 +141,7 @@ HWY_INLINE V silu(V x) {
   const M negative = hn::Lt(x, hn::Zero(D()));
   const V top = hn::IfThenElse(negative, hn::Neg(hn::Mul(a, e.factor)), x);
   const V y = hn::Div(top, hn::Add(all(1.0f), scaled(e.factor, e.n)));
-  return canonical(hn::IfThenElse(negative, scaled(y, e.n), y));
+  return hn::IfThenElse(negative, scaled(y, e.n), y);
 }
 
 // As in tanh, one polynomial is enough.
@@ -152,7 +160,62 @@ HWY_INLINE V gelu(V x) {
   const V tail = scaled(hn::MulAdd(v, q, v), hn::Add(p.n, all(100.0f)));
   const V outer = hn::NegMulAdd(tail, all(0x1p-100f), at_least(0.0f, x));
   const V inner = hn::Mul(x, hn::MulAdd(x, poly, all(0.5f)));
-  return canonical(hn::IfThenElse(inside, inner, outer));
+  return hn::IfThenElse(inside, inner, outer);
+}
+
+// |x| = 2^k m, sqrt(1/2) <= m < sqrt(2), for a normal x > 0; k is 2^23 times too large.
+struct Logarithmic {
+  V m, k;
+};
+HWY_INLINE Logarithmic logarithmic(V x) {
+  const U bits = bits_of(x);
+  const U k = hn::And(hn::Sub(bits, all_bits(math::log_detail::Constants<float>::kRootHalf)),
+                      all_bits(0xff800000u));
+  return {from_bits(hn::Sub(bits, k)), hn::ConvertTo(D(), hn::BitCast(ID(), k))};
+}
+// y, or the logarithm of an x that is 0, negative, infinite or NaN.
+HWY_INLINE V with_special_logs(V y, V x) {
+#if HWY_TARGET == HWY_AVX3
+  constexpr int kKeep = 0, kQuiet = 2, kNan = 3, kMinusInf = 4, kInf = 5;  // by kind of x
+  constexpr int kTable = kQuiet | kQuiet << 4 | kMinusInf << 8 | kKeep << 12 | kNan << 16 |
+                         kInf << 20 | kNan << 24 | kKeep << 28;
+  return V{_mm512_fixupimm_ps(y.raw, x.raw, _mm512_set1_epi32(kTable), 0)};
+#else
+  const V zero = hn::Zero(D()), infinity = all(__builtin_inff());
+  y = hn::IfThenElse(hn::Lt(x, infinity), y, x);
+  y = hn::IfThenElse(hn::Lt(x, zero), all(__builtin_nanf("")), y);
+  return hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), y);
+#endif
+}
+
+// Not for subnormal numbers: those have more than kSubnormal here.
+inline constexpr std::uint32_t kSubnormal = 0xff800000;
+HWY_INLINE U subnormal(V x) { return hn::Sub(bits_of(x), all_bits(0x00800000)); }
+HWY_INLINE V log_of_normal(V x) {
+  using C = math::log_detail::Constants<float>;
+  const Logarithmic l = logarithmic(x);
+  const V f = hn::Sub(l.m, all(1.0f)), p = polynomial(f, math::log_detail::terms());
+  const V y = hn::MulAdd(hn::Mul(f, f), p, hn::MulAdd(l.k, all(C::kLow * 0x1p-23f), f));
+  return with_special_logs(hn::MulAdd(l.k, all(C::kHigh * 0x1p-23f), y), x);
+}
+
+// Of |x|, with the sign of x put back: that keeps −0. Not for |x| > kNear.
+HWY_INLINE V sin_near(V x) {
+  using C = math::trig_detail::Constants<float>;
+  const U sign = all_bits(0x80000000u);
+  const V a = hn::Abs(x), rounder = all(math::Layout<float>::kRounder);
+  const V t = hn::MulAdd(a, all(C::kInverse), rounder), n = hn::Sub(t, rounder);
+  V r = hn::NegMulAdd(n, all(C::kFirst), a);
+  r = hn::NegMulAdd(n, all(C::kSecond), r);
+  r = hn::NegMulAdd(n, all(C::kThird), r);
+  const M odd = hn::RebindMask(D(), hn::TestBit(bits_of(t), all_bits(1)));
+  const V z = hn::Mul(r, r);
+  const V tail = polynomial(z, odd, math::trig_detail::cos_terms(), math::trig_detail::sin_terms());
+  const V factor = hn::IfThenElse(odd, hn::MulAdd(z, tail, all(-0.5f)), tail);
+  const V y =
+      hn::MulAdd(hn::IfThenElse(odd, z, hn::Mul(r, z)), factor, hn::IfThenElse(odd, all(1.0f), r));
+  const U turned = hn::And(hn::Xor(hn::ShiftLeft<30>(bits_of(t)), bits_of(x)), sign);
+  return from_bits(hn::Xor(bits_of(y), turned));
 }
 
 }  // namespace planck::HWY_NAMESPACE::vector_math

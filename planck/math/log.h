@@ -28,11 +28,13 @@ struct Constants<double> {
 };
 
 // log(1 + f) + k ln 2. The errors of the polynomials are 2^-27.3 and 2^-58.1.
+PLANCK_HD constexpr Terms<9> terms() {
+  return {{-0.5f, 0x1.55554ap-2f, -0x1.000216p-2f, 0x1.99a592p-3f, -0x1.547abap-3f, 0x1.226f5ep-3f,
+           -0x1.0cce4p-3f, 0x1.07c4bcp-3f, -0x1.422dp-4f}};
+}
 PLANCK_HD float assembled(float f, float k) {
   using L = Constants<float>;
-  const float p =
-      polynomial(f, -0.5f, 0x1.55554ap-2f, -0x1.000216p-2f, 0x1.99a592p-3f, -0x1.547abap-3f,
-                 0x1.226f5ep-3f, -0x1.0cce4p-3f, 0x1.07c4bcp-3f, -0x1.422dp-4f);
+  const float p = polynomial(f, terms());
   const float y = fma_of(f * f, p, fma_of(k, L::kLow, f));
   return fma_of(k, L::kHigh, y);
 }

@@ -3,11 +3,13 @@
 // 26 instructions for each, loads and conversions included.
 //
 //   exp      2^n 2^r, x log2 e = n + r; bf16 by its root, which neither overflows nor underflows
-//   sigmoid  e / (1 + e), e = e^x                          silu   x sigmoid(x)
-//   tanh     e / (e + 2), e = e^2x − 1 = 2^n (2^r − 1) + (2^n − 1), which is exact to the end near
-//   0 gelu     max(x, 0) − a Φ(−a), a = |x|; log2 Φ(−a) = −1 + a P(a) log      x = 2^k (1 + f):  k
-//   ln 2 + f P(f) sin      x = n π + r:  ± r (1 + r² P(r²)) pow      2^(y log2 |x|), with signs and
-//   special values as in C99
+//   sigmoid  e / (1 + e), e = e^x
+//   silu     x sigmoid(x)
+//   tanh     e / (e + 2), e = e^2x − 1 = 2^n (2^r − 1) + (2^n − 1): exact to the end near 0
+//   gelu     max(x, 0) − a Φ(−a), a = |x|; log2 Φ(−a) = −1 + a P(a)
+//   log      x = 2^k (1 + f):  k ln 2 + f P(f)
+//   sin      x = n π + r:  ± r (1 + r² P(r²))
+//   pow      2^(y log2 |x|), with signs and special values as in C99
 //
 // Of the 65,536 arguments of a function so many do not give the correctly rounded result, but the
 // other neighbour of the exact one (at most 0.505 units away). The tests hold these figures, and
@@ -51,34 +53,38 @@ PLANCK_HD Power power_of(float x, float unit) {
 }
 
 // 2^r and (2^r − 1) / r.
-PLANCK_HD float exp2_of(float r) {
-  return polynomial(r, 1.0f, 0x1.62e3f4p-1f, 0x1.ebf778p-3f, 0x1.c6ccd8p-5f, 0x1.3d6924p-7f,
-                    0x1.57f576p-10f);
+PLANCK_HD constexpr Terms<6> exp2_terms() {
+  return {{1.0f, 0x1.62e3f4p-1f, 0x1.ebf778p-3f, 0x1.c6ccd8p-5f, 0x1.3d6924p-7f, 0x1.57f576p-10f}};
 }
-PLANCK_HD float exp2_tail(float r) {
-  return polynomial(r, 0x1.62e42ep-1f, 0x1.ebfaf2p-3f, 0x1.c6b19ap-5f, 0x1.3c9c54p-7f,
-                    0x1.5cf0e8p-10f);
+PLANCK_HD constexpr Terms<5> exp2_tail_terms() {
+  return {{0x1.62e42ep-1f, 0x1.ebfaf2p-3f, 0x1.c6b19ap-5f, 0x1.3c9c54p-7f, 0x1.5cf0e8p-10f}};
 }
+PLANCK_HD float exp2_of(float r) { return polynomial(r, exp2_terms()); }
 inline constexpr float kLog2E = 0x1.715476p0f;
 
 // log2 Φ(−a) up to where a Φ(−a) rounds to 0.
 template <class T>
 inline constexpr float kGeluFar = std::is_same_v<T, f16> ? 6.2f : 14.0f;
 template <class T>
-PLANCK_HD float log2_tail(float a) {
+PLANCK_HD constexpr auto log2_tail_terms() {
   if constexpr (std::is_same_v<T, f16>)
-    return polynomial(a, -1.0f, -0x1.26b5dap0f, -0x1.d58ccep-2f, -0x1.b978ap-5f, 0x1.15c928p-7f,
-                      -0x1.e41bf6p-11f, 0x1.fdb5a4p-15f, -0x1.e2a296p-20f);
+    return Terms<8>{{-1.0f, -0x1.26b5dap0f, -0x1.d58ccep-2f, -0x1.b978ap-5f, 0x1.15c928p-7f,
+                     -0x1.e41bf6p-11f, 0x1.fdb5a4p-15f, -0x1.e2a296p-20f}};
   else
-    return polynomial(a, -1.0f, -0x1.26a7a4p0f, -0x1.d61b68p-2f, -0x1.b76972p-5f, 0x1.1759f8p-7f,
+    return Terms<10>{{-1.0f, -0x1.26a7a4p0f, -0x1.d61b68p-2f, -0x1.b76972p-5f, 0x1.1759f8p-7f,
                       -0x1.02c082p-10f, 0x1.4b509ap-14f, -0x1.12de76p-18f, 0x1.08324p-23f,
-                      -0x1.bd1666p-30f);
+                      -0x1.bd1666p-30f}};
 }
 
 // log(1 + f) / f, sqrt(1/2) <= 1 + f < sqrt(2).
-PLANCK_HD float log_tail(float f) {
-  return polynomial(f, 0x1.fffffep-1f, -0x1.000066p-1f, 0x1.555c14p-2f, -0x1.ff5f44p-3f,
-                    0x1.978804p-3f, -0x1.61417cp-3f, 0x1.4b77b8p-3f, -0x1.9d889ep-4f);
+PLANCK_HD constexpr Terms<8> log_terms() {
+  return {{0x1.fffffep-1f, -0x1.000066p-1f, 0x1.555c14p-2f, -0x1.ff5f44p-3f, 0x1.978804p-3f,
+           -0x1.61417cp-3f, 0x1.4b77b8p-3f, -0x1.9d889ep-4f}};
+}
+
+// (sin r / r − 1) / r², |r| <= π/2.
+PLANCK_HD constexpr Terms<4> sin_terms() {
+  return {{-0x1.555568p-3f, 0x1.111086p-7f, -0x1.9f99b6p-13f, 0x1.5efcb8p-19f}};
 }
 
 // e^x by its root, −105 <= x <= 91.
@@ -117,7 +123,7 @@ template <class T>
 PLANCK_HD float tanh(float x) {
   const float bounded = at_most(at_least(x, -10.0f), 10.0f);
   const detail::Power p = detail::power_of(bounded, 2.0f * detail::kLog2E);
-  const float e = fma_of(p.scale, p.r * detail::exp2_tail(p.r), p.scale - 1.0f);
+  const float e = fma_of(p.scale, p.r * polynomial(p.r, detail::exp2_tail_terms()), p.scale - 1.0f);
   return with_sign(e * reciprocal_of(e + 2.0f), x);  // −0 is kept
 }
 
@@ -125,7 +131,7 @@ PLANCK_HD float tanh(float x) {
 template <class T>
 PLANCK_HD float gelu(float x) {
   const float a = at_most(abs_of(x), detail::kGeluFar<T>);
-  const detail::Power p = detail::power_of<100>(detail::log2_tail<T>(a), 1.0f);
+  const detail::Power p = detail::power_of<100>(polynomial(a, detail::log2_tail_terms<T>()), 1.0f);
   return fma_of(-a * (detail::exp2_of(p.r) * p.scale), 0x1p-100f, at_least(x, -0.0f));
 }
 
@@ -138,7 +144,7 @@ PLANCK_HD float log(float x) {
   const float f = from_bits(bits_of(v) - k) - 1.0f;
   const float exponent = static_cast<float>(static_cast<std::int32_t>(k));  // times 2^23
   const float y = fma_of(subnormal ? exponent - 23 * 0x1p23f : exponent, 0x1.62e43p-24f,
-                         f * detail::log_tail(f));
+                         f * polynomial(f, detail::log_terms()));
 #if defined(__CUDA_ARCH__)  // one instruction knows all special values
   float special;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(special) : "f"(v));
@@ -155,8 +161,7 @@ PLANCK_HD float sin_near(float x) {
   const float t = fma_of(x, 0x1.45f306p-2f, Layout<float>::kRounder);
   const float n = t - Layout<float>::kRounder;
   const float r = fma_of(n, -0x1.4442d2p-23f, fma_of(n, -0x1.921fb4p1f, x)), z = r * r;
-  const float tail =
-      polynomial(z, -0x1.555568p-3f, 0x1.111086p-7f, -0x1.9f99b6p-13f, 0x1.5efcb8p-19f);
+  const float tail = polynomial(z, detail::sin_terms());
   return from_bits(bits_of(r * fma_of(z, tail, 1.0f)) ^ (bits_of(t) << 31));
 }
 template <class T>

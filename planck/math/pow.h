@@ -18,9 +18,10 @@ namespace planck::math {
 namespace pow_detail {
 
 // Q: errors 2^-30.0, 2^-58.9.
-PLANCK_HD float tail(float z) {
-  return polynomial(z, 0x1.99999ap-2f, 0x1.24928ep-2f, 0x1.c6c08ep-3f, 0x1.879e0ap-3f);
+PLANCK_HD constexpr Terms<4> terms() {
+  return {{0x1.99999ap-2f, 0x1.24928ep-2f, 0x1.c6c08ep-3f, 0x1.879e0ap-3f}};
 }
+PLANCK_HD float tail(float z) { return polynomial(z, terms()); }
 PLANCK_HD double tail(double z) {
   return polynomial(z, 0x1.999999999999ap-2, 0x1.2492492492523p-2, 0x1.c71c71c6ea40bp-3,
                     0x1.745d177ae23bap-3, 0x1.3b1395b563727p-3, 0x1.1118cd719f396p-3,

@@ -33,12 +33,14 @@ struct Constants<double> {
 };
 
 // Errors of the products with r², r⁴: 2^-28.0, 2^-33.2; 2^-58.0, 2^-64.0.
-PLANCK_HD float sin_tail(float z) {
-  return polynomial(z, -0x1.555546p-3f, 0x1.11075cp-7f, -0x1.994cdp-13f);
+PLANCK_HD constexpr Terms<3> sin_terms() {
+  return {{-0x1.555546p-3f, 0x1.11075cp-7f, -0x1.994cdp-13f}};
 }
-PLANCK_HD float cos_tail(float z) {
-  return polynomial(z, 0x1.55554ap-5f, -0x1.6c0c94p-10f, 0x1.9a03acp-16f);
+PLANCK_HD constexpr Terms<3> cos_terms() {
+  return {{0x1.55554ap-5f, -0x1.6c0c94p-10f, 0x1.9a03acp-16f}};
 }
+PLANCK_HD float sin_tail(float z) { return polynomial(z, sin_terms()); }
+PLANCK_HD float cos_tail(float z) { return polynomial(z, cos_terms()); }
 PLANCK_HD double sin_tail(double z) {
   return polynomial(z, -0x1.5555555555549p-3, 0x1.111111110f899p-7, -0x1.a01a019c1311ep-13,
                     0x1.71de357788704p-19, -0x1.ae5e6538310cp-26, 0x1.5d9282a426a0ep-33);

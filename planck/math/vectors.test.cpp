@@ -1,5 +1,5 @@
-// Holds the vector functions of elementary-inl.h to the bits of elementary.h, on the instruction
-// set in force (--cpu_target).
+// Holds the vector functions of elementary-inl.h and narrow-inl.h to the bits of elementary.h and
+// narrow.h, on the instruction set in force (--cpu_target).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,36 +17,80 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "planck/math/elementary-inl.h"
+#include "planck/math/narrow-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
 
 #if PLANCK_VECTOR_MATH
-// Every step-th float, from `first` to below `last`.
+using vector_math::V;
+bool near(float x) { return !math::far_from_zero(x); }
+bool normal(float x) { return !(x > 0 && x < 0x1p-126f); }
+bool any(float) { return true; }
+
+// Every step-th float of the domain, from `first` to below `last`.
 template <class F>
 std::string first_difference(const char* name, std::uint64_t first, std::uint64_t last,
-                             std::uint64_t step, float (*want)(float), const F& function) {
+                             std::uint64_t step, bool (*domain)(float), float (*want)(float),
+                             const F& function) {
   constexpr int kLanes = vector_math::kLanes;
   alignas(64) float x[kLanes], y[kLanes];
   for (std::uint64_t b = first; b < last; b += step * kLanes) {
     for (int i = 0; i < kLanes; ++i)
       x[i] = math::from_bits(static_cast<std::uint32_t>(b + step * static_cast<unsigned>(i)));
-    vector_math::hn::Store(function(vector_math::hn::Load(vector_math::D(), x)), vector_math::D(),
-                           y);
+    vector_math::hn::Store(
+        vector_math::canonical(function(vector_math::hn::Load(vector_math::D(), x))),
+        vector_math::D(), y);
     for (int i = 0; i < kLanes; ++i)
-      if (math::bits_of(y[i]) != math::bits_of(math::canonical(want(x[i]))))
+      if (domain(x[i]) && math::bits_of(y[i]) != math::bits_of(math::canonical(want(x[i]))))
         return std::string(name) + "(" + std::to_string(x[i]) + ") is " + std::to_string(y[i]) +
                " instead of " + std::to_string(want(x[i]));
   }
   return "";
 }
 
-#define PLANCK_DIFFERENCE(f)                                     \
-  first_difference(                                              \
-      #f, first, last, step, [](float x) { return math::f(x); }, \
-      [](vector_math::V x) HWY_ATTR { return vector_math::f(x); })
+#define PLANCK_DIFFERENCE(domain, vectors, scalar)                                  \
+  first_difference(                                                                 \
+      #vectors, first, last, step, domain, [](float x) { return math::scalar(x); }, \
+      [](V x) HWY_ATTR { return vector_math::vectors(x); })
+
+// Every number of T.
+template <class T>
+std::string narrow_difference() {
+  namespace vn = vector_math::narrow;
+  std::string found;
+  const auto hold = [&](const char* name, bool (*domain)(float), float (*want)(float),
+                        const auto& function) {
+    if (!found.empty()) return;
+    constexpr int kLanes = vector_math::kLanes;
+    alignas(64) float x[kLanes], y[kLanes];
+    for (unsigned b = 0; b < 65536; b += kLanes) {
+      for (unsigned i = 0; i < kLanes; ++i)
+        x[i] = static_cast<float>(T::from_bits(static_cast<std::uint16_t>(b + i)));
+      vector_math::hn::Store(
+          vector_math::canonical(function(vector_math::hn::Load(vector_math::D(), x))),
+          vector_math::D(), y);
+      for (int i = 0; i < kLanes; ++i)
+        if (domain(x[i]) && math::bits_of(y[i]) != math::bits_of(math::canonical(want(x[i]))))
+          found = std::string(name) + "(" + std::to_string(x[i]) + ") is " + std::to_string(y[i]) +
+                  " instead of " + std::to_string(want(x[i]));
+    }
+  };
+#define PLANCK_HOLD(domain, vectors, scalar)                                \
+  hold(                                                                     \
+      #vectors, domain, [](float x) { return math::narrow::scalar<T>(x); }, \
+      [](V x) HWY_ATTR { return vn::vectors(x); })
+  PLANCK_HOLD(any, exp<T>, exp);
+  PLANCK_HOLD(any, sigmoid<T>, sigmoid);
+  PLANCK_HOLD(any, silu<T>, silu);
+  PLANCK_HOLD(any, tanh<T>, tanh);
+  PLANCK_HOLD(any, gelu<T>, gelu);
+  PLANCK_HOLD(normal, log_of_normal, log);
+  PLANCK_HOLD(near, sin_near, sin);
+#undef PLANCK_HOLD
+  return found;
+}
 #endif
 
 // Empty where all agree.
@@ -54,11 +98,21 @@ std::string difference([[maybe_unused]] std::uint64_t first, [[maybe_unused]] st
                        [[maybe_unused]] std::uint64_t step) {
 #if PLANCK_VECTOR_MATH
   for (const std::string& found :
-       {PLANCK_DIFFERENCE(exp), PLANCK_DIFFERENCE(tanh), PLANCK_DIFFERENCE(sigmoid),
-        PLANCK_DIFFERENCE(silu), PLANCK_DIFFERENCE(gelu)})
+       {PLANCK_DIFFERENCE(any, exp_any_nan, exp), PLANCK_DIFFERENCE(any, tanh, tanh),
+        PLANCK_DIFFERENCE(any, sigmoid, sigmoid), PLANCK_DIFFERENCE(any, silu, silu),
+        PLANCK_DIFFERENCE(any, gelu, gelu), PLANCK_DIFFERENCE(normal, log_of_normal, log),
+        PLANCK_DIFFERENCE(near, sin_near, sin)})
     if (!found.empty()) return found;
 #endif
   return "";
+}
+std::string difference_of_halves() {
+#if PLANCK_VECTOR_MATH
+  const std::string found = narrow_difference<f16>();
+  return found.empty() ? narrow_difference<bf16>() : found;
+#else
+  return "";
+#endif
 }
 
 }  // namespace
@@ -70,6 +124,7 @@ namespace planck {
 namespace {
 
 HWY_EXPORT(difference);
+HWY_EXPORT(difference_of_halves);
 
 constexpr std::uint64_t kFloats = std::uint64_t{1} << 32;
 
@@ -79,6 +134,11 @@ std::string difference(std::uint64_t first, std::uint64_t last, std::uint64_t st
 }
 
 TEST(Vectors, BitsOfTheFunctions) { EXPECT_EQ(difference(0, kFloats, 4099), ""); }
+
+TEST(Vectors, BitsOfEvery16BitNumber) {
+  cpu_target_name();
+  EXPECT_EQ(HWY_DYNAMIC_DISPATCH(difference_of_halves)(), "");
+}
 
 // Around 0, 1, the ends of the ranges, infinities and NaN.
 TEST(Vectors, BitsAtSpecialValues) {

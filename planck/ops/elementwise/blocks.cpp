@@ -26,7 +26,9 @@ struct Lane {
   std::size_t size;
   bool in_place;
 };
-HWY_INLINE Lane lane_of(const Source& from, bool widens, int i, int m, float* buffer) {
+HWY_INLINE Lane lane_of(const Source& from, bool repeats, bool widens, int i, int m,
+                        float* buffer) {
+  if (repeats) i = 0;
   if (widens && is_half(from.dtype)) {
     const std::uint16_t* in = static_cast<const std::uint16_t*>(from.data) + i;
     from.dtype == Dtype::f16 ? widen_f16(in, m, buffer, from.ahead)
@@ -45,7 +47,8 @@ void block_run(const Block& b) {
   const std::size_t out_size = narrows ? sizeof(float) : storage_bytes(b.out.dtype);
   const auto step = [&](int i, int m) {
     Lane lanes[3] = {};
-    for (int k = 0; k < b.inputs; ++k) lanes[k] = lane_of(b.in[k], b.widens, i, m, widened[k]);
+    for (int k = 0; k < b.inputs; ++k)
+      lanes[k] = lane_of(b.in[k], b.repeats[k], b.widens, i, m, widened[k]);
     for (int c = 0; c < m; c += kChunk) {
       const std::byte* p[3] = {};
       for (int k = 0; k < b.inputs; ++k) {

@@ -3,7 +3,8 @@
 // Three ways, none of which changes a result:
 //   small     up to kSmall contiguous elements: one call of the loop, no nest, no scheduler
 //   map       the nest follows the output's memory (loops/map.cpu.h); dense operands are used in
-//             place, others are gathered into blocks of 1,024, transposed ones come in tiles
+//             place, one value for a whole row is one, other operands are gathered into blocks of
+//             1,024, transposed ones come in tiles
 //   sequence  arange and random numbers: blocks in logical order, scattered where need be
 #include <cstring>
 
@@ -26,17 +27,25 @@ bool moves_bits(Op op) {
   return op == Op::where || op == Op::mask_fill || op == Op::copy || op == Op::fill;
 }
 
-// The loop of a problem, and whether it reads 16-bit floats as f32.
+// What runs the blocks of a problem: vectors, or a loop, and whether that reads 16-bit floats as
+// f32.
 struct Chosen {
   Loop loop;
   bool widens;
+  RunBlock run = run_block();
 };
+RunBlock vectors_of(Dtype t, std::size_t op) {
+  if (t == Dtype::f32) return f32_blocks().run[op];
+  if (t == Dtype::f16) return f16_blocks().run[op];
+  return t == Dtype::bf16 ? bf16_blocks().run[op] : nullptr;
+}
 Chosen choose(const ElementwiseProblem& p) {
   const auto op = static_cast<std::size_t>(p.op);
   if (moves_bits(p.op)) return {other_loops().bits[size_class(p.dtype)].loop[op], false};
   if (p.op == Op::cast)
     return {other_loops().cast[static_cast<std::size_t>(p.dtype)][static_cast<std::size_t>(p.to)],
             false};
+  if (const RunBlock vectors = vectors_of(p.dtype, op)) return {nullptr, false, vectors};
   switch (p.dtype) {
     case Dtype::f64:
       return {f64_loops().loop[op], false};
@@ -75,7 +84,7 @@ void run_small(const ElementwiseProblem& p, const Operands& operands, int n) {
   Block block{chosen.loop, inputs, n, {}, {}, chosen.widens, &scalars};
   for (int k = 0; k < inputs; ++k) block.in[at(k)] = {operands[at(k)].data, operands[at(k)].dtype};
   block.out = {operands[at(inputs)].data, operands[at(inputs)].dtype, false};
-  run_block()(block);
+  chosen.run(block);
 }
 
 NestStrides strides_of(const Extents& e) {
@@ -84,29 +93,30 @@ NestStrides strides_of(const Extents& e) {
   return s;
 }
 
-// Dense elements of an input in a block: in place, from a tile, or gathered. A value that is
-// repeated through the block stays for the next one.
+// Dense elements of an input in a block: in place or gathered, or one value for all of them, which
+// stays for the next block.
 class Gatherer {
  public:
-  Source source(const MapOperand& o, std::int64_t begin, int n) {
-    if (const void* dense = dense_at(o, begin, n)) return {dense, o.dtype, o.ahead};
+  void source(const MapOperand& o, std::int64_t begin, int n, Source& from, bool& repeats) {
+    if (const void* dense = dense_at(o, begin, n)) {
+      from = {dense, o.dtype, o.ahead};
+      return;
+    }
+    from = {buffer_, o.dtype, 0};
     const std::size_t size = storage_bytes(o.dtype), kind = size_class(o.dtype);
     std::byte* to = buffer_;
     o.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-      const bool whole = stride == 0 && length == n;
-      if (whole && offset == repeated_ && n <= repeats_) return;
-      repeated_ = whole ? offset : -1;
-      repeats_ = whole ? n : 0;
-      const auto* from = static_cast<const std::byte*>(o.base) + offset * std::int64_t(size);
-      other_loops().gather[kind](from, stride, static_cast<int>(length), to);
+      repeats = stride == 0 && length == n;
+      if (repeats && offset == repeated_) return;
+      repeated_ = repeats ? offset : -1;
+      const auto* value = static_cast<const std::byte*>(o.base) + offset * std::int64_t(size);
+      other_loops().gather[kind](value, stride, repeats ? kStep : static_cast<int>(length), to);
       to += static_cast<std::size_t>(length) * size;
     });
-    return {buffer_, o.dtype, 0};
   }
 
  private:
   std::int64_t repeated_ = -1;
-  int repeats_ = 0;
   alignas(64) std::byte buffer_[kBlock * sizeof(double)];
 };
 
@@ -117,6 +127,18 @@ void scatter(const MapOperand& o, std::int64_t begin, int n, const std::byte* fr
     other_loops().scatter[kind](from, static_cast<int>(length), to, stride);
     from += static_cast<std::size_t>(length) * size;
   });
+}
+
+// The length of rows along which every operand is dense or one value, where that is worth a block
+// of its own; else 0.
+std::int64_t row_length(const Map& map, int out_operand) {
+  if (map.in_tiles()) return 0;
+  const int last = map.nest().rank - 1;
+  bool rows = map.stride(out_operand, last) == 1;
+  for (int k = 0; k < out_operand; ++k)
+    rows &= map.stride(k, last) == 1 || map.stride(k, last) == 0;
+  const std::int64_t row = map.nest().extent[at(last)];
+  return rows && (row >= kStep || map.nest().rank == 1) ? row : 0;
 }
 
 void run_map(const Stream& stream, const ElementwiseProblem& p, const Operands& operands) {
@@ -131,12 +153,10 @@ void run_map(const Stream& stream, const ElementwiseProblem& p, const Operands& 
       make_nest(p.shape.rank(), strides_of(p.shape), {strides.data(), at(inputs + 1)});
   Map map(nest, out_operand, out_operand, (1u << inputs) - 1, widest, false);
   std::array<MapOperand, kElementwiseOperands> operand;
-  bool dense = true;
-  for (int k = 0; k <= inputs; ++k) {
+  for (int k = 0; k <= inputs; ++k)
     operand[at(k)] = map.operand(k, operands[at(k)].data, operands[at(k)].dtype);
-    dense &= operand[at(k)].walk.dense();
-  }
-  if (dense) map.use_long_lines();
+  const std::int64_t row = row_length(map, out_operand);
+  if (row > 0) map.use_long_lines();
   const MapOperand& out = operand[at(out_operand)];
   const bool streams = bytes_for(out.dtype, map.total()) >= kStreamBytes;
   const Chosen chosen = choose(p);
@@ -153,24 +173,33 @@ void run_map(const Stream& stream, const ElementwiseProblem& p, const Operands& 
       if (map.tiled(k)) map.load_tile(operand[at(k)], k, first, rows, columns, s.tile[k]);
     return false;
   };
-  const auto work = [&](State& s, const BlockAt& block_at) {
+  const auto work_block = [&](State& s, const BlockAt& block_at) {
     Block block{chosen.loop, inputs, block_at.n, {}, {}, chosen.widens, &scalars};
     for (int k = 0; k < inputs; ++k) {
       const MapOperand& o = operand[at(k)];
       if (map.tiled(k)) {
-        const auto row = static_cast<std::int64_t>(storage_bytes(o.dtype)) * Map::kTileColumns;
-        block.in[at(k)] = {s.tile[k] + block_at.row * row, o.dtype, 0};
+        const auto line = static_cast<std::int64_t>(storage_bytes(o.dtype)) * Map::kTileColumns;
+        block.in[at(k)] = {s.tile[k] + block_at.row * line, o.dtype, 0};
       } else {
-        block.in[at(k)] = s.gather[at(k)].source(o, block_at.begin, block_at.n);
+        s.gather[at(k)].source(o, block_at.begin, block_at.n, block.in[at(k)],
+                               block.repeats[at(k)]);
       }
     }
     if (void* to = dense_at(out, block_at.begin, block_at.n)) {
       block.out = {to, out.dtype, streams};
-      return run_block()(block);
+      return chosen.run(block);
     }
     block.out = {s.result, out.dtype, false};
-    run_block()(block);
+    chosen.run(block);
     scatter(out, block_at.begin, block_at.n, s.result);
+  };
+  const auto work = [&](State& s, const BlockAt& line) {
+    if (row == 0) return work_block(s, line);
+    const std::int64_t end = line.begin + line.n;
+    for (std::int64_t n = 0, begin = line.begin; begin < end; begin += n) {
+      n = std::min(end - begin, row - begin % row);
+      work_block(s, {begin, static_cast<int>(n)});
+    }
   };
   map.run(
       stream, [] { return State(); }, begin_rows, work);

@@ -56,9 +56,18 @@ struct Block {
   Sink out;
   bool widens;  // 16-bit floats are f32 for the loop
   const LoopScalars* scalars;
+  std::array<bool, 3> repeats = {};  // the input is one value, kStep times
 };
 using RunBlock = void (*)(const Block&);
 RunBlock run_block();
+
+// Without a loop, vectors from memory to memory; by ElementwiseOp, null where there is a loop only.
+struct BlockTable {
+  std::array<RunBlock, kElementwiseOps> run{};
+};
+const BlockTable& f32_blocks();
+const BlockTable& f16_blocks();
+const BlockTable& bf16_blocks();
 
 // Dense elements [begin, begin + n) of a logical order to `y`, of the compute type: arange (f64 and
 // i64) and random numbers (f32 and f64). n <= kBlock.

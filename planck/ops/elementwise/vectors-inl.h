@@ -1,0 +1,312 @@
+// Blocks of dense f32, f16 or bf16 through functions of whole vectors, from memory to memory: four
+// vectors at a time, so that one's arithmetic fills the pauses of another's and what is rare (NaN,
+// arguments that a shorter formula does not know) is asked for once for all of them.
+//
+
+//
+// For instruction sets with fused multiply-add. Include after hwy/highway.h, within
+// foreach_target's passes.
+#if defined(PLANCK_OPS_ELEMENTWISE_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PLANCK_OPS_ELEMENTWISE_VECTORS_INL_H_
+#undef PLANCK_OPS_ELEMENTWISE_VECTORS_INL_H_
+#else
+#define PLANCK_OPS_ELEMENTWISE_VECTORS_INL_H_
+#endif
+
+#include "planck/loops/steps-inl.h"
+#include "planck/math/pow-inl.h"
+#include "planck/ops/elementwise/loops.h"
+
+#if PLANCK_VECTOR_MATH
+HWY_BEFORE_NAMESPACE();
+namespace planck::HWY_NAMESPACE::vector_blocks {
+
+namespace em = elementwise_math;
+namespace vm = vector_math;
+using elementwise_cpu::Block;
+using elementwise_cpu::BlockTable;
+using vm::D;
+using vm::kLanes;
+using vm::U;
+using vm::V;
+
+inline constexpr int kVectors = 4, kUnit = kVectors * kLanes;  // elements
+struct Unit {
+  V v[kVectors];
+};
+
+// ---- memory ----
+
+// T as it is stored. A unit of bf16 has its even elements in one vector and its odd ones in the
+// next: neither way moves anything between lanes.
+HWY_INLINE Unit load(const float* p) {
+  Unit x;
+  for (int k = 0; k < kVectors; ++k) x.v[k] = hn::LoadU(D(), p + k * kLanes);
+  return x;
+}
+HWY_INLINE Unit load(const f16* p) {
+  const hn::Rebind<hwy::float16_t, D> half;
+  Unit x;
+  for (int k = 0; k < kVectors; ++k)
+    x.v[k] = hn::PromoteTo(
+        D(), hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(p) + k * kLanes));
+  return x;
+}
+HWY_INLINE Unit load(const bf16* p) {
+  Unit x;
+  for (int k = 0; k < kVectors; k += 2) {
+    const U pairs = hn::LoadU(vm::UD(), reinterpret_cast<const std::uint32_t*>(p) + k / 2 * kLanes);
+    x.v[k] = vm::from_bits(hn::ShiftLeft<16>(pairs));
+    x.v[k + 1] = vm::from_bits(hn::And(pairs, vm::all_bits(0xffff0000u)));
+  }
+  return x;
+}
+
+template <class Tag, class Vector, class P>
+HWY_INLINE void put(Tag tag, Vector v, P* p, bool stream) {
+  if (stream)
+    hn::Stream(v, tag, p);
+  else
+    hn::StoreU(v, tag, p);
+}
+HWY_INLINE void store(const Unit& y, float* p, bool stream) {
+  for (int k = 0; k < kVectors; ++k) put(D(), y.v[k], p + k * kLanes, stream);
+}
+HWY_INLINE void store(const Unit& y, f16* p, bool stream) {
+  const hn::Rebind<hwy::float16_t, D> half;
+  const hn::Rebind<std::uint16_t, D> words;
+  for (int k = 0; k < kVectors; ++k)
+    put(words, hn::BitCast(words, hn::DemoteTo(half, y.v[k])),
+        reinterpret_cast<std::uint16_t*>(p) + k * kLanes, stream);
+}
+// To nearest even in the upper halves; the lower ones are left over.
+HWY_INLINE U rounded(V v) {
+  const U bits = vm::bits_of(v), last = hn::And(hn::ShiftRight<16>(bits), vm::all_bits(1));
+  return hn::Add(hn::Add(bits, vm::all_bits(0x7fff)), last);
+}
+HWY_INLINE void store(const Unit& y, bf16* p, bool stream) {
+  const hn::Repartition<std::uint16_t, D> words;
+  for (int k = 0; k < kVectors; k += 2)
+    put(words,
+        hn::OddEven(hn::BitCast(words, rounded(y.v[k + 1])),
+                    hn::BitCast(words, hn::ShiftRight<16>(rounded(y.v[k])))),
+        reinterpret_cast<std::uint16_t*>(p) + k * kLanes, stream);
+}
+
+// ---- functions ----
+
+struct Scalars {
+  V a, b;
+};
+
+// The vectors of an op F of stored type T. Where there is no such struct there is a plain loop.
+template <class F, class T>
+struct Vectors;
+
+#define PLANCK_VECTORS(Name, ...)                                      \
+  template <class T>                                                   \
+  struct Vectors<em::Name, T> {                                        \
+    static HWY_INLINE V of([[maybe_unused]] V x, [[maybe_unused]] V b, \
+                           [[maybe_unused]] const Scalars& s) {        \
+      return __VA_ARGS__;                                              \
+    }                                                                  \
+  };
+#define PLANCK_FUNCTION(Name, f32_function, function) \
+  template <class T>                                  \
+  struct Vectors<em::Name, T> {                       \
+    static HWY_INLINE V of(V x, V, const Scalars&) {  \
+      if constexpr (std::is_same_v<T, float>)         \
+        return vm::f32_function(x);                   \
+      else                                            \
+        return vm::narrow::function<T>(x);            \
+    }                                                 \
+  };
+
+PLANCK_VECTORS(Neg, hn::Neg(x))
+PLANCK_VECTORS(Abs, hn::Abs(x))
+PLANCK_VECTORS(Square, hn::Mul(x, x))
+PLANCK_VECTORS(Sqrt, hn::Sqrt(x))
+PLANCK_VECTORS(Reciprocal, hn::Div(vm::all(1.0f), x))
+PLANCK_VECTORS(Floor, hn::Floor(x))
+PLANCK_VECTORS(Ceil, hn::Ceil(x))
+PLANCK_VECTORS(Round, hn::Round(x))
+PLANCK_VECTORS(Trunc, hn::Trunc(x))
+PLANCK_VECTORS(Relu, hn::Add(vm::at_least(0.0f, x), hn::Zero(D())))  // the sum makes −0 +0
+PLANCK_VECTORS(LeakyRelu, hn::IfThenElse(hn::Gt(x, hn::Zero(D())), x, hn::Mul(s.a, x)))
+PLANCK_VECTORS(Clamp, hn::Min(s.b, hn::Max(s.a, x)))  // the second where there is a NaN
+PLANCK_VECTORS(AddScalar, hn::Add(x, s.a))
+PLANCK_VECTORS(MulScalar, hn::Mul(x, s.a))
+PLANCK_VECTORS(Add, hn::Add(x, b))
+PLANCK_VECTORS(Sub, hn::Sub(x, b))
+PLANCK_VECTORS(Mul, hn::Mul(x, b))
+PLANCK_VECTORS(Div, hn::Div(x, b))
+PLANCK_FUNCTION(Exp, exp_any_nan, exp)
+PLANCK_FUNCTION(Tanh, tanh, tanh)
+PLANCK_FUNCTION(Sigmoid, sigmoid, sigmoid)
+PLANCK_FUNCTION(Gelu, gelu, gelu)
+PLANCK_FUNCTION(Silu, silu, silu)
+#undef PLANCK_VECTORS
+#undef PLANCK_FUNCTION
+
+// Whether y, of any NaN, has been found: what vectors do not know is left to a plain loop.
+template <class F, class T>
+requires requires { &Vectors<F, T>::of; }
+HWY_INLINE bool find(F, T, const Unit& x, const Unit& b, const Scalars& s, Unit& y) {
+  for (int k = 0; k < kVectors; ++k) y.v[k] = Vectors<F, T>::of(x.v[k], b.v[k], s);
+  return true;
+}
+
+// Whether f is above the bound in one of the vectors.
+template <class F>
+HWY_INLINE bool any_above(const Unit& x, std::uint32_t bound, const F& f) {
+  const U most = hn::Max(hn::Max(f(x.v[0]), f(x.v[1])), hn::Max(f(x.v[2]), f(x.v[3])));
+  return !hn::AllFalse(vm::UD(), hn::Gt(most, vm::all_bits(bound)));
+}
+
+HWY_INLINE U size_of(V v) { return vm::bits_of(hn::Abs(v)); }
+
+template <class T>
+HWY_INLINE bool find(em::Log, T, const Unit& x, const Unit&, const Scalars&, Unit& y) {
+  for (int k = 0; k < kVectors; ++k)
+    y.v[k] =
+        std::is_same_v<T, float> ? vm::log_of_normal(x.v[k]) : vm::narrow::log_of_normal(x.v[k]);
+  return std::is_same_v<T, f16> ||  // has no subnormal numbers in f32
+         !any_above(x, vm::kSubnormal, [](V v) HWY_ATTR { return vm::subnormal(v); });
+}
+
+template <class T>
+HWY_INLINE bool find(em::Sin, T, const Unit& x, const Unit&, const Scalars&, Unit& y) {
+  constexpr float kNear = math::trig_detail::Constants<float>::kNear;
+  for (int k = 0; k < kVectors; ++k)
+    y.v[k] = std::is_same_v<T, float> ? vm::sin_near(x.v[k]) : vm::narrow::sin_near(x.v[k]);
+  return std::is_same_v<T, f16> || !any_above(x, math::bits_of(kNear), size_of);
+}
+
+template <class T>
+HWY_INLINE bool find(em::Pow, T, const Unit& x, const Unit& b, const Scalars&, Unit& y) {
+  const std::uint32_t infinity = math::bits_of(math::infinity_of(0.0f));
+  bool usual = !any_above(x, vm::kUsualBase, [](V v) HWY_ATTR { return vm::base_of(v); }) &
+               !any_above(b, infinity - 1, size_of);
+  if constexpr (std::is_same_v<T, float>) {
+    if (HWY_UNLIKELY(!usual)) return false;
+    Unit high, low;
+    for (int k = 0; k < kVectors; ++k) {
+      const vm::Pair p = vm::power_of(x.v[k], b.v[k]);
+      high.v[k] = p.high;
+      low.v[k] = p.low;
+    }
+    if (HWY_UNLIKELY(any_above(high, math::bits_of(vm::kFar), size_of))) return false;
+    for (int k = 0; k < kVectors; ++k) y.v[k] = vm::exp_of({high.v[k], low.v[k]});
+  } else {
+    for (int k = 0; k < kVectors; ++k) y.v[k] = vm::narrow::power_of(x.v[k], b.v[k]);
+  }
+  if (any_above(x, 0x7fffffff, [](V v) HWY_ATTR { return vm::bits_of(v); }))
+    for (int k = 0; k < kVectors; ++k) y.v[k] = vm::with_sign_of_power(y.v[k], x.v[k], b.v[k]);
+  return usual;
+}
+
+// ---- blocks ----
+
+HWY_INLINE void make_canonical(Unit& y) {
+  const V sum = hn::Add(hn::Add(y.v[0], y.v[1]), hn::Add(y.v[2], y.v[3]));
+  if (HWY_LIKELY(hn::AllFalse(D(), hn::IsNaN(sum)))) return;
+  for (int k = 0; k < kVectors; ++k) y.v[k] = vm::canonical(y.v[k]);
+}
+
+template <class F, class T, int kInputs>
+HWY_INLINE bool map_unit(const T* a, const T* b, const Scalars& s, T* to, bool stream) {
+  const Unit x = load(a);
+  Unit y;
+  if (HWY_UNLIKELY(!find(F{}, T{}, x, kInputs == 2 ? load(b) : x, s, y))) return false;
+  make_canonical(y);
+  store(y, to, stream);
+  return true;
+}
+
+// At most a unit, by vectors or by a plain loop.
+template <class F, class T, int kInputs>
+HWY_NOINLINE void map_some(const T* a, const T* b, int n, const Scalars& s,
+                           const em::Scalars<float>& scalars, T* to) {
+  alignas(64) T in[2][kUnit] = {}, out[kUnit];
+  const auto bytes = static_cast<std::size_t>(n) * sizeof(T);
+  std::memcpy(in[0], a, bytes);
+  if (kInputs == 2) std::memcpy(in[1], b, bytes);
+  if (!map_unit<F, T, kInputs>(in[0], in[1], s, out, false)) {
+    alignas(64) float p[kUnit], q[kUnit];
+    store(load(in[0]), p, false);
+    store(load(in[1]), q, false);
+    for (int i = 0; i < kUnit; ++i) {
+      if constexpr (kInputs == 2)
+        p[i] = em::binary_of<F, T>(p[i], q[i]);
+      else
+        p[i] = em::unary_of<F, T>(p[i], scalars);
+    }
+    Unit y = load(p);
+    make_canonical(y);
+    store(y, out, false);
+  }
+  std::memcpy(to, out, bytes);
+}
+
+template <class F, class T, int kInputs>
+void run(const Block& block) {
+  const em::Scalars<float> scalars = block.scalars->f32;
+  const Scalars s = {vm::all(scalars.a), vm::all(scalars.b)};
+  const T* a = static_cast<const T*>(block.in[0].data);
+  const T* b = static_cast<const T*>(block.in[kInputs - 1].data);
+  T* to = static_cast<T*>(block.out.data);
+  const std::ptrdiff_t a_step = block.repeats[0] ? 0 : 1,
+                       b_step = block.repeats[kInputs - 1] ? 0 : 1;
+  const std::int64_t a_ahead = block.in[0].ahead, b_ahead = block.in[kInputs - 1].ahead;
+  const bool stream = block.out.stream;
+  const auto some = [&](int n) HWY_ATTR {
+    map_some<F, T, kInputs>(a, b, n, s, scalars, to);
+    a += n * a_step, b += n * b_step, to += n;
+  };
+  const int lead = lead_of(block.out) < block.n ? lead_of(block.out) : block.n;
+  if (lead > 0) some(lead);
+  for (int units = (block.n - lead) / kUnit; units > 0; --units) {
+    for (; units > 0; --units) {  // nothing is called in here, so that constants stay in registers
+      if (stream)                 // long: see steps-inl.h
+        for (int at = 0; at < kUnit * static_cast<int>(sizeof(T)); at += 64) {
+          __builtin_prefetch(reinterpret_cast<const char*>(a) + a_ahead + at);
+          if (kInputs == 2) __builtin_prefetch(reinterpret_cast<const char*>(b) + b_ahead + at);
+        }
+      if (!map_unit<F, T, kInputs>(a, b, s, to, stream)) break;
+      a += kUnit * a_step, b += kUnit * b_step, to += kUnit;
+    }
+    if (units > 0) some(kUnit);
+  }
+  if (const int rest = (block.n - lead) % kUnit; rest > 0) some(rest);
+}
+
+template <class T, int kInputs, class... F>
+constexpr void put_runs(BlockTable& table, em::Ops<F...>) {
+  const auto put_one = [&]<class One>(One) {
+    if constexpr (requires(Unit x, Scalars s) { find(One{}, T{}, x, x, s, x); })
+      table.run[static_cast<std::size_t>(One::kOp)] = &run<One, T, kInputs>;
+  };
+  (put_one(F{}), ...);
+}
+
+}  // namespace planck::HWY_NAMESPACE::vector_blocks
+HWY_AFTER_NAMESPACE();
+#endif  // PLANCK_VECTOR_MATH
+
+HWY_BEFORE_NAMESPACE();
+namespace planck::HWY_NAMESPACE {
+
+// Empty for instruction sets without the vectors.
+template <class T>
+constexpr elementwise_cpu::BlockTable block_table() {
+  elementwise_cpu::BlockTable table;
+#if PLANCK_VECTOR_MATH
+  vector_blocks::put_runs<T, 1>(table, elementwise_math::FloatUnary{});
+  vector_blocks::put_runs<T, 2>(table, elementwise_math::FloatBinary{});
+#endif
+  return table;
+}
+
+}  // namespace planck::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // per-target include guard
