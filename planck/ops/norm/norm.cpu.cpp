@@ -170,7 +170,7 @@ class ColumnSums {
   // Eight rows at once, joined already: `eight` is overwritten. Only where none is held.
   void push_eight(C* eight) {
     int k = 0;
-    for (; (blocks_ >> k) & 1u; ++k) reduce_sums<C>().join(Join::add, n_, digits_[k], eight);
+    for (; (blocks_ >> k) & 1u; ++k) reduce_sums<C>().join(Join::add, n_, digits_[k], eight, eight);
     std::copy_n(eight, n_, digits_[k]);
     ++blocks_;
   }
@@ -180,7 +180,7 @@ class ColumnSums {
     for (int k = 0; (blocks_ >> k) != 0; ++k) {
       if (!((blocks_ >> k) & 1u)) continue;
       if (any)
-        reduce_sums<C>().join(Join::add, n_, digits_[k], out);
+        reduce_sums<C>().join(Join::add, n_, digits_[k], out, out);
       else
         std::copy_n(digits_[k], n_, out);
       any = true;
