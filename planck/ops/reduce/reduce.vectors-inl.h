@@ -70,23 +70,6 @@ A row(const ReduceStep<float>& step, const Source& from, std::int64_t n, float p
     });
 }
 
-// Vectors abreast of kRows rows, joined in pairs; row(r) gives those of a row.
-template <class T, int kWide>
-struct Vectors {
-  T v[kWide];
-};
-template <int kRows, class Row, class F>
-HWY_INLINE auto joined(int first, const Row& row, const F& join) {
-  if constexpr (kRows == 1) {
-    return row(first);
-  } else {
-    auto left = joined<kRows / 2>(first, row, join);
-    const auto right = joined<kRows / 2>(first + kRows / 2, row, join);
-    for (std::size_t k = 0; k < std::size(left.v); ++k) left.v[k] = join(left.v[k], right.v[k]);
-    return left;
-  }
-}
-
 template <Lift kLift, class S>
 void column_sums(const Source* rows, int n, const float* parameters, float* out) {
   constexpr int kMost = kLift == Lift::exponential ? 1 : 4;  // registers
@@ -96,22 +79,20 @@ void column_sums(const Source* rows, int n, const float* parameters, float* out)
     for (int k = 0; k < kWide; ++k)
       shared[k] = kLift == Lift::plain ? vm::all(0.0f) : at[k].load(dense::AsF32(), parameters);
     const auto row = [&](int r) HWY_ATTR {
-      Vectors<V, kWide> x;
+      dense::Vectors<kWide> x;
       for (int k = 0; k < kWide; ++k) {
         ask(S(), rows[r].data, at[k].i, rows[r].ahead);
         x.v[k] = lifted<kLift>(at[k].load(S(), rows[r].data), shared[k]);
       }
       return x;
     };
-    const auto add = [](V a, V b) HWY_ATTR { return hn::Add(a, b); };
     if constexpr (kLift == Lift::exponential) {  // long: not repeated
-      Vectors<V, kWide> all[kReduceRows];
+      dense::Vectors<kWide> all[kReduceRows];
       for (int r = 0; r < kReduceRows; ++r) all[r] = row(r);
-      const auto sums = joined<kReduceRows>(
-          0, [&](int r) HWY_ATTR { return all[r]; }, add);
+      const auto sums = dense::sum_of_rows<kReduceRows>([&](int r) HWY_ATTR { return all[r]; });
       at[0].put(sums.v[0], out);
     } else {
-      const auto sums = joined<kReduceRows>(0, row, add);
+      const auto sums = dense::sum_of_rows<kReduceRows>(row);
       for (int k = 0; k < kWide; ++k) at[k].put(sums.v[k], out);
     }
   });
@@ -130,14 +111,15 @@ void column_keys(const Source* rows, int n, std::int32_t flip, std::int32_t* out
   dense::for_columns(n, [&](const auto& at) HWY_ATTR {
     constexpr int kWide = std::remove_cvref_t<decltype(at)>::kCount;
     const auto row = [&](int r) HWY_ATTR {
-      Vectors<K, kWide> keys;
+      dense::Vectors<kWide, K> keys;
       for (int k = 0; k < kWide; ++k) {
         ask(S(), rows[r].data, at[k].i, rows[r].ahead);
         keys.v[k] = keys_of(at[k].load(S(), rows[r].data), flips);
       }
       return keys;
     };
-    const auto most = joined<kReduceRows>(0, row, [](K a, K b) HWY_ATTR { return hn::Max(a, b); });
+    const auto most =
+        dense::joined<kReduceRows>(0, row, [](K a, K b) HWY_ATTR { return hn::Max(a, b); });
     for (int k = 0; k < kWide; ++k) at[k].put(most.v[k], out);
   });
 }
