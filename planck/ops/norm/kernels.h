@@ -18,6 +18,7 @@ inline std::int64_t norm_chunks(const NormProblem& p) {
 }
 
 // The same where all gradients are found in one pass.
+inline constexpr std::int64_t kCpuFusedRows = 64;
 inline constexpr std::int64_t kFusedRows = 32;
 inline std::int64_t fused_chunks(const NormProblem& p) {
   return (p.rows() + kFusedRows - 1) / kFusedRows;

@@ -35,7 +35,8 @@ std::size_t partials(const NormProblem& p, std::int64_t chunks) {
 
 std::size_t norm_cuda_workspace(const NormProblem& p) { return partials(p, fused_chunks(p)); }
 std::size_t norm_cpu_workspace(const NormProblem& p) {
-  return norm_chunks(p) <= 1 ? 0 : partials(p, norm_chunks(p));
+  const std::int64_t chunks = (p.rows() + kCpuFusedRows - 1) / kCpuFusedRows;
+  return chunks <= 1 ? 0 : partials(p, chunks);
 }
 
 }  // namespace planck

@@ -63,9 +63,14 @@ HWY_INLINE auto with_storage(Dtype t, F&& f) {
   return t == Dtype::f32 ? f(AsF32()) : t == Dtype::f16 ? f(AsF16()) : f(AsBf16());
 }
 
-// Where a vector of a row is: element i on, of which m are there. The others read as 0.
+// Where a vector of a row is: element i on, of which m are there. The others read as 0 and are not
+// written.
 struct Whole {
   std::int64_t i;
+  template <class T>
+  HWY_INLINE void put(hn::Vec<hn::ScalableTag<T>> v, T* row) const {
+    hn::StoreU(v, hn::ScalableTag<T>(), row + i);
+  }
   template <class S>
   HWY_INLINE V load(S, const void* row) const {
     return S::load(static_cast<const typename S::T*>(row) + i);
@@ -74,6 +79,12 @@ struct Whole {
 struct Some {
   std::int64_t i;
   int m;
+  template <class T>
+  HWY_INLINE void put(hn::Vec<hn::ScalableTag<T>> v, T* row) const {
+    alignas(64) T all[kLanes];
+    hn::Store(v, hn::ScalableTag<T>(), all);
+    std::memcpy(row + i, all, static_cast<std::size_t>(m) * sizeof(T));
+  }
   template <class S>
   HWY_INLINE V load(S, const void* row) const {
     alignas(64) typename S::T there[kLanes] = {};
@@ -82,6 +93,52 @@ struct Some {
     return S::load(there);
   }
 };
+
+// Several vectors of f32, or of another type.
+template <int kCount, class T = V>
+struct Vectors {
+  T v[kCount];
+};
+
+// Those of kRows rows, joined in pairs; row(r) gives those of a row.
+template <int kRows, class Row, class F>
+HWY_INLINE auto joined(int first, const Row& row, const F& join) {
+  if constexpr (kRows == 1) {
+    return row(first);
+  } else {
+    auto left = joined<kRows / 2>(first, row, join);
+    const auto right = joined<kRows / 2>(first + kRows / 2, row, join);
+    for (std::size_t k = 0; k < std::size(left.v); ++k) left.v[k] = join(left.v[k], right.v[k]);
+    return left;
+  }
+}
+template <int kRows, class Row>
+HWY_INLINE auto sum_of_rows(const Row& row) {
+  return joined<kRows>(0, row, [](V a, V b) HWY_ATTR { return hn::Add(a, b); });
+}
+
+// Places side by side.
+template <class At, int kWide>
+struct Abreast {
+  static constexpr int kCount = kWide;
+  At first;
+  HWY_INLINE At operator[](int k) const {
+    At at = first;
+    at.i += k * kLanes;
+    return at;
+  }
+};
+
+// Calls f(places) for n columns that several rows share: kWide vectors abreast while there are,
+// so that lines of a row which are neighbours are read and written together (f32 cumsum down the
+// rows, two threads: 0.80 to 1.0 of the ceiling).
+template <int kWide = 4, class F>
+HWY_INLINE void for_columns(int n, const F& f) {
+  int j = 0;
+  for (; j + kWide * kLanes <= n; j += kWide * kLanes) f(Abreast<Whole, kWide>{{j}});
+  for (; j + kLanes <= n; j += kLanes) f(Abreast<Whole, 1>{{j}});
+  if (j < n) f(Abreast<Some, 1>{{j, n - j}});
+}
 
 // Sums of neighbours, those of a before those of b.
 HWY_INLINE V pair_sums(V a, V b) {
@@ -109,64 +166,87 @@ HWY_INLINE V part_sums(V a, V b) {
 #endif
 }
 
-// The sums of kLanes vectors, a number for each in their order; value(k) is the k-th. Four at a
-// time: then each part of a vector holds the sums of that part of all four. Longer functions are
-// not repeated more often.
-template <class F>
-HWY_INLINE V vector_sums(const F& value) {
-  V fours[kLanes / 4];
+// The sums of kLanes vectors, a number for each in their order; value(k) is the k-th of each of
+// kSums rows of vectors. Four at a time: then each part of a vector holds the sums of that part of
+// all four. Longer functions are not repeated more often.
+template <int kSums, class F>
+HWY_INLINE Vectors<kSums> vector_sums(const F& value) {
+  V fours[kSums][kLanes / 4];
   for (int k = 0; k < kLanes; k += 4) {
-    const V a = value(k), b = value(k + 1), c = value(k + 2), d = value(k + 3);
-    fours[k / 4] = pair_sums_in_parts(pair_sums_in_parts(a, b), pair_sums_in_parts(c, d));
+    const Vectors<kSums> a = value(k), b = value(k + 1), c = value(k + 2), d = value(k + 3);
+    for (int s = 0; s < kSums; ++s)
+      fours[s][k / 4] = pair_sums_in_parts(pair_sums_in_parts(a.v[s], b.v[s]),
+                                           pair_sums_in_parts(c.v[s], d.v[s]));
   }
-  if constexpr (kLanes == 8)
-    return part_sums(fours[0], fours[1]);
-  else
-    return part_sums(part_sums(fours[0], fours[1]), part_sums(fours[2], fours[3]));
+  Vectors<kSums> all;
+  for (int s = 0; s < kSums; ++s) {
+    const V(&f)[kLanes / 4] = fours[s];
+    if constexpr (kLanes == 8)
+      all.v[s] = part_sums(f[0], f[1]);
+    else
+      all.v[s] = part_sums(part_sums(f[0], f[1]), part_sums(f[2], f[3]));
+  }
+  return all;
 }
 
-// The canonical sum of n > 0 values; value(at) gives a vector of them. What is missing counts as
-// -0, which changes no sum: the tree over whole vectors is the tree over the values.
-template <class F>
-HWY_INLINE float sum(std::int64_t n, const F& value) {
+// Sums of vectors, kLanes of them and more, to one number: lanes that are missing are -0.
+HWY_INLINE float tree_of_lanes(float* sums, int count) {
+  const V none = vm::all(-0.0f);
+  for (; count > kLanes; count = (count / 2 + kLanes - 1) / kLanes * kLanes) {
+    for (int c = 0; c < count; c += 2 * kLanes) {
+      const V left = hn::Load(D(), sums + c);
+      const V right = c + kLanes < count ? hn::Load(D(), sums + c + kLanes) : none;
+      hn::Store(pair_sums(left, right), D(), sums + c / 2);
+    }
+  }
+  V left = hn::Load(D(), sums);
+  for (int lanes = kLanes; lanes > 1; lanes /= 2) left = pair_sums(left, none);
+  return hn::GetLane(left);
+}
+
+// The canonical sums of n > 0 values each; value(at) gives a vector of each. What is missing counts
+// as -0, which changes no sum: the tree over whole vectors is the tree over the values.
+template <int kSums, class F>
+HWY_INLINE void sums_of(std::int64_t n, const F& value, float (&out)[kSums]) {
   constexpr std::int64_t kGroup = kLanes * kLanes, kPart = 64 * kGroup;
-  reduce_math::JoinCounter<reduce_math::Add, float> all;
-  alignas(64) float sums[kPart / kLanes];
+  reduce_math::JoinCounter<reduce_math::Add, float> all[kSums];
+  alignas(64) float sums[kSums][kPart / kLanes];
   for (std::int64_t begin = 0; begin < n; begin += kPart) {
     const std::int64_t end = std::min(n, begin + kPart);
     int count = 0;
     std::int64_t i = begin;
-    for (; i + kGroup <= end; i += kGroup, count += kLanes)
-      hn::Store(vector_sums([&](int k) HWY_ATTR { return value(Whole{i + k * kLanes}); }), D(),
-                sums + count);
+    const auto keep = [&](const Vectors<kSums>& group) HWY_ATTR {
+      for (int s = 0; s < kSums; ++s) hn::Store(group.v[s], D(), sums[s] + count);
+      count += kLanes;
+    };
+    for (; i + kGroup <= end; i += kGroup)
+      keep(vector_sums<kSums>([&](int k) HWY_ATTR { return value(Whole{i + k * kLanes}); }));
     if (i < end) {
-      V last[kLanes];
+      Vectors<kSums> last[kLanes];
       for (int k = 0; k < kLanes; ++k, i += kLanes) {
         const std::int64_t m = end - i;
-        last[k] = vm::all(-0.0f);
-        if (m >= kLanes)
+        for (V& v : last[k].v) v = vm::all(-0.0f);
+        if (m >= kLanes) {
           last[k] = value(Whole{i});
-        else if (m > 0)
-          last[k] = hn::IfThenElse(hn::FirstN(D(), static_cast<std::size_t>(m)),
-                                   value(Some{i, static_cast<int>(m)}), last[k]);
+        } else if (m > 0) {
+          const Vectors<kSums> some = value(Some{i, static_cast<int>(m)});
+          for (int s = 0; s < kSums; ++s)
+            last[k].v[s] = hn::IfThenElse(hn::FirstN(D(), static_cast<std::size_t>(m)), some.v[s],
+                                          last[k].v[s]);
+        }
       }
-      hn::Store(vector_sums([&](int k) HWY_ATTR { return last[k]; }), D(), sums + count);
-      count += kLanes;
+      keep(vector_sums<kSums>([&](int k) HWY_ATTR { return last[k]; }));
     }
-    // Vectors of sums to one: lanes that are missing at the end are -0 as well.
-    const V none = vm::all(-0.0f);
-    for (; count > kLanes; count = (count / 2 + kLanes - 1) / kLanes * kLanes) {
-      for (int c = 0; c < count; c += 2 * kLanes) {
-        const V left = hn::Load(D(), sums + c);
-        const V right = c + kLanes < count ? hn::Load(D(), sums + c + kLanes) : none;
-        hn::Store(pair_sums(left, right), D(), sums + c / 2);
-      }
-    }
-    V left = hn::Load(D(), sums);
-    for (int lanes = kLanes; lanes > 1; lanes /= 2) left = pair_sums(left, none);
-    all.add(hn::GetLane(left));
+    for (int s = 0; s < kSums; ++s) all[s].add(tree_of_lanes(sums[s], count));
   }
-  return all.result();
+  for (int s = 0; s < kSums; ++s) out[s] = all[s].result();
+}
+template <class F>
+HWY_INLINE float sum(std::int64_t n, const F& value) {
+  float out[1];
+  sums_of<1>(
+      n, [&](const auto& at) HWY_ATTR { return Vectors<1>{{value(at)}}; }, out);
+  return out[0];
 }
 
 // value(at) to the n elements of a row, NaN made canonical; past the caches where `stream`, from

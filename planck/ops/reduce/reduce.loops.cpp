@@ -170,8 +170,7 @@ void columns(const ReduceStep<C>& step, const Source* rows, int count, int n, co
              A* out) {
 #if PLANCK_VECTOR_MATH
   if constexpr (std::is_same_v<C, float>)
-    if (count == kReduceRows && step.join != Join::multiply &&
-        !(step.lift == Lift::plain && rows[0].dtype == Dtype::f32))  // in place: faster below
+    if (count == kReduceRows && step.join != Join::multiply)
       return reduce_vectors::columns<A>(step, rows, n, parameters, out);
 #endif
   if constexpr (!std::is_same_v<A, C> || std::is_integral_v<C>)
@@ -191,9 +190,10 @@ void columns(const ReduceStep<C>& step, const Source* rows, int count, int n, co
 }
 
 template <class A>
-void join_arrays(Join how, int n, const A* HWY_RESTRICT left, A* HWY_RESTRICT right) {
+void join_arrays(Join how, int n, const A* left, const A* right, A* out) {
   with_join<A>(how, [&](auto join) {
-    for (int j = 0; j < n; ++j) right[j] = decltype(join)::template of<A>(left[j], right[j]);
+#pragma GCC ivdep
+    for (int j = 0; j < n; ++j) out[j] = decltype(join)::template of<A>(left[j], right[j]);
   });
 }
 
@@ -226,17 +226,24 @@ typename FindLoops<C>::Found find_row(rm::KeyOf<C> flip, const Source& from, std
 }
 
 template <class C>
-void find_columns(rm::KeyOf<C> flip, const Source& from, int n, std::int64_t index,
+void find_columns(rm::KeyOf<C> flip, const Source* rows, int count, int n, std::int64_t first,
                   rm::KeyOf<C>* HWY_RESTRICT keys, std::int64_t* HWY_RESTRICT indices) {
   using K = rm::KeyOf<C>;
+#if PLANCK_VECTOR_MATH
+  if constexpr (std::is_same_v<C, float>)
+    if (count == kReduceRows)
+      return reduce_vectors::find_columns(flip, rows, n, first, keys, indices);
+#endif
   alignas(64) C raw[kReduceColumns];
   alignas(64) K here[kReduceColumns];
   const auto none = [](int) { return C(0); };
-  lifted<Lift::index_key, C, K>(from, 0, n, flip, none, raw, here);
-  for (int j = 0; j < n; ++j) {
-    const bool better = here[j] > keys[j] || indices[j] < 0;
-    keys[j] = better ? here[j] : keys[j];
-    indices[j] = better ? index : indices[j];
+  for (int r = 0; r < count; ++r) {
+    lifted<Lift::index_key, C, K>(rows[r], 0, n, flip, none, raw, here);
+    for (int j = 0; j < n; ++j) {
+      const bool better = here[j] > keys[j] || indices[j] < 0;
+      keys[j] = better ? here[j] : keys[j];
+      indices[j] = better ? first + r : indices[j];
+    }
   }
 }
 

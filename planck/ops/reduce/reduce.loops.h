@@ -29,8 +29,9 @@ struct ReduceLoops {
   // out[j] = join of at most kReduceRows rows' element j; a parameter for each j where not null.
   void (*columns)(const ReduceStep<C>&, const Source* rows, int count, int n, const C* parameters,
                   A* out);
-  void (*join)(Join, int n, const A* left, A* right);  // right = left . right
-  A (*tree)(Join, A* values, int n);                   // overwrites the values
+  // out = left . right; it may be either.
+  void (*join)(Join, int n, const A* left, const A* right, A* out);
+  A (*tree)(Join, A* values, int n);  // overwrites the values
 };
 
 template <class C>
@@ -39,8 +40,10 @@ struct FindLoops {
   // The best of `best` and n dense elements, the first of which has index `first`.
   Found (*row)(reduce_math::KeyOf<C> flip, const Source&, std::int64_t n, std::int64_t first,
                Found best);
-  void (*columns)(reduce_math::KeyOf<C> flip, const Source&, int n, std::int64_t index,
-                  reduce_math::KeyOf<C>* keys, std::int64_t* indices);
+  // The same for each of n columns: of `keys` with their indices, and `count` rows from index
+  // `first` on, at most kReduceRows. Arrays have room for kReduceColumns.
+  void (*columns)(reduce_math::KeyOf<C> flip, const Source* rows, int count, int n,
+                  std::int64_t first, reduce_math::KeyOf<C>* keys, std::int64_t* indices);
 };
 
 // sums: C to C; extremes: C to its key.

@@ -70,49 +70,57 @@ A row(const ReduceStep<float>& step, const Source& from, std::int64_t n, float p
     });
 }
 
-template <class T, class F>
-HWY_INLINE T joined(const T (&v)[kReduceRows], const F& join) {
-  return join(join(join(v[0], v[1]), join(v[2], v[3])), join(join(v[4], v[5]), join(v[6], v[7])));
-}
-
-// Calls f(at, m) for the vectors of n columns.
-template <class F>
-HWY_INLINE void for_columns(int n, const F& f) {
-  int j = 0;
-  for (; j + vm::kLanes <= n; j += vm::kLanes) f(dense::Whole{j}, vm::kLanes);
-  if (j < n) f(dense::Some{j, n - j}, n - j);
-}
-
 template <Lift kLift, class S>
 void column_sums(const Source* rows, int n, const float* parameters, float* out) {
-  for_columns(n, [&](const auto& at, int m) HWY_ATTR {
-    const V shared = kLift == Lift::plain ? vm::all(0.0f) : at.load(dense::AsF32(), parameters);
-    V v[kReduceRows];
-    for (int r = 0; r < kReduceRows; ++r) {
-      ask(S(), rows[r].data, at.i, rows[r].ahead);
-      v[r] = lifted<kLift>(at.load(S(), rows[r].data), shared);
+  constexpr int kMost = kLift == Lift::exponential ? 1 : 4;  // registers
+  dense::for_columns<kMost>(n, [&](const auto& at) HWY_ATTR {
+    constexpr int kWide = std::remove_cvref_t<decltype(at)>::kCount;
+    V shared[kWide];
+    for (int k = 0; k < kWide; ++k)
+      shared[k] = kLift == Lift::plain ? vm::all(0.0f) : at[k].load(dense::AsF32(), parameters);
+    const auto row = [&](int r) HWY_ATTR {
+      dense::Vectors<kWide> x;
+      for (int k = 0; k < kWide; ++k) {
+        ask(S(), rows[r].data, at[k].i, rows[r].ahead);
+        x.v[k] = lifted<kLift>(at[k].load(S(), rows[r].data), shared[k]);
+      }
+      return x;
+    };
+    if constexpr (kLift == Lift::exponential) {  // long: not repeated
+      dense::Vectors<kWide> all[kReduceRows];
+      for (int r = 0; r < kReduceRows; ++r) all[r] = row(r);
+      const auto sums = dense::sum_of_rows<kReduceRows>([&](int r) HWY_ATTR { return all[r]; });
+      at[0].put(sums.v[0], out);
+    } else {
+      const auto sums = dense::sum_of_rows<kReduceRows>(row);
+      for (int k = 0; k < kWide; ++k) at[k].put(sums.v[k], out);
     }
-    alignas(64) float sums[vm::kLanes];
-    hn::Store(joined(v, [](V a, V b) HWY_ATTR { return hn::Add(a, b); }), vm::D(), sums);
-    std::memcpy(out + at.i, sums, static_cast<std::size_t>(m) * sizeof(float));
   });
+}
+
+// Keys of elements; NaN has the largest.
+HWY_INLINE K keys_of(V x, K flip) {
+  const hn::RebindToSigned<vm::D> d;
+  return hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(x)), hn::Set(d, INT32_MAX),
+                        hn::Xor(dense::ordered(x), flip));
 }
 
 template <class S>
 void column_keys(const Source* rows, int n, std::int32_t flip, std::int32_t* out) {
-  const hn::RebindToSigned<vm::D> d;
-  const K flips = hn::Set(d, flip), most = hn::Set(d, INT32_MAX);
-  for_columns(n, [&](const auto& at, int m) HWY_ATTR {
-    K keys[kReduceRows];
-    for (int r = 0; r < kReduceRows; ++r) {
-      ask(S(), rows[r].data, at.i, rows[r].ahead);
-      const V x = at.load(S(), rows[r].data);
-      const K key = hn::Xor(dense::ordered(x), flips);
-      keys[r] = hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(x)), most, key);
-    }
-    alignas(64) std::int32_t largest[vm::kLanes];
-    hn::Store(joined(keys, [](K a, K b) HWY_ATTR { return hn::Max(a, b); }), d, largest);
-    std::memcpy(out + at.i, largest, static_cast<std::size_t>(m) * sizeof(std::int32_t));
+  const K flips = hn::Set(hn::RebindToSigned<vm::D>(), flip);
+  dense::for_columns(n, [&](const auto& at) HWY_ATTR {
+    constexpr int kWide = std::remove_cvref_t<decltype(at)>::kCount;
+    const auto row = [&](int r) HWY_ATTR {
+      dense::Vectors<kWide, K> keys;
+      for (int k = 0; k < kWide; ++k) {
+        ask(S(), rows[r].data, at[k].i, rows[r].ahead);
+        keys.v[k] = keys_of(at[k].load(S(), rows[r].data), flips);
+      }
+      return keys;
+    };
+    const auto most =
+        dense::joined<kReduceRows>(0, row, [](K a, K b) HWY_ATTR { return hn::Max(a, b); });
+    for (int k = 0; k < kWide; ++k) at[k].put(most.v[k], out);
   });
 }
 
@@ -128,6 +136,37 @@ void columns(const ReduceStep<float>& step, const Source* rows, int n, const flo
     with_sum(step.lift, rows[0].dtype, [&](auto storage, auto lift) {
       column_sums<decltype(lift)::value, decltype(storage)>(rows, n, parameters, out);
     });
+}
+
+// The first of the largest keys of kReduceRows rows from index `first` on; an earlier one stays
+// unless it is exceeded. Of the keys that elements have none is the least.
+inline void find_columns(std::int32_t flip, const Source* rows, int n, std::int64_t first,
+                         std::int32_t* keys, std::int64_t* indices) {
+  const hn::RebindToSigned<vm::D> d;
+  const K flips = hn::Set(d, flip);
+  dense::with_storage(rows[0].dtype, [&](auto storage) HWY_ATTR {
+    dense::for_columns<1>(n, [&](const auto& places) HWY_ATTR {
+      const auto at = places[0];
+      K best = hn::Set(d, INT32_MIN), row = hn::Zero(d);
+      for (int r = 0; r < kReduceRows; ++r) {
+        ask(storage, rows[r].data, at.i, rows[r].ahead);
+        const V x = hn::Add(at.load(storage, rows[r].data), vm::all(0.0f));  // zeros are equal
+        const K key = keys_of(x, flips);
+        const auto better = hn::Gt(key, best);
+        best = hn::Max(key, best);
+        row = hn::IfThenElse(better, hn::Set(d, r), row);
+      }
+      if (hn::AllFalse(d, hn::Gt(best, hn::LoadU(d, keys + at.i)))) return;
+      alignas(64) std::int32_t here[vm::kLanes], at_row[vm::kLanes];
+      hn::Store(best, d, here);
+      hn::Store(row, d, at_row);
+      for (std::int64_t k = 0; k < vm::kLanes && at.i + k < n; ++k) {
+        if (here[k] <= keys[at.i + k]) continue;
+        keys[at.i + k] = here[k];
+        indices[at.i + k] = first + at_row[k];
+      }
+    });
+  });
 }
 
 }  // namespace planck::HWY_NAMESPACE::reduce_vectors

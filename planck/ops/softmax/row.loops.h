@@ -29,10 +29,12 @@ enum class RowMap : std::uint8_t {
 inline constexpr int kRowRoom = 16;  // lanes of the widest vector
 
 // A dense row of an operand; `otherwise` stands for every element of one that is not given.
+// `ahead`: how many bytes on lies what will be wanted soon; 0: nothing is asked for.
 template <class C>
 struct RowInput {
   const void* data;
   C otherwise = 0;
+  std::int64_t ahead = 0;
 };
 
 template <class C>
@@ -46,12 +48,14 @@ struct RowLoops {
   // the instruction set or C has none. The canonical sum of a function (exponential, product,
   // weighted, weighted_hat, first, square) over n > 0 elements, the values themselves to `kept`
   // where not null, which has room for kRowRoom more; and the function (any other that gives a
-  // result) to memory, NaN made canonical. scaled reads C. `ahead`: see Source.
+  // result) to memory, NaN made canonical. scaled reads C.
   C(*sum)
-  (RowMap, Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&, C* kept,
-   std::int64_t ahead);
+  (RowMap, Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&, C* kept);
   void (*write)(RowMap, Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&,
                 const Sink& to);
+  // The sums of g = dy * weight and of g * xhat along a row, in one pass.
+  void (*norm_sums)(Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&,
+                    C (&sums)[2]);
   // Eight rows of n columns, each with its own `shared`: the sums down the rows of dy * xhat and of
   // dy, joined in pairs. Either result may be null.
   void (*norm_columns)(Dtype, const void* const (&x)[8], const void* const (&dy)[8],

@@ -106,24 +106,23 @@ struct Values {
   HWY_INLINE V operator()(const At& at) const {
     return Op::of(operand(0, at), operand(1, at), operand(2, at), s);
   }
-  // Asks for what lies `ahead` bytes behind element i of the operands that are read.
-  HWY_INLINE void ask(std::int64_t i, std::int64_t ahead) const {
+  HWY_INLINE void ask(std::int64_t i) const {
     for (int k = 0; k < 2; ++k)
-      if ((Op::kReads >> k) & 1u)
+      if (((Op::kReads >> k) & 1u) && in[k].ahead != 0)
         __builtin_prefetch(
             reinterpret_cast<const char*>(static_cast<const typename S::T*>(in[k].data) + i) +
-                ahead,
+                in[k].ahead,
             0, 2);
   }
 };
 
 template <class Op, class S>
 float sum_of(const RowInput<float> (&in)[3], std::int64_t n, const row_math::Shared<float>& shared,
-             float* kept, std::int64_t ahead) {
+             float* kept) {
   const Values<Op, S> values(in, shared);
   return dense::sum(n, [&](const auto& at) HWY_ATTR {
     const V v = values(at);
-    values.ask(at.i, ahead);
+    values.ask(at.i);
     if (kept != nullptr) hn::StoreU(v, vm::D(), kept + at.i);
     return v;
   });
@@ -133,14 +132,17 @@ template <class Op, class In, class Out>
 void write_of(const RowInput<float> (&in)[3], std::int64_t n, const row_math::Shared<float>& shared,
               const Sink& to) {
   const Values<Op, In> values(in, shared);
-  dense::store(Out(), to.data, n, to.stream, values);
+  dense::store(Out(), to.data, n, to.stream, [&](const auto& at) HWY_ATTR {
+    values.ask(at.i);
+    return values(at);
+  });
 }
 
 inline float sum(RowMap how, Dtype t, const RowInput<float> (&in)[3], std::int64_t n,
-                 const row_math::Shared<float>& shared, float* kept, std::int64_t ahead) {
+                 const row_math::Shared<float>& shared, float* kept) {
   return with_summed(how, [&](auto op) {
     return dense::with_storage(t, [&](auto storage) {
-      return sum_of<decltype(op), decltype(storage)>(in, n, shared, kept, ahead);
+      return sum_of<decltype(op), decltype(storage)>(in, n, shared, kept);
     });
   });
 }
@@ -159,9 +161,20 @@ inline void write(RowMap how, Dtype t, const RowInput<float> (&in)[3], std::int6
   });
 }
 
-HWY_INLINE V eight_sum(const V (&v)[8]) {
-  return hn::Add(hn::Add(hn::Add(v[0], v[1]), hn::Add(v[2], v[3])),
-                 hn::Add(hn::Add(v[4], v[5]), hn::Add(v[6], v[7])));
+inline void norm_sums(Dtype t, const RowInput<float> (&in)[3], std::int64_t n,
+                      const row_math::Shared<float>& shared, float (&sums)[2]) {
+  dense::with_storage(t, [&](auto storage) HWY_ATTR {
+    const Values<WeightedHat, decltype(storage)> values(in, shared);
+    dense::sums_of<2>(
+        n,
+        [&](const auto& at) HWY_ATTR {
+          const V hat = Hat::of(values.operand(0, at), V(), V(), values.s);
+          const V g = hn::Mul(values.operand(1, at), values.operand(2, at));
+          values.ask(at.i);
+          return dense::Vectors<2>{{g, hn::Mul(g, hat)}};
+        },
+        sums);
+  });
 }
 
 inline void norm_columns(Dtype t, const void* const (&x)[8], const void* const (&dy)[8],
@@ -173,27 +186,27 @@ inline void norm_columns(Dtype t, const void* const (&x)[8], const void* const (
       __builtin_prefetch(
           reinterpret_cast<const char*>(static_cast<const typename S::T*>(row) + j) + ahead, 0, 2);
     };
-    const auto at_columns = [&](const auto& at, int m) HWY_ATTR {
-      const int j = static_cast<int>(at.i);
-      V product[8], given[8];
-      for (int r = 0; r < 8; ++r) {
-        ask(x[r], j);
-        ask(dy[r], j);
-        given[r] = at.load(storage, dy[r]);
-        const V hat =
-            hn::Mul(hn::Sub(at.load(storage, x[r]), vm::all(shared[r].a)), vm::all(shared[r].b));
-        product[r] = hn::Mul(given[r], hat);
+    dense::for_columns<2>(n, [&](const auto& at) HWY_ATTR {
+      constexpr int kWide = std::remove_cvref_t<decltype(at)>::kCount;
+      const auto row = [&](int r) HWY_ATTR {
+        dense::Vectors<2 * kWide> terms;
+        const V mean = vm::all(shared[r].a), rstd = vm::all(shared[r].b);
+        for (int k = 0; k < kWide; ++k) {
+          const int j = static_cast<int>(at[k].i);
+          if (r == 2 || r == 3) ask(x[r], j), ask(dy[r], j);  // the others are asked for by rows
+          const V given = at[k].load(storage, dy[r]);
+          const V hat = hn::Mul(hn::Sub(at[k].load(storage, x[r]), mean), rstd);
+          terms.v[2 * k] = hn::Mul(given, hat);
+          terms.v[2 * k + 1] = given;
+        }
+        return terms;
+      };
+      const auto sums = dense::sum_of_rows<8>(row);
+      for (int k = 0; k < kWide; ++k) {
+        if (hats != nullptr) at[k].put(sums.v[2 * k], hats);
+        if (plain != nullptr) at[k].put(sums.v[2 * k + 1], plain);
       }
-      alignas(64) float sums[2][vm::kLanes];
-      hn::Store(eight_sum(product), vm::D(), sums[0]);
-      hn::Store(eight_sum(given), vm::D(), sums[1]);
-      const auto bytes = static_cast<std::size_t>(m) * sizeof(float);
-      if (hats != nullptr) std::memcpy(hats + j, sums[0], bytes);
-      if (plain != nullptr) std::memcpy(plain + j, sums[1], bytes);
-    };
-    int j = 0;
-    for (; j + vm::kLanes <= n; j += vm::kLanes) at_columns(dense::Whole{j}, vm::kLanes);
-    if (j < n) at_columns(dense::Some{j, n - j}, n - j);
+    });
   });
 }
 

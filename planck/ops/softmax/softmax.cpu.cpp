@@ -25,9 +25,9 @@ Exponentials<C> exponentials(const RowOperand<C>& x, std::int64_t begin, std::in
   const C largest = largest_of_row(x, begin, length);
   const row_math::Shared<C> shared{largest};
   if (const void* at = x.vectors(begin, length))
-    return {largest,
-            row_loops<C>().sum(RowMap::exponential, x.dtype(), {{at}, {nullptr}, {nullptr}}, length,
-                               shared, values, x.row_bytes(length))};
+    return {largest, row_loops<C>().sum(RowMap::exponential, x.dtype(),
+                                        {{at, 0, x.row_bytes(length)}, {nullptr}, {nullptr}},
+                                        length, shared, values)};
   const C sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
     alignas(64) C raw[kBlock];
     const Source from = x.source(begin + i, m, raw);
@@ -110,8 +110,10 @@ void backward(const Stream& stream, const SoftmaxProblem& p, const Operands& ope
     if (log) {
       sum = sum_of_row(dy, begin, length, Lift::plain, C(0));
     } else if (left != nullptr && right != nullptr) {
-      sum = row_loops<C>().sum(RowMap::product, y.dtype(), {{left}, {right}, {nullptr}}, length, {},
-                               nullptr, y.row_bytes(length));
+      const std::int64_t ahead = y.row_bytes(length);
+      sum =
+          row_loops<C>().sum(RowMap::product, y.dtype(),
+                             {{left, 0, ahead}, {right, 0, ahead}, {nullptr}}, length, {}, nullptr);
     } else {
       sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
         alignas(64) C raw[2][kBlock];
