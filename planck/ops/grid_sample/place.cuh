@@ -3,26 +3,42 @@
 // the other.
 #pragma once
 
-#include <climits>
-
 #include "planck/ops/grid_sample/slopes.tile.cuh"
 
 namespace planck::sample_device {
 
-// The tiles that a block's points reach, and how many of the points; for a block whose points are
-// near each other.
-struct PlaceShared {
-  static constexpr int kMost = 64;  // tiles
-  int low_x, low_y, high_x, high_y;
-  std::uint32_t count[kMost], start[kMost];
+// Places in the list of a tile for those of a warp's points that are in it: one addition for all of
+// them. It is asked for here, and its answer is awaited when a place is needed.
+struct Places {
+  std::uint32_t from = 0;
+  unsigned same = 0;  // lanes with the same tile; none where this one has no place
+
+  __device__ __forceinline__ Places(bool some, std::uint32_t* counters, std::int32_t tile) {
+    const unsigned active = __ballot_sync(~0u, some);
+    if (!some) return;
+    same = __match_any_sync(active, tile);
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (lane == __ffs(static_cast<int>(same)) - 1)
+      from = atomicAdd(counters + std::int64_t{tile} * BinLayout::kApart,
+                       static_cast<unsigned>(__popc(same)));
+  }
+  // By the whole warp.
+  __device__ __forceinline__ std::uint32_t place() const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    return __shfl_sync(~0u, from, (__ffs(static_cast<int>(same)) + 31) % 32) +
+           static_cast<std::uint32_t>(__popc(same & ((1u << lane) - 1)));
+  }
 };
 
-// A block 32 × 8 points. kFew: also dgrid, of as many channels, or of up to four where it is 4.
+// A block 32 × 8 points. kFew: also dgrid, of as many channels, or of up to four where it is 4;
+// positions are joined.
 template <class T, bool kZeros, int kFew>
-__global__ void __launch_bounds__(256, kFew == 3 && sizeof(Compute<T>) == 4 ? 6 : 1)
+__global__ void __launch_bounds__(256, sizeof(Compute<T>) == 8 ? 1
+                                       : kFew == 0             ? 8
+                                                               : 6)
     place_points(const __grid_constant__ TileCall<T> a) {
   using C = Compute<T>;
-  __shared__ PlaceShared s;
+  using Tiles = TileBins<T, kZeros>;
   wait_for_previous();
   const int tid = static_cast<int>(threadIdx.x), lane = tid % 32;
   const int down = static_cast<int>(a.out_across.quotient(blockIdx.x));
@@ -30,110 +46,54 @@ __global__ void __launch_bounds__(256, kFew == 3 && sizeof(Compute<T>) == 4 ? 6 
   const int width = static_cast<int>(a.frame.out[2]), height = static_cast<int>(a.frame.out[1]);
   const int ox = along * 32 + lane, oy = down * 8 + tid / 32;
   const bool valid = ox < width && oy < height;
-  const OutputAt at = {0, min(oy, height - 1), min(ox, width - 1)};
-  const auto point = static_cast<std::uint32_t>(oy * width + ox);
+  const int y = min(oy, height - 1), x = min(ox, width - 1), point = y * width + x;
+  const OutputAt at = kFew > 0 ? OutputAt{0, 0, point} : OutputAt{0, y, x};
   for (std::int64_t n = blockIdx.z; n < a.frame.batch; n += gridDim.z) {
     C g[3];
     coordinates<2>(a.grid, n, at, g);
-    if (tid == 0) {
-      s.low_x = s.low_y = INT_MAX;
-      s.high_x = s.high_y = -1;
-    }
-    if (tid < PlaceShared::kMost) s.count[tid] = 0;
-    const auto x = taps_of<kZeros>(g[0], a.frame.axis[0]);
-    const auto y = taps_of<kZeros>(g[1], a.frame.axis[1]);
+    FewValues<kFew, C> dout;
+    if constexpr (kFew > 0) dout.load(a, n, at);
+    const auto tx = taps_of<kZeros>(g[0], a.frame.axis[0]);
+    const auto ty = taps_of<kZeros>(g[1], a.frame.axis[1]);
     if (a.neighbours != nullptr && blockIdx.x % 16 == 0) {
-      const int dx = x.base - __shfl_up_sync(~0u, x.base, 1);
-      const int dy = y.base - __shfl_up_sync(~0u, y.base, 1);
-      const unsigned seen = __ballot_sync(~0u, valid && lane > 0);
-      const unsigned far = __ballot_sync(~0u, valid && lane > 0 && (abs(dx) > 4 || abs(dy) > 4));
+      const int dx = tx.base - __shfl_up_sync(~0u, tx.base, 1);
+      const int dy = ty.base - __shfl_up_sync(~0u, ty.base, 1);
+      const bool looked = valid && lane > 0;
+      const unsigned seen = __ballot_sync(~0u, looked);
+      const unsigned far = __ballot_sync(~0u, looked && (abs(dx) > 4 || abs(dy) > 4));
       if (lane == 0)
         atomicAdd(a.neighbours, static_cast<Neighbours>(__popc(seen)) << 32 |
                                     static_cast<Neighbours>(__popc(far)));
     }
-    using Tiles = TileBins<T, kZeros>;
-    const auto in_x = Tiles::span(x.base, a.frame.axis[0], 5);
-    const auto in_y = Tiles::span(y.base, a.frame.axis[1], 3);
+    const auto in_x = Tiles::span(tx.base, a.frame.axis[0], 5);
+    const auto in_y = Tiles::span(ty.base, a.frame.axis[1], 3);
     const bool some = valid && in_x.high >= in_x.low && in_y.high >= in_y.low;
     const bool right = some && in_x.high > in_x.low, under = some && in_y.high > in_y.low;
-    const bool which[4] = {some, right, under, right && under};
-    __syncthreads();
-    {
-      const int low_x = __reduce_min_sync(~0u, some ? in_x.low : INT_MAX);
-      const int low_y = __reduce_min_sync(~0u, some ? in_y.low : INT_MAX);
-      const int high_x = __reduce_max_sync(~0u, some ? in_x.high : -1);
-      const int high_y = __reduce_max_sync(~0u, some ? in_y.high : -1);
-      if (lane == 0 && high_x >= 0) {
-        atomicMin(&s.low_x, low_x);
-        atomicMin(&s.low_y, low_y);
-        atomicMax(&s.high_x, high_x);
-        atomicMax(&s.high_y, high_y);
-      }
-    }
-    __syncthreads();
-    const int across = s.high_x - s.low_x + 1, rows = s.high_y - s.low_y + 1;
-    const bool near = s.high_x < 0 || (across <= PlaceShared::kMost && rows <= PlaceShared::kMost &&
-                                       across * rows <= PlaceShared::kMost);
-    const int local = near ? (in_y.low - s.low_y) * across + in_x.low - s.low_x : 0;
-    const std::int64_t tile =
-        n * a.tiles + static_cast<std::int64_t>(in_y.low) * a.across + in_x.low;
-    std::uint32_t* const list = a.bins.lists + tile * BinLayout::kRound;
-    std::uint32_t* const under_list =
-        list + static_cast<std::int64_t>(a.across) * BinLayout::kRound;
-    const auto put = [&](int k, std::uint32_t slot) {
-      if (slot < static_cast<unsigned>(BinLayout::kRound))
-        (k & 2 ? under_list : list)[(k & 1 ? BinLayout::kRound : 0) + slot] = point;
+    const std::int32_t tile = in_y.low * a.across + in_x.low;
+    std::uint32_t* const counters = a.bins.placed + n * a.tiles * BinLayout::kApart;
+    std::uint32_t* const lists = a.bins.lists + n * a.tiles * BinLayout::kRound;
+    const auto put = [&](const Places& places, std::int32_t in) {
+      if (!__any_sync(~0u, places.same != 0)) return;
+      const std::uint32_t place = places.place();
+      if (places.same != 0 && place < static_cast<unsigned>(BinLayout::kRound))
+        lists[std::int64_t{in} * BinLayout::kRound + place] = static_cast<std::uint32_t>(point);
     };
-    std::uint32_t order = 0;  // among the block's points, a byte for each tile
-    if (near) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        const unsigned active = __ballot_sync(~0u, which[k]);
-        if (!which[k]) continue;
-        const int there = local + (k & 1) + (k & 2 ? across : 0);
-        const unsigned same = __match_any_sync(active, there);
-        const int first = __ffs(static_cast<int>(same)) - 1;
-        std::uint32_t from = 0;
-        if (lane == first) from = atomicAdd(&s.count[there], static_cast<unsigned>(__popc(same)));
-        order |= (__shfl_sync(active, from, first) +
-                  static_cast<std::uint32_t>(__popc(same & ((1u << lane) - 1))))
-                 << (8 * k);
-      }
-      __syncthreads();
-      if (tid < PlaceShared::kMost && s.count[tid] > 0) {
-        const int row = tid / across;
-        const std::int64_t to = n * a.tiles + static_cast<std::int64_t>(s.low_y + row) * a.across +
-                                s.low_x + (tid - row * across);
-        s.start[tid] = atomicAdd(a.bins.placed + to * BinLayout::kApart, s.count[tid]);
-      }
-    } else {
-      std::uint32_t slot[4];
-#pragma unroll
-      for (int k = 0; k < 4; ++k)
-        if (which[k])
-          slot[k] = atomicAdd(
-              a.bins.placed + (tile + (k & 1) + (k & 2 ? a.across : 0)) * BinLayout::kApart, 1u);
-#pragma unroll
-      for (int k = 0; k < 4; ++k)
-        if (which[k]) put(k, slot[k]);
-    }
+    const Places here(some, counters, tile), beside(right, counters, tile + 1),
+        below(under, counters, tile + a.across);
+    if (__any_sync(~0u, right && under))
+      put(Places(right && under, counters, tile + a.across + 1), tile + a.across + 1);
     if constexpr (kFew > 0) {
-      const SlopePoint<T, C> p(a, n, at, x.base, y.base, x.upper, y.upper);
+      const SlopePoint<T, C> p(a, n, at, tx.base, ty.base, tx.upper, ty.upper);
       C along_x, along_y;
       if (__all_sync(~0u, p.inside == 15u))
-        sum_few<true, kFew>(a, p, along_x, along_y);
+        sum_few<true, kFew>(a, p, dout, along_x, along_y);
       else
-        sum_few<false, kFew>(a, p, along_x, along_y);
-      if (valid) put_slopes(a, n, at, x.slope, along_x, y.slope, along_y);
+        sum_few<false, kFew>(a, p, dout, along_x, along_y);
+      if (valid) put_slopes(a, n, at, tx.slope, along_x, ty.slope, along_y);
     }
-    if (near) {
-      __syncthreads();
-#pragma unroll
-      for (int k = 0; k < 4; ++k)
-        if (which[k])
-          put(k, s.start[local + (k & 1) + (k & 2 ? across : 0)] + (order >> (8 * k) & 255));
-    }
-    if (n + gridDim.z < a.frame.batch) __syncthreads();
+    put(here, tile);
+    put(beside, tile + 1);
+    put(below, tile + a.across);
   }
 }
 

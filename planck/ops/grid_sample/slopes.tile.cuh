@@ -30,22 +30,37 @@ struct SlopePoint {
   }
 };
 
+// dout of a point.
+template <int kCount, class C>
+struct FewValues {
+  C v[kCount > 0 ? kCount : 1];
+
+  // Of up to four channels where kCount is 4.
+  template <class T>
+  __device__ __forceinline__ void load(const TileCall<T>& a, std::int64_t n, const OutputAt& at) {
+    const T* p = a.dout.data + offset_in(a.dout, n, at);
+#pragma unroll
+    for (int u = 0; u < kCount; ++u) {
+      v[u] = kCount != 4 || u < a.frame.channels ? sample_device::load(p) : C(0);
+      p += a.dout.c;
+    }
+  }
+};
+
 // The terms of kCount channels, summed as a tree of kLeaves. kExact: there are as many, else
 // `count`.
 template <bool kInner, bool kExact, int kCount, int kLeaves, class T, class C>
-__device__ __forceinline__ void sum_group(const TileCall<T>& a, SlopePoint<T, C>& p, int count,
-                                          C& along_x, C& along_y) {
-  C v[4][kCount], d[kCount], terms_x[kLeaves], terms_y[kLeaves];
+__device__ __forceinline__ void sum_terms(const TileCall<T>& a, SlopePoint<T, C>& p,
+                                          const C (&d)[kCount], int count, C& along_x, C& along_y) {
+  C v[4][kCount], terms_x[kLeaves], terms_y[kLeaves];
 #pragma unroll
   for (int u = 0; u < kCount; ++u) {
     if (!kExact && u >= count) continue;
-    d[u] = load(p.dout);
     v[0][u] = kInner || (p.inside & 1) ? load(p.input) : C(0);
     v[1][u] = kInner || (p.inside & 2) ? load(p.input + p.x) : C(0);
     v[2][u] = kInner || (p.inside & 4) ? load(p.input + p.y) : C(0);
     v[3][u] = kInner || (p.inside & 8) ? load(p.input + p.y + p.x) : C(0);
     p.input += a.input.c;
-    p.dout += a.dout.c;
   }
   const C lx = C(1) - p.tx, ly = C(1) - p.ty;
 #pragma unroll
@@ -58,11 +73,26 @@ __device__ __forceinline__ void sum_group(const TileCall<T>& a, SlopePoint<T, C>
   along_y = tree_of<kLeaves>(terms_y, kExact ? kCount : count);
 }
 
+// The same, with dout as it lies in memory.
+template <bool kInner, bool kExact, int kCount, class T, class C>
+__device__ __forceinline__ void sum_group(const TileCall<T>& a, SlopePoint<T, C>& p, int count,
+                                          C& along_x, C& along_y) {
+  C d[kCount];
+#pragma unroll
+  for (int u = 0; u < kCount; ++u) {
+    if (!kExact && u >= count) continue;
+    d[u] = load(p.dout);
+    p.dout += a.dout.c;
+  }
+  sum_terms<kInner, kExact, kCount, kCount>(a, p, d, count, along_x, along_y);
+}
+
 // The sums over kFew channels along x and y, or over up to four where it is 4.
 template <bool kInner, int kFew, class T, class C>
-__device__ __forceinline__ void sum_few(const TileCall<T>& a, SlopePoint<T, C> p, C& along_x,
-                                        C& along_y) {
-  sum_group<kInner, kFew != 4, kFew, 4>(a, p, static_cast<int>(a.frame.channels), along_x, along_y);
+__device__ __forceinline__ void sum_few(const TileCall<T>& a, SlopePoint<T, C> p,
+                                        const FewValues<kFew, C>& dout, C& along_x, C& along_y) {
+  sum_terms<kInner, kFew != 4, kFew, 4>(a, p, dout.v, static_cast<int>(a.frame.channels), along_x,
+                                        along_y);
 }
 
 // The same over many.
@@ -76,8 +106,8 @@ __device__ __forceinline__ void sum_many(const TileCall<T>& a, SlopePoint<T, C> 
 #pragma unroll 1
   for (; c + 2 * kFour <= channels; c += 2 * kFour) {
     C x0, y0, x1, y1;
-    sum_group<kInner, true, kFour, kFour>(a, p, kFour, x0, y0);
-    sum_group<kInner, true, kFour, kFour>(a, p, kFour, x1, y1);
+    sum_group<kInner, true, kFour>(a, p, kFour, x0, y0);
+    sum_group<kInner, true, kFour>(a, p, kFour, x1, y1);
     sum_x.add(x0 + x1);
     sum_y.add(y0 + y1);
   }
@@ -86,7 +116,7 @@ __device__ __forceinline__ void sum_many(const TileCall<T>& a, SlopePoint<T, C> 
 #pragma unroll 1
     for (; c < channels; c += kFour) {
       C x, y;
-      sum_group<kInner, false, kFour, kFour>(a, p, min(channels - c, kFour), x, y);
+      sum_group<kInner, false, kFour>(a, p, min(channels - c, kFour), x, y);
       rest_x.add(x);
       rest_y.add(y);
     }

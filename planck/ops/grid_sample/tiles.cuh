@@ -99,42 +99,65 @@ struct OwnPoints {
   int slot[kSlots];
 };
 
+// What points bring to where they are sorted to: their positions. kEager: where the block has
+// little else to do, it asks for what it may need before it knows how many points there are.
+struct CarriedPositions {
+  static constexpr bool kEager = false;
+  std::uint32_t* sorted;
+
+  __device__ __forceinline__ void fetch(int, std::uint32_t) {}
+  __device__ __forceinline__ void put(int, int slot, std::uint32_t point) { sorted[slot] = point; }
+};
+
 // By the whole block, whose threads are done with `s`; ends behind a barrier. Returns whether the
 // tile's list held all of its points: if not, the tile is left to the careful kernels.
-template <Reached kReached, bool kZeros, class T, class C>
+template <Reached kReached, bool kZeros, class T, class C, class Carried>
 __device__ __forceinline__ bool sort_tile(const TileCall<T>& a, TilePoints<C>& s, std::int64_t n,
-                                          int tile, int x0, int y0, OwnPoints& own) {
+                                          int tile, int x0, int y0, OwnPoints& own,
+                                          Carried carried) {
   constexpr int kSlots = OwnPoints::kSlots, kEach = TilePoints<C>::kEach;
   constexpr int kCellWidth = BinLayout::kTileWidth + 1;
   const int tid = static_cast<int>(threadIdx.x);
   const std::int64_t bin = n * a.tiles + tile;
   const std::uint32_t all = a.bins.placed[bin * BinLayout::kApart];
+  const std::uint32_t* list = a.bins.lists + bin * BinLayout::kRound;
+  std::uint32_t(&point)[kSlots] = own.point;
+  const auto read_list = [&](int count) {
+#pragma unroll
+    for (int k = 0; k < kSlots; ++k)
+      if (tid + k * 256 < count) point[k] = list[tid + k * 256];
+  };
+  if constexpr (Carried::kEager) read_list(BinLayout::kRound);
   if (all > static_cast<unsigned>(BinLayout::kRound)) {
     if (tid == 0) a.bins.crowded[atomicAdd(a.bins.crowded_count, 1)] = bin;
     return false;
   }
   const int total = static_cast<int>(all);
-  const std::uint32_t* list = a.bins.lists + bin * BinLayout::kRound;
 #pragma unroll
   for (int k = 0; k < (32 * kEach + 255) / 256; ++k)
     if (tid + k * 256 < 32 * kEach) s.start[tid + k * 256] = 0;
-  std::uint32_t(&point)[kSlots] = own.point;
+  if constexpr (!Carried::kEager) read_list(total);
   std::uint32_t order[kSlots];
   int cell[kSlots];
-  C tx[kSlots], ty[kSlots];
-#pragma unroll
-  for (int k = 0; k < kSlots; ++k)
-    if (tid + k * 256 < total) point[k] = list[tid + k * 256];
-#pragma unroll
-  for (int k = 0; k < kSlots; ++k) {
-    if (tid + k * 256 >= total) continue;
-    C g[3];
-    coordinates<2>(a.grid, n, place_of<kReached>(a.frame, point[k]), g);
-    const auto x = taps_of<kZeros>(g[0], a.frame.axis[0]);
-    const auto y = taps_of<kZeros>(g[1], a.frame.axis[1]);
+  C g[kSlots][3], tx[kSlots], ty[kSlots];
+  const auto locate = [&](int k, const C(&at)[3]) {
+    const auto x = taps_of<kZeros>(at[0], a.frame.axis[0]);
+    const auto y = taps_of<kZeros>(at[1], a.frame.axis[1]);
     cell[k] = (y.base - y0 + 1) * kCellWidth + x.base - x0 + 1;
     tx[k] = x.upper;
     ty[k] = y.upper;
+  };
+#pragma unroll
+  for (int k = 0; k < kSlots; ++k) {
+    if (tid + k * 256 >= total) continue;
+    coordinates<2>(a.grid, n, place_of<kReached>(a.frame, point[k]), g[k]);
+    carried.fetch(k, point[k]);
+    if constexpr (!Carried::kEager) locate(k, g[k]);
+  }
+  if constexpr (Carried::kEager) {
+#pragma unroll
+    for (int k = 0; k < kSlots; ++k)
+      if (tid + k * 256 < total) locate(k, g[k]);
   }
   __syncthreads();
 #pragma unroll
@@ -178,7 +201,7 @@ __device__ __forceinline__ bool sort_tile(const TileCall<T>& a, TilePoints<C>& s
     const C lx = C(1) - tx[k], ly = C(1) - ty[k];
     const C w[4] = {tx[k] * ty[k], lx * ty[k], tx[k] * ly, lx * ly};
     store_row<4>(s.weight + slot * 4, w);
-    s.sorted[slot] = point[k];
+    carried.put(k, slot, point[k]);
     own.slot[k] = slot;
   }
   __syncthreads();
@@ -201,7 +224,7 @@ __device__ __forceinline__ Contribution<C> contribution(const TilePoints<C>& s, 
   return {slot, s.weight[slot * 4 + tap]};
 }
 
-// The sum of an element's contributions, of kChannels channels: load(point, v) has dout. kLong:
+// The sum of an element's contributions, of kChannels channels: load(slot, v) has dout. kLong:
 // there may be more than one chunk. kAtOnce points are loaded at once.
 //
 // −0 is what leaves every number as it is when added to it.
@@ -222,7 +245,7 @@ __device__ __forceinline__ void sum_points(const TilePoints<C>& s, const Reach& 
       if (u > 0 && i + u >= all) continue;
       const Contribution<C> c = contribution(s, r, i + u);
       w[u] = c.weight;
-      load(s.sorted[c.slot], v[u]);
+      load(c.slot, v[u]);
     }
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {

@@ -1,7 +1,7 @@
 // Backward of 2-D bilinear sampling by tiles (tiles.cuh): after the sort, every thread reads what
 // it needs from memory on its own, and the first-level cache serves the overlap. No barrier holds
 // the warps together while they go through the channels. For grids whose neighbours read near each
-// other, and for few channels.
+// other.
 #pragma once
 
 #include "planck/ops/grid_sample/slopes.tile.cuh"
@@ -44,14 +44,15 @@ __device__ __forceinline__ void put(T* p, std::int64_t step, int count, bool acc
 }
 
 // One element of dinput, kChannels at a time, `channels` in all.
-template <bool kLong, Reached kReached, int kAtOnce, int kChannels, class T, class C>
+template <bool kLong, Reached kReached, int kChannels, class T, class C>
 __device__ __forceinline__ void gather_channels(const TileCall<T>& a, const TilePoints<C>& s,
                                                 const Reach& r, const T* dout, T* dinput,
                                                 int channels) {
 #pragma unroll 1
   for (int c = 0; c < channels; c += kChannels) {
     const int left = channels - c;
-    const auto load_point = [&](std::uint32_t point, C(&v)[kChannels]) {
+    const auto load_point = [&](int slot, C(&v)[kChannels]) {
+      const std::uint32_t point = s.sorted[slot];
       if constexpr (kReached == Reached::joined)
         fetch(dout + std::int64_t{static_cast<std::int32_t>(point)} * a.dout_step, a.dout.c, left,
               v);
@@ -59,7 +60,7 @@ __device__ __forceinline__ void gather_channels(const TileCall<T>& a, const Tile
         fetch(dout + offset_in(a.dout, 0, output_at<2>(a.frame, point)), a.dout.c, left, v);
     };
     C sum[kChannels];
-    sum_points<kLong, kAtOnce>(s, r, load_point, sum);
+    sum_points<kLong, 1>(s, r, load_point, sum);
     put(dinput, a.dinput.c, left, a.accumulate, sum);
     dout += kChannels * a.dout.c;
     dinput += kChannels * a.dinput.c;
@@ -196,14 +197,13 @@ union DirectShared {
 
 // One block in two has a tile of dinput, the other one (kSlopes) a tile of the output's points:
 // both read dout, at about the same time. kUnit: the input's neighbours along x lie next to each
-// other. kChannels: at a time; below 8, there are no more.
+// other. kChannels: at a time.
 template <class T, int kChannels, bool kSlopes, Reached kReached, bool kUnit, bool kZeros,
           int kBlocks>
 __global__ void __launch_bounds__(256, kBlocks)
     backward_direct(const __grid_constant__ TileCall<T> a) {
   using C = Compute<T>;
-  constexpr bool kStaged = kReached == Reached::joined && kChannels >= 8;
-  constexpr int kAtOnce = kChannels < 8 ? 2 : 1;
+  constexpr bool kStaged = kReached == Reached::joined;
   __shared__ __align__(16) unsigned char memory[sizeof(DirectShared<T, kStaged>)];
   auto& s = reinterpret_cast<DirectShared<T, kStaged>*>(memory)->points;
   wait_for_previous();
@@ -219,10 +219,11 @@ __global__ void __launch_bounds__(256, kBlocks)
   const int x0 = tile_x * BinLayout::kTileWidth, y0 = tile_y * BinLayout::kTileHeight;
   const int x = x0 + tid % BinLayout::kTileWidth, y = y0 + tid / BinLayout::kTileWidth;
   const bool valid = x < a.frame.axis[0].size && y < a.frame.axis[1].size;
-  const int channels = kChannels == 3 ? 3 : static_cast<int>(a.frame.channels);
+  const int channels = static_cast<int>(a.frame.channels);
   for (std::int64_t n = blockIdx.z; n < a.frame.batch; n += gridDim.z) {
     OwnPoints own;
-    if (!sort_tile<kReached, kZeros>(a, s, n, tile, x0, y0, own)) continue;
+    if (!sort_tile<kReached, kZeros>(a, s, n, tile, x0, y0, own, CarriedPositions{s.sorted}))
+      continue;
     const Reach reach = reach_of(s, tid);
     const bool written = valid && !(a.accumulate && reach.count() == 0);
     T* dinput = a.dinput.data + n * a.dinput.n + y * a.dinput.y + x * a.dinput.x;
@@ -236,9 +237,9 @@ __global__ void __launch_bounds__(256, kBlocks)
     }
     if (!staged && written) {
       if (reach.count() <= kSumChunk)
-        gather_channels<false, kReached, kAtOnce, kChannels>(a, s, reach, dout, dinput, channels);
+        gather_channels<false, kReached, kChannels>(a, s, reach, dout, dinput, channels);
       else
-        gather_channels<true, kReached, 1, 4>(a, s, reach, dout, dinput, channels);
+        gather_channels<true, kReached, 4>(a, s, reach, dout, dinput, channels);
     }
     __syncthreads();
   }

@@ -16,13 +16,20 @@
 //   16-bit rows of 8 bytes, put together a round after they were fetched: f16 0.40 (dinput alone
 //   0.29 -> 0.18); six blocks in place of five for few channels (eight: 0.25 / 0.54)
 //                                                                      0.41 / 0.75   0.236 / 0.48
+//   lists by the warp, without barriers; few channels of dout go with their points to shared
+//   memory, and the list is read before its length is known (of many channels: 0.415 / 0.759); five
+//   blocks (four: 0.231 / 0.43; six: 0.213 / 0.44)                            0.411 / 0.75  0.200 /
+//   0.41 dgrid of many channels by boxes of the input (boxes.cuh) in a kernel of its own: 0.50 /
+//   0.76
 // Of random: the copy of input 0.15, dgrid and the copy of dout 0.30, dinput 0.25 with four points
-// at once a lane (0.34 where lanes look points up for each other), place 0.04.
+// at once a lane (0.34 where lanes look points up for each other), place 0.04. Of few channels:
+// place 0.085, of it dgrid 0.033 (by blocks, with barriers 0.109; eight blocks in place of six
+// 0.114), tiles 0.106.
 #pragma once
 
 #include "planck/ops/grid_sample/launchers.cuh"
 #include "planck/ops/grid_sample/place.cuh"
-#include "planck/ops/grid_sample/tiles.direct.cuh"
+#include "planck/ops/grid_sample/tiles.few.cuh"
 #include "planck/ops/grid_sample/tiles.rows.cuh"
 
 namespace planck::sample_device {
@@ -110,15 +117,19 @@ Result<void> launch_rows(const Stream& stream, const GridSampleProblem& p, const
       {out ? sizeof(DinputShared<T, true>) : sizeof(DinputShared<T, false>), true}, a);
 }
 
+// The rest of the first-level cache is for what threads read.
+constexpr int shared_percent(std::size_t bytes, int blocks) {
+  const std::size_t all = static_cast<std::size_t>(blocks) * (bytes + 1024);
+  return static_cast<int>((all * 100 + 228 * 1024 - 1) / (228 * 1024));
+}
+
 template <class T, int kChannels, bool kSlopes, Reached kReached, bool kUnit, bool kZeros,
           int kBlocks>
 Result<void> launch_direct(const Stream& stream, const TileCall<T>& a) {
   const std::int64_t points = a.out_across.value * ceil_div(a.frame.out[1], 8);
   const std::int64_t most = points > a.tiles ? points : a.tiles;
-  // The rest of the first-level cache is for what threads read.
-  constexpr bool kStaged = kReached == Reached::joined && kChannels >= 8;
-  constexpr std::size_t kShared = kBlocks * (sizeof(DirectShared<T, kStaged>) + 1024);
-  constexpr int kPercent = static_cast<int>((kShared * 100 + 228 * 1024 - 1) / (228 * 1024));
+  constexpr int kPercent =
+      shared_percent(sizeof(DirectShared<T, kReached == Reached::joined>), kBlocks);
   return launch_grid(stream, "grid_sample_backward tiles",
                      backward_direct<T, kChannels, kSlopes, kReached, kUnit, kZeros, kBlocks>,
                      kSlopes ? 2 * most : a.tiles, 1, a.frame.batch, 256, {0, true, kPercent}, a);
@@ -126,14 +137,16 @@ Result<void> launch_direct(const Stream& stream, const TileCall<T>& a) {
 
 template <class T, bool kZeros, int kFew>
 Result<void> launch_few(const Stream& stream, const TileCall<T>& a, bool slopes) {
-  constexpr int kBlocks = sizeof(Compute<T>) == 8 ? 3 : 6;
+  constexpr int kBlocks = sizeof(Compute<T>) == 8 ? 3 : 5;
   const auto place = slopes ? place_points<T, kZeros, kFew> : place_points<T, kZeros, 0>;
   if (auto ok = launch_grid(stream, "grid_sample_backward place", place,
                             a.out_across.value * ceil_div(a.frame.out[1], 8), 1, a.frame.batch, 256,
                             {0, true}, a);
       !ok)
     return ok;
-  return launch_direct<T, kFew, false, Reached::joined, true, kZeros, kBlocks>(stream, a);
+  return launch_grid(stream, "grid_sample_backward tiles", backward_few<T, kFew, kZeros, kBlocks>,
+                     a.tiles, 1, a.frame.batch, 256,
+                     {0, true, shared_percent(sizeof(FewShared<T>), kBlocks)}, a);
 }
 
 template <bool kZeros, class T>

@@ -57,14 +57,17 @@ __global__ void __launch_bounds__(256, kBlocks) dinput_rows(const __grid_constan
     const int tile_y = tile / a.across, tile_x = tile - tile_y * a.across;
     const int x0 = tile_x * BinLayout::kTileWidth, y0 = tile_y * BinLayout::kTileHeight;
     OwnPoints own;
-    if (!sort_tile<Reached::joined, kZeros>(a, s.points, n, tile, x0, y0, own)) continue;
+    if (!sort_tile<Reached::joined, kZeros>(a, s.points, n, tile, x0, y0, own,
+                                            CarriedPositions{s.points.sorted}))
+      continue;
     T* const dinput = a.dinput.data + n * a.dinput.n + y0 * a.dinput.y + x0 * a.dinput.x;
     for (std::int64_t c0 = 0; c0 < a.frame.channels; c0 += kSlab) {
       const std::int64_t left = a.frame.channels - c0;
       const bool some = lane * kVector < left;
       const T* const dout = a.dout.data + n * a.dout.n + c0 + lane * kVector;
-      const auto load_point = [&](std::uint32_t point, C(&v)[kVector]) {
-        load_lane(dout + std::int64_t{static_cast<std::int32_t>(point)} * a.dout_step, v);
+      const auto load_point = [&](int slot, C(&v)[kVector]) {
+        const auto point = static_cast<std::int32_t>(s.points.sorted[slot]);
+        load_lane(dout + std::int64_t{point} * a.dout_step, v);
       };
 #pragma unroll 1
       for (int first = 0; first < 256; first += kElements) {
