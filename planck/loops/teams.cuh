@@ -137,26 +137,28 @@ __device__ __forceinline__ C exchange_add(C mine_if_low, C mine_if_high, int bit
 // Sums of teams, as trees over their runs. Calls store(k, second, sum) once for each team and each
 // of the two sums, from some thread of the team whose run k belongs to it. Every thread of the
 // block must call; shared: one entry a warp. At each level of the tree a lane hands half of what it
-// holds to its partner: 9 shuffles instead of 40.
-template <class C, class Store>
-__device__ __forceinline__ void team_sum(const Two<C> (&v)[kTeamRuns], int log2_team,
-                                         Two<C>* shared, const Store& store) {
-  static_assert(kTeamRuns == 4);
+// holds to its partner: of 4 runs 9 shuffles instead of 40.
+template <int kRuns, class C, class Store>
+__device__ __forceinline__ void team_sum(const Two<C> (&v)[kRuns], int log2_team, Two<C>* shared,
+                                         const Store& store) {
+  static_assert(kRuns == 2 || kRuns == 4);
+  constexpr int kHalf = kRuns / 2, kExchanges = kRuns == 4 ? 3 : 2, kWarpLevel = 4 + kExchanges;
   const unsigned lane = threadIdx.x % 32;
-  const bool second = lane & 1;  // which of the two sums this lane goes on with
-  const int pair = lane & 2;     // with those of runs 0 and 1, or of 2 and 3
-  C one[4];
+  const bool second = lane & 1;            // which of the two sums this lane goes on with
+  const int later = lane & 2 ? kHalf : 0;  // with those of the first runs, or of the others
+  C one[kRuns], two[kHalf];
 #pragma unroll
-  for (int k = 0; k < 4; ++k) one[k] = exchange_add(v[k].first, v[k].second, 1);
-  const C two[2] = {exchange_add(one[0], one[2], 2), exchange_add(one[1], one[3], 2)};
-  if (log2_team < 3) {  // several sums a lane; rolled, for what a call brings along
+  for (int k = 0; k < kRuns; ++k) one[k] = exchange_add(v[k].first, v[k].second, 1);
+#pragma unroll
+  for (int k = 0; k < kHalf; ++k) two[k] = exchange_add(one[k], one[k + kHalf], 2);
+  if (log2_team < kExchanges) {  // several sums a lane; rolled, for what a call brings along
 #pragma unroll 1
-    for (int i = 0; i < 8 >> log2_team; ++i) {
-      const int k = log2_team == 0 ? i / 2 : log2_team == 1 ? i : pair + i;
+    for (int i = 0; i < (2 * kRuns) >> log2_team; ++i) {
+      const int k = log2_team == 0 ? i / 2 : log2_team == 1 ? i : later + i;
       C sum = two[0];
-      if (log2_team == 2 && i == 1) sum = two[1];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
+      for (int j = 0; j < kRuns; ++j) {
+        if (log2_team == 2 && j < kHalf && i == j) sum = two[j];
         if (log2_team == 1 && i == j) sum = one[j];
         if (log2_team == 0 && i == 2 * j) sum = v[j].first;
         if (log2_team == 0 && i == 2 * j + 1) sum = v[j].second;
@@ -165,24 +167,28 @@ __device__ __forceinline__ void team_sum(const Two<C> (&v)[kTeamRuns], int log2_
     }
     return;
   }
-  C sum = exchange_add(two[0], two[1], 4);
-  int k = pair + (lane & 4 ? 1 : 0);
-  bool leads = (lane & ((1u << log2_team) - 1)) < 8;
+  C sum = two[0];
+  int k = later;
+  if constexpr (kRuns == 4) {
+    sum = exchange_add(two[0], two[1], 4);
+    k += lane & 4 ? 1 : 0;
+  }
+  bool leads = (lane & ((1u << log2_team) - 1)) < 2 * kRuns;
 #pragma unroll
-  for (int bit = 8; bit < 32; bit *= 2)
+  for (int bit = 2 * kRuns; bit < 32; bit *= 2)
     if (bit < 1 << log2_team) sum += __shfl_xor_sync(~0u, sum, bit);
   if (log2_team > 5) {
-    sum += __shfl_xor_sync(~0u, sum, 4);  // runs 0 and 1, 2 and 3
-    k = pair;
-    leads = lane < 4;
+    sum += __shfl_xor_sync(~0u, sum, kRuns);  // neighbouring runs of a thread
+    k = kRuns == 4 ? later : 0;
+    leads = lane < kRuns;
   }
-  if (log2_team > 6) {
+  if (kRuns == 4 && log2_team > 6) {
     sum += __shfl_xor_sync(~0u, sum, 2);
     k = 0;
     leads = lane < 2;
   }
-  if (log2_team > 7) {
-    const unsigned warp = threadIdx.x / 32, warps = 1u << (log2_team - 7);
+  if (log2_team > kWarpLevel) {
+    const unsigned warp = threadIdx.x / 32, warps = 1u << (log2_team - kWarpLevel);
     C* sums = reinterpret_cast<C*>(shared);
     if (lane < 2) sums[2 * warp + lane] = sum;
     __syncthreads();
@@ -196,20 +202,20 @@ __device__ __forceinline__ void team_sum(const Two<C> (&v)[kTeamRuns], int log2_
 // ---- columns ---------------------------------------------------------------------------
 
 // Groups that are columns: a thread holds one run of columns over kSlotRows rows. A block has
-// kColumnThreads threads, `width` (a power of two) side by side, the others below: chunks of
-// slots · kSlotRows rows.
+// kColumnThreads threads, or another power of two, `width` (a power of two) side by side, the
+// others below: chunks of slots · kSlotRows rows.
 inline constexpr int kColumnThreads = 256, kSlotRows = 32;
 
 struct ColumnSlots {
   std::int64_t rows = 0, runs = 0, tiles = 0, chunks = 0;  // tiles of columns, chunks of rows
   int width = 1, slots = 1;
 
-  static ColumnSlots make(std::int64_t rows, std::int64_t runs) {
+  static ColumnSlots make(std::int64_t rows, std::int64_t runs, int threads = kColumnThreads) {
     ColumnSlots s;
     s.rows = rows;
     s.runs = runs;
     while (s.width < 32 && s.width < runs) s.width *= 2;
-    s.slots = kColumnThreads / s.width;
+    s.slots = threads / s.width;
     s.tiles = (runs + s.width - 1) / s.width;
     s.chunks = (rows + s.slots * kSlotRows - 1) / (s.slots * kSlotRows);
     return s;
@@ -224,7 +230,7 @@ __device__ __forceinline__ void reduce_slots(Two<C>* values, int columns, int sl
   for (int half = 1; half < slots; half *= 2) {
     __syncthreads();
     const int pairs = slots / (2 * half) * columns;
-    for (int i = static_cast<int>(threadIdx.x); i < pairs; i += kColumnThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < pairs; i += static_cast<int>(blockDim.x)) {
       const int slot = i / columns * (2 * half), column = i % columns;
       Two<C>& left = values[slot * columns + column];
       left = combine(left, values[(slot + half) * columns + column]);

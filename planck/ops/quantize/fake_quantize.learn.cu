@@ -1,17 +1,24 @@
 // dscale and dzero_point: one pass over x and dy, which also writes dx. Sums follow the canonical
-// tree (docs/numerics.md): teams of runs for groups along memory, slots of rows for columns; chunk
-// sums go to the workspace and are summed by the same tree, 1,024 at a time.
+// tree (docs/numerics.md). Groups that lie one after another: learn_rows.cuh; columns:
+// learn_columns.cuh; all others teams of runs, here. Sums of chunks go to the workspace and are
+// summed by the same tree.
 //
-// Ladder on an H200, 8192 x 8192, ratio to bare movement of x, dy and dx:
+// Ladder on an H200, 8192 x 8192, ratio to bare movement of x, dy and dx; 128: groups of so many.
 //                                              f32                     bf16
 //                                              axis 0  axis 1  32      axis 0  axis 1  32
 //   divisions, rint, all lanes shuffle alike   0.70    0.66    0.57    0.54    0.42    0.42
 //   corrected quotient, rounding by addition   0.89    0.78    0.74    0.78    0.53    0.65
 //   halving exchanges, loads side by side      0.95    0.81    0.87    0.81    0.61    0.67
 //   columns: 32 rows, cells in shared memory   0.95    0.92    0.93    0.81    0.69    0.67
-// bf16 is bound by instructions: some 42 an element.
+//                                              axis 0  axis 1  128     axis 0  axis 1  128
+//   the same, measured again                   0.94    0.91    0.93    0.83    0.69    0.77
+//   rows: few runs a thread, no teams          0.97            0.98    0.97            0.87
+//   columns: the next batch on its way                 0.95                    0.79
+// Teams with two runs a thread take 0.86: what a thread finds out before its first load has to be
+// shared by more elements.
 #include "planck/ops/quantize/launchers.cuh"
-#include "planck/ops/quantize/learn.cuh"
+#include "planck/ops/quantize/learn_columns.cuh"
+#include "planck/ops/quantize/learn_rows.cuh"
 
 namespace planck::quantize_device {
 
@@ -32,6 +39,7 @@ __global__ void __launch_bounds__(kTeamThreads, 3)
   constexpr int R = kRun<T, kLie>;
   constexpr bool kEarly = sizeof(T) == 4;  // worth its registers for f32 alone
   __shared__ Two<C> shared[kTeamThreads / 32];
+  follow();
   const TeamThread at(map);
   RunPack<T, R> x[kTeamRuns], dy[kTeamRuns];
   StoredGroup<T> groups[kTeamRuns] = {};
@@ -75,96 +83,6 @@ __global__ void __launch_bounds__(kTeamThreads, 3)
   });
 }
 
-// Columns of a run: 8 bytes, for the sums and cells of more would not fit the registers.
-template <class T>
-inline constexpr int kColumnRun = sizeof(T) == 2 ? 4 : 2;
-
-template <class T>
-__global__ void __launch_bounds__(kColumnThreads, sizeof(T) == 8 ? 2 : 3)
-    learn_columns_kernel(const __grid_constant__ LearnArguments<T, true> args,
-                         const __grid_constant__ ColumnSlots map) {
-  using C = Compute<T>;
-  constexpr int R = kColumnRun<T>, kBatch = 4;
-  __shared__ Two<C> shared[kColumnThreads * R];
-  __shared__ KeptColumns<T, R> kept;
-  const int lane = static_cast<int>(threadIdx.x) % map.width;
-  const int slot = static_cast<int>(threadIdx.x) / map.width;
-  const std::int64_t chunk = blockIdx.x / map.tiles;
-  const std::int64_t column = (blockIdx.x - chunk * map.tiles) * map.width + lane;
-  const std::int64_t first = (chunk * map.slots + slot) * kSlotRows;
-  const auto stored = [&](int e) { return load_stored(args, column * R + e); };
-  const auto group_of = [&](int e) { return learn_cell(stored(e), args.grid); };
-  const int columns = map.width * R;
-  Two<C>* mine = shared + slot * columns + lane * R;
-#pragma unroll
-  for (int e = 0; e < R; ++e) mine[e] = {kNothing<C>, kNothing<C>};
-
-  const AddTwo<C> add;
-  if (column < map.runs && first < map.rows) {
-    bool quick = true;
-    StoredGroup<T> groups[R];
-#pragma unroll
-    for (int e = 0; e < R; ++e) groups[e] = stored(e);
-#pragma unroll
-    for (int e = 0; e < R; ++e) {
-      const Cell<T> cell = learn_cell(groups[e], args.grid);
-      quick = quick && cell.quick;
-      kept.keep(e, cell);
-    }
-    const std::int64_t start = first * map.runs + column;
-    ColumnCursor<R * sizeof(T)> dy_at(args.dy, start, map.runs), x_at(args.x, start, map.runs),
-        dx_at(args.dx, start, map.runs);
-    int left = static_cast<int>(min(map.rows - first, std::int64_t{kSlotRows}));
-    // Sums of 4 rows, of 4 such sums, and of two of those, each as ((a + b) + (c + d)).
-    Two<C> sums[R], earlier[R];
-#pragma unroll 1
-    for (int batch = 0; left > 0; ++batch, left -= kBatch) {
-      RunPack<T, R> x[kBatch] = {}, dy[kBatch] = {}, dx[kBatch];
-      Two<C> four[R];
-      bool whole = quick && left >= kBatch;
-#pragma unroll
-      for (int k = 0; k < kBatch; ++k) {
-        if (k >= left) continue;
-        dy[k] = dy_at.template load<false>(k);
-        x[k] = x_at.template load<false>(k);
-      }
-#pragma unroll
-      for (int k = 0; k < kBatch; ++k) whole = whole && !any_delicate<T, R>(x[k], dy[k]);
-      if (whole) {
-        if (args.grid.reciprocal)
-          learn_columns<Way::reciprocal, T, R>(kept, args.grid, x, dy, dx, four);
-        else
-          learn_columns<Way::divide, T, R>(kept, args.grid, x, dy, dx, four);
-#pragma unroll
-        for (int k = 0; k < kBatch; ++k) dx_at.template store<false>(k, dx[k]);
-      } else {  // rare: once more, a row at a time
-        learn_columns_careful<T, R>(args.grid, x_at, dy_at, dx_at, left, group_of, four);
-      }
-      dy_at.advance(kBatch);
-      x_at.advance(kBatch);
-      dx_at.advance(kBatch);
-#pragma unroll
-      for (int e = 0; e < R; ++e) {
-        const int b = batch % 4;
-        if (b == 0) sums[e] = four[e];
-        if (b == 1) sums[e] = add(sums[e], four[e]);
-        if (b == 2) earlier[e] = four[e];
-        if (b == 3) sums[e] = add(sums[e], add(earlier[e], four[e]));
-        const bool last = left <= kBatch;
-        if (b == 2 && last) sums[e] = add(sums[e], earlier[e]);
-        if (b == 3 || last) mine[e] = batch < 4 ? sums[e] : add(mine[e], sums[e]);
-      }
-    }
-  }
-  reduce_slots(shared, columns, map.slots, AddTwo<C>());
-  for (int i = static_cast<int>(threadIdx.x); i < columns; i += kColumnThreads) {
-    const std::int64_t channel = (blockIdx.x - chunk * map.tiles) * columns + i;
-    if (channel >= map.runs * R) continue;
-    store_sum(args, map.chunks, channel, chunk, false, shared[i].first);
-    store_sum(args, map.chunks, channel, chunk, true, shared[i].second);
-  }
-}
-
 // Sums of 1,024 chunks at a time: [groups, map.runs] to [groups, map.chunks].
 template <class T>
 __global__ void __launch_bounds__(kTeamThreads)
@@ -173,6 +91,7 @@ __global__ void __launch_bounds__(kTeamThreads)
                       const Compute<T>* second) {
   using C = Compute<T>;
   __shared__ Two<C> shared[kTeamThreads / 32];
+  follow();
   const TeamThread at(map);
   Two<C> sums[kTeamRuns];
 #pragma unroll
@@ -256,13 +175,26 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
   const bool rows = call.map.inner % R == 0 && aligned(16);
   const bool columns = !rows && call.map.inner == 1 && call.map.channels % kColumns == 0 &&
                        aligned(kColumns * static_cast<int>(sizeof(T)));
-  const ColumnSlots slots =
-      ColumnSlots::make(call.map.outer, columns ? call.map.channels / kColumns : 1);
+  const ColumnSlots slots = ColumnSlots::make(
+      call.map.outer, columns ? call.map.channels / kColumns : 1, kLearnColumnThreads);
+  using Rows = LearnRows<T>;
   if (columns && fits(slots.chunks) && !args.empty) {
     chunks = slots.chunks;
     take_partials(chunks);
     launched = launch(stream, "fake_quantize_backward columns", learn_columns_kernel<T>,
-                      slots.tiles * slots.chunks, kColumnThreads, dense_args(), slots);
+                      slots.tiles * chunks, kLearnColumnThreads, dense_args(), slots,
+                      ColumnPartials::make(chunks, call.groups));
+    if (launched && chunks > 1 && ColumnPartials::across(chunks, call.groups))
+      return launch_next(stream, "fake_quantize_backward sums of columns", sum_columns_kernel<T>,
+                         ceil_div(call.groups, 32), 256, dense_args(), chunks, call.groups);
+  } else if (rows && !args.empty && call.map.outer == 1 &&
+             Rows::fits(call.groups, call.members / R)) {
+    const Rows map = Rows::make(call.groups, call.members / R);
+    chunks = map.chunks;
+    take_partials(chunks);
+    launched = launch(stream, "fake_quantize_backward rows",
+                      map.one() ? learn_rows_kernel<T, true> : learn_rows_kernel<T, false>,
+                      map.blocks(), kRowThreads, dense_args(), map);
   } else {
     const bool runs = rows && !args.empty;
     const TeamMap map =
@@ -284,8 +216,8 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
     const C *first = args.partials[0], *second = args.partials[1];
     chunks = map.chunks;
     take_partials(chunks);
-    launched = launch(stream, "fake_quantize_backward sums of chunks", sum_chunks_kernel<T>,
-                      map.blocks(kTeamThreads), kTeamThreads, args, map, first, second);
+    launched = launch_next(stream, "fake_quantize_backward sums of chunks", sum_chunks_kernel<T>,
+                           map.blocks(kTeamThreads), kTeamThreads, args, map, first, second);
   }
   return launched;
 }

@@ -10,14 +10,14 @@ namespace planck::quantize_device {
 inline constexpr int kThreads = 256;
 
 // Each thread writes and reads its own entries alone.
-template <class T, int R>
+template <class T, int R, int kThreadsOfBlock = kThreads>
 struct KeptColumns {
   using C = Compute<T>;
   struct alignas(16) Part {
     C scale, inverse, x_lo, x_hi;
   };
-  Part part[R][kThreads];
-  C lo[R][kThreads];
+  Part part[R][kThreadsOfBlock];
+  C lo[R][kThreadsOfBlock];
 
   __device__ __forceinline__ void keep(int e, const Cell<T>& c) {
     part[e][threadIdx.x] = {c.scale, c.inverse, c.x_lo, c.x_hi};

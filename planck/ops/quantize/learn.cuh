@@ -2,7 +2,6 @@
 #pragma once
 
 #include "planck/loops/teams.cuh"
-#include "planck/ops/quantize/kept_columns.cuh"
 #include "planck/ops/quantize/members.cuh"
 #include "planck/ops/quantize/runs.cuh"
 
@@ -171,69 +170,6 @@ __device__ __forceinline__ void learn_run(const RunPack<T, R>& x, const RunPack<
     learn_quick<Way::reciprocal, T, R>(x, dy, grid, cell_of, run);
   else
     learn_quick<Way::divide, T, R>(x, dy, grid, cell_of, run);
-}
-
-// Columns: four rows of R columns, quick throughout. sums[e]: of the terms of column e.
-template <Way kWay, class T, int R>
-__device__ __forceinline__ void learn_columns(const KeptColumns<T, R>& kept,
-                                              const GridAttributes& grid,
-                                              const RunPack<T, R> (&x)[4],
-                                              const RunPack<T, R> (&dy)[4], RunPack<T, R> (&dx)[4],
-                                              Two<Compute<T>> (&sums)[R]) {
-  using C = Compute<T>;
-  const AddTwo<C> add;
-#pragma unroll
-  for (int e = 0; e < R; e += 2) {
-    Cell<T> cell[2];
-#pragma unroll
-    for (int i = 0; i < 2; ++i) cell[i] = kept.cell(e + i, grid);
-    Two<C> later[2];
-#pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      C both[2];
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const Two<C> term = learn_element<T, kWay>(
-            element_of<T>(x[k], e + i), element_of<T>(dy[k], e + i), cell[i], grid, both[i]);
-        if (k == 0) sums[e + i] = term;
-        if (k == 1) sums[e + i] = add(sums[e + i], term);
-        if (k == 2) later[i] = term;
-        if (k == 3) sums[e + i] = add(sums[e + i], add(later[i], term));
-      }
-      put_floats<T, false>(dx[k], e, both[0], both[1]);
-    }
-  }
-}
-
-// The same, a row at a time and the careful way; of the `left` rows that there are.
-template <class T, int R, class CellOf>
-__device__ __forceinline__ void learn_columns_careful(const GridAttributes& grid,
-                                                      const ColumnCursor<R * sizeof(T)>& x,
-                                                      const ColumnCursor<R * sizeof(T)>& dy,
-                                                      const ColumnCursor<R * sizeof(T)>& dx,
-                                                      int left, const CellOf& cell_of,
-                                                      Two<Compute<T>> (&sums)[R]) {
-  using C = Compute<T>;
-  const AddTwo<C> add;
-  Two<C> later[R];
-#pragma unroll 1
-  for (int k = 0; k < 4; ++k) {
-    LearnedRun<T, R> run;
-#pragma unroll
-    for (auto& t : run.terms) t = {kNothing<C>, kNothing<C>};
-    if (k < left) {
-      learn_careful<T, R>(x.template load<false>(k), dy.template load<false>(k), grid, cell_of,
-                          run);
-      dx.template store<false>(k, run.dx);
-    }
-#pragma unroll
-    for (int e = 0; e < R; ++e) {
-      if (k == 0) sums[e] = run.terms[e];
-      if (k == 1) sums[e] = add(sums[e], run.terms[e]);
-      if (k == 2) later[e] = run.terms[e];
-      if (k == 3) sums[e] = add(sums[e], add(later[e], run.terms[e]));
-    }
-  }
 }
 
 }  // namespace planck::quantize_device

@@ -145,6 +145,8 @@ struct OrdinaryLoops {
   // Widens lo[g], hi[g] by run g of `count`, of as many elements, whole chunks. Where an element is
   // not finite one of them is not, but for NaN in f32, which is passed over.
   void (*bounds)(int count, int run, Source x, float* lo, float* hi);
+  // The same of lo[i], hi[i] by element i of every row of n, whole chunks and at most kBlock.
+  void (*bounds_each)(int rows, int n, Source x, float* lo, float* hi);
 };
 const OrdinaryLoops* ordinary_loops();
 

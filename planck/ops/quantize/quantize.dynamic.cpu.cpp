@@ -21,6 +21,7 @@ namespace qm = quantize_math;
 using Map3 = QuantProblem::Map;
 
 constexpr std::int64_t kEnoughTasks = 64;
+constexpr std::int64_t kPanelBytes = std::int64_t{8} << 20;  // of columns that are done at once
 constexpr std::int64_t kBatch = 4 * kBlock;  // elements of short groups, done at once
 
 // Into how many parts a group's members are cut, for groups too few to occupy the threads.
@@ -206,6 +207,47 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
   }
 }
 
+// How many columns are done at once so that they are still in the cache when their ranges are
+// known; 0: too few to be worth it, or this is no matrix with a group a column.
+template <class C>
+std::int64_t panel_width(const Job<C>& job, std::int64_t parts) {
+  const Map3& m = job.m;
+  if (std::is_same_v<C, double> || ordinary_loops() == nullptr) return 0;
+  if (m.inner != 1 || m.outer <= kBlock / 16 || parts > 1 || m.outer > INT32_MAX) return 0;
+  if (!job.x.walk.dense() || !job.q.walk.dense() || m.channels % kChunk != 0) return 0;
+  const std::int64_t bytes = bits(job.x.dtype) / 8;
+  const std::int64_t fit = kPanelBytes / (m.outer * bytes) / kChunk * kChunk;
+  return fit * bytes < 512 ? 0 : std::min<std::int64_t>(fit, kBlock);
+}
+
+// Columns [c0, c0 + n) of a dense matrix: one pass over memory.
+template <class C>
+void panel([[maybe_unused]] const Job<C>& job, [[maybe_unused]] std::int64_t c0,
+           [[maybe_unused]] int n, [[maybe_unused]] bool stream) {
+  if constexpr (std::is_same_v<C, float>) {
+    const Map3& m = job.m;
+    const int rows = static_cast<int>(m.outer);
+    const std::int64_t row = m.channels * bits(job.x.dtype) / 8;
+    const Source x{dense_at(job.x, c0, n), job.x.dtype, 8 * row, row};
+    alignas(64) C lo[kBlock] = {}, hi[kBlock] = {};
+    ordinary_loops()->bounds_each(rows, n, x, lo, hi);
+    qm::DataRange<C> ranges[kBlock];
+    bool finite = true;
+    for (int k = 0; k < n; ++k) {
+      ranges[k] = {lo[k], hi[k]};
+      finite = finite && qm::is_finite(lo[k]) && qm::is_finite(hi[k]);
+    }
+    if (!finite) find_ranges(job, job.x, c0, c0 + n, 0, 1, ranges);
+    GroupTable<C> table;
+    finish(job, c0, n, ranges, table.scale, table.zero_point);
+    table.prepare(n, GroupLayout::each, 0, group_needs(job.p));
+    const int out_bits = bits(job.q.dtype);
+    quant_blocks<C>().quantize(
+        table.groups, rows, n, x,
+        Sink{dense_at(job.q, c0, n), job.q.dtype, stream, m.channels * out_bits / 8});
+  }
+}
+
 template <class C>
 Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProblem& p,
                      const Operands& operands) {
@@ -236,6 +278,12 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
     const std::int64_t batch = std::max<std::int64_t>(1, kTaskElements / m.inner);
     parallel_for(stream, (m.channels + batch - 1) / batch, [&](std::int64_t t) {
       one_pass(job, t * batch, std::min(m.channels, (t + 1) * batch), stream_out);
+    });
+    return {};
+  }
+  if (const std::int64_t width = panel_width(job, parts); width > 0) {
+    parallel_for(stream, (m.channels + width - 1) / width, [&](std::int64_t t) {
+      panel(job, t * width, static_cast<int>(std::min(width, m.channels - t * width)), stream_out);
     });
     return {};
   }

@@ -20,7 +20,7 @@ constexpr std::int64_t kRowInner = 32;                    // inner extents from 
 constexpr std::int64_t kRowSpan = std::int64_t{1} << 16;  // members of a row task
 constexpr std::int64_t kColumnSpan = std::int64_t{1} << 12;
 constexpr int kColumnWidth = 1024;  // positions of a column task
-constexpr int kLevels = 44;        // digits of the counter
+constexpr int kLevels = 44;         // digits of the counter
 
 bool by_rows(const Map3& m) { return m.inner >= kRowInner || m.outer == 1; }
 std::int64_t span_of(const Map3& m) {
@@ -131,11 +131,13 @@ void row(const Job<C>& job, Buffers<C>& b, std::int64_t channel, std::int64_t j0
   for (std::int64_t j = j0; j < j1;) {
     const std::int64_t piece = std::min(j1 - j, m.inner - j % m.inner);
     if (piece >= kBlock) {
-      const int length = piece >= kLearnElements && j % kLearnElements == 0 ? kLearnElements : kBlock;
+      const int length =
+          piece >= kLearnElements && j % kLearnElements == 0 ? kLearnElements : kBlock;
       const std::int64_t begin = (j / m.inner * m.channels + channel) * m.inner + j % m.inner;
       C sums[2];
       if (run_sums(job, b, begin, 1, length, &sums[0], &sums[1])) {
-        const int level = length == kBlock ? 0 : std::countr_zero(unsigned{kLearnElements / kBlock});
+        const int level =
+            length == kBlock ? 0 : std::countr_zero(unsigned{kLearnElements / kBlock});
         scale_counter.push(1, &sums[0], level);
         zero_point_counter.push(1, &sums[1], level);
         j += length;
@@ -172,12 +174,11 @@ bool row_sums([[maybe_unused]] const Job<C>& job, [[maybe_unused]] Buffers<C>& b
     const LearnLoops* loops = loops_for(g);
     if (loops == nullptr || g.layout != GroupLayout::each) return false;
     const std::int64_t row = job.m.channels * bits(job.x.dtype) / 8;
-    loops->columns(
-        g, width,
-        Source{dense_at(job.dy, begin, width), job.dy.dtype, kLearnRows / 2 * row, row},
-        Source{dense_at(job.x, begin, width), job.x.dtype, kLearnRows / 2 * row, row},
-        Sink{dense_at(job.dx, begin, width), job.dx.dtype, job.stream, row}, scale_sums,
-        zero_point_sums);
+    loops->columns(g, width,
+                   Source{dense_at(job.dy, begin, width), job.dy.dtype, kLearnRows / 2 * row, row},
+                   Source{dense_at(job.x, begin, width), job.x.dtype, kLearnRows / 2 * row, row},
+                   Sink{dense_at(job.dx, begin, width), job.dx.dtype, job.stream, row}, scale_sums,
+                   zero_point_sums);
     return true;
   } else {
     return false;
@@ -194,9 +195,9 @@ void rows(const Job<C>& job, Buffers<C>& b, std::int64_t c0, std::int64_t c1) {
     if (together) {
       const std::int64_t unit = std::max<std::int64_t>(1, kLearnUnit / members);
       const std::int64_t count = std::min(kLearnElements / members, (c1 - c) / unit * unit);
-      if (count > 0 && run_sums(job, b, c * members, static_cast<int>(count),
-                                static_cast<int>(members), job.scale_sums + c,
-                                job.zero_point_sums + c)) {
+      if (count > 0 &&
+          run_sums(job, b, c * members, static_cast<int>(count), static_cast<int>(members),
+                   job.scale_sums + c, job.zero_point_sums + c)) {
         c += count;
         continue;
       }

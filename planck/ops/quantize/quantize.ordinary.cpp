@@ -258,8 +258,7 @@ HWY_INLINE Reach reach(const From<std::uint16_t>& in, int begin, int end) {
       up = hn::Max(up, hn::BitCast(ds, bits));
     }
   }
-  return {static_cast<std::uint16_t>(largest(dh, down) & 0x7fff),
-          largest(dh, hn::BitCast(dh, up))};
+  return {static_cast<std::uint16_t>(largest(dh, down) & 0x7fff), largest(dh, hn::BitCast(dh, up))};
 }
 
 template <class E>
@@ -288,8 +287,80 @@ void bounds_of(int count, int run, const Source& x, float* lo, float* hi) {
 }
 
 void bounds(int count, int run, Source x, float* lo, float* hi) {
+  with_element(x.dtype, [&](auto element) { bounds_of<decltype(element)>(count, run, x, lo, hi); });
+}
+
+// Columns: eight rows at a time, the bounds so far in the first-level cache.
+constexpr int kRowsAtOnce = 8;
+
+template <class E>
+void bounds_of_each(int rows, int n, const Source& x, float* lo, float* hi) {
+  using T = typename E::T;
+  const From<T> in(x);
+  const auto each_line = [&](auto unit) HWY_ATTR {
+    for (int r = 0; r < rows; r += kRowsAtOnce) {
+      const int height = std::min(kRowsAtOnce, rows - r);
+      for (int i = 0; i < n; i += 64 / static_cast<int>(sizeof(T))) unit(r, height, i);
+    }
+  };
+  const auto fetch = [&](const T* p) HWY_ATTR {
+    __builtin_prefetch(reinterpret_cast<const char*>(p) + in.ahead, 0, 2);
+  };
+  if constexpr (!E::kHalf) {
+    each_line([&](int first, int height, int begin) HWY_ATTR {
+      for (int i = begin; i < begin + 16; i += kLanes) {
+        V low = hn::LoadU(d, lo + i), high = hn::LoadU(d, hi + i);
+        const auto include = [&](int r) HWY_ATTR {
+          fetch(in.at(r, i));
+          const V v = hn::LoadU(d, in.at(r, i));
+          low = hn::Min(v, low);  // the second operand is given back where one is NaN
+          high = hn::Max(v, high);
+        };
+        if (height == kRowsAtOnce)
+#pragma GCC unroll 8
+          for (int r = 0; r < kRowsAtOnce; ++r) include(first + r);
+        else
+          for (int r = 0; r < height; ++r) include(first + r);
+        hn::StoreU(low, d, lo + i);
+        hn::StoreU(high, d, hi + i);
+      }
+    });
+  } else {
+    const hn::RebindToSigned<DH> ds;
+    alignas(64) std::uint16_t down[kBlock], up[kBlock];  // as in Reach
+    std::fill_n(down, n, std::uint16_t{0x8000});
+    std::fill_n(up, n, std::uint16_t{0});
+    each_line([&](int first, int height, int begin) HWY_ATTR {
+      for (int i = begin; i < begin + 32; i += kUnit) {
+        auto below = hn::Load(dh, down + i);
+        auto above = hn::BitCast(ds, hn::Load(dh, up + i));
+        const auto include = [&](int r) HWY_ATTR {
+          fetch(in.at(r, i));
+          const auto bits = hn::LoadU(dh, in.at(r, i));
+          below = hn::Max(below, bits);
+          above = hn::Max(above, hn::BitCast(ds, bits));
+        };
+        if (height == kRowsAtOnce)
+#pragma GCC unroll 8
+          for (int r = 0; r < kRowsAtOnce; ++r) include(first + r);
+        else
+          for (int r = 0; r < height; ++r) include(first + r);
+        hn::Store(below, dh, down + i);
+        hn::Store(hn::BitCast(dh, above), dh, up + i);
+      }
+    });
+    for (int i = 0; i < n; i += kLanes) {
+      const V low = hn::Neg(hn::Abs(E::in_order(down + i))), high = E::in_order(up + i);
+      const V old_low = hn::LoadU(d, lo + i), old_high = hn::LoadU(d, hi + i);
+      hn::StoreU(hn::IfThenElse(hn::Ge(low, old_low), old_low, low), d, lo + i);  // NaN stays
+      hn::StoreU(hn::IfThenElse(hn::Le(high, old_high), old_high, high), d, hi + i);
+    }
+  }
+}
+
+void bounds_each(int rows, int n, Source x, float* lo, float* hi) {
   with_element(x.dtype,
-               [&](auto element) { bounds_of<decltype(element)>(count, run, x, lo, hi); });
+               [&](auto element) { bounds_of_each<decltype(element)>(rows, n, x, lo, hi); });
 }
 
 // ---- what the loops need of each group ----
@@ -348,7 +419,7 @@ void prepare(int n, int whole, const GroupNeeds& needs, GroupTable<float>& t) {
 
 constexpr OrdinaryLoops kLoops = {
     prepare,    quantize, fake_quantize, quantize_backward, fake_quantize_backward,
-    dequantize, scale_by, bounds};
+    dequantize, scale_by, bounds,        bounds_each};
 
 }  // namespace
 

@@ -280,7 +280,8 @@ TEST(Quantize, LearnableSumsAreTheCanonicalTree) {
   for (const Problem& problem :
        {Problem{{5, 3000}, 0}, Problem{{3001, 7}, 1}, Problem{{9, 4, 33}, 1},
         Problem{{70, 6, 5}, 1}, Problem{{1, 2}, 0}, Problem{{3, 70000}, 0}, Problem{{5000, 200}, 1},
-        Problem{{4, 1, 1025}, 1}}) {
+        Problem{{4, 1, 1025}, 1}, Problem{{67, 128}, 0}, Problem{{130, 32}, 0},
+        Problem{{2, 9217}, 0}, Problem{{1043, 96}, 1}, Problem{{30, 1200}, 1}}) {
     const Shape& shape = problem.shape;
     const auto count = static_cast<std::size_t>(numel(shape));
     const auto channels = static_cast<std::size_t>(shape[problem.axis]);
@@ -345,6 +346,41 @@ TEST(DynamicQuantize, WorkedExamples) {
   EXPECT_EQ(s[0], 4.0f / 255);
   EXPECT_EQ(z[0], 64);
   EXPECT_EQ(u, (std::vector<std::uint8_t>{0, 255, 64, 128}));
+}
+
+// A group a column is a group a row of the transposed matrix, whatever is among the numbers.
+template <class T>
+void columns_are_rows() {
+  constexpr std::size_t kRows = 131, kColumns = 192;
+  const Shape shape = {kRows, kColumns}, turned = {kColumns, kRows + 1};
+  std::vector<T> x(kRows * kColumns), rows(kColumns * (kRows + 1), T(0.0f));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = T(std::sin(static_cast<float>(i) * 0.37f) * static_cast<float>(i % 50));
+    if (i % 331 == 0) x[i] = T(i % 2 ? kInf : kNan);
+    if (i % kColumns == 7) x[i] = T(-1.0f);
+    rows[i % kColumns * (kRows + 1) + i / kColumns] = x[i];
+  }
+  std::vector<std::uint8_t> q(x.size()), q_rows(rows.size());
+  std::vector<T> s(kColumns), s_rows(kColumns);
+  std::vector<std::int32_t> z(kColumns), z_rows(kColumns);
+  run<DynamicQuantizePerChannelPlan<T, std::uint8_t>>(
+      {.shape = shape, .groups = {.axis = 1}, .symmetric = false},
+      {{x.data(), shape}, {q.data(), shape}, {s.data(), {kColumns}}, {z.data(), {kColumns}}});
+  run<DynamicQuantizePerTokenPlan<T, std::uint8_t>>({.shape = turned, .symmetric = false},
+                                                    {{rows.data(), turned},
+                                                     {q_rows.data(), turned},
+                                                     {s_rows.data(), {kColumns}},
+                                                     {z_rows.data(), {kColumns}}});
+  EXPECT_EQ(z, z_rows);
+  for (std::size_t c = 0; c < kColumns; ++c)
+    EXPECT_EQ(static_cast<float>(s[c]), static_cast<float>(s_rows[c])) << c;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    ASSERT_EQ(q[i], q_rows[i % kColumns * (kRows + 1) + i / kColumns]) << i;
+}
+TEST(DynamicQuantize, ColumnsAreRows) {
+  columns_are_rows<float>();
+  columns_are_rows<f16>();
+  columns_are_rows<bf16>();
 }
 
 }  // namespace
