@@ -10,6 +10,9 @@
 //   0.23 / 0.35. Rows with more blocks than fit at once: 0.39
 //   boxes by the copy engine (forward.boxes.cuh); the 32,768 blocks of the planes took 0.02 to find
 //   that they are not meant: 0.176 / 0.342; f16 0.191 / 0.255 -> 0.112 / 0.235
+//   a list of what boxes cannot serve: 0.180 / 0.345; worked off by the kernel for rows, kernels
+//   that start before the last one ends, more and smaller boxes: 0.161 / 0.341; f16 0.108 / 0.235
+//   coordinates asked for before it is known which kernel is meant: 0.160 / 0.449
 // Channels-last input: 0.14 / 0.16. Slabs of 32 channels in place of 64: 0.19 / 0.21.
 #pragma once
 

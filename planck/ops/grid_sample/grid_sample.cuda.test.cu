@@ -312,8 +312,10 @@ TEST(GridSampleCudaBoxes, HaveTheBitsOfTheCpu) {
     for (SamplePadding padding :
          {SamplePadding::zeros, SamplePadding::border, SamplePadding::reflection})
       for (Points points : {Points::affine, Points::swirl, Points::outside}) {
+        // As many channels as are worth a copy: only then does the device choose.
+        const std::int64_t channels = dtype == Dtype::f32 ? 36 : 40;
         const GridSampleProblem p = {
-            false, dtype, {20, 35, 90, 144}, {20, 100, 130, 2}, SampleMode::bilinear, padding};
+            false, dtype, {6, channels, 120, 200}, {6, 100, 130, 2}, SampleMode::bilinear, padding};
         SCOPED_TRACE(describe(p, points, {}));
         expect_same(p, sample_tensors(p, points, false, 17), {});
       }

@@ -1,3 +1,4 @@
+#include "planck/ops/grid_sample/boxes.launch.h"
 #include "planck/ops/grid_sample/cuda.layout.h"
 #include "planck/ops/grid_sample/forward.boxes.cuh"
 #include "planck/ops/grid_sample/grid_sample.cuda.h"
@@ -69,7 +70,6 @@ Result<void> rows(const Stream& stream, const GridSampleProblem& p, const Operan
 }
 
 constexpr int kPlaneChannels = 8;
-constexpr int kBoxBlocks = 5;  // of forward_boxes on a multiprocessor
 
 // Units of the kernel for dense planes.
 std::int64_t plane_units(const SampleGeometry& g) {
@@ -84,70 +84,43 @@ std::int64_t box_units(const SampleGeometry& g) {
          ceil_div(g.channels, B::kBlockChannels) * g.batch;
 }
 
-// A call of the copy engine's: how it finds boxes in the input. False where it cannot: strides that
-// are not whole vectors of 16 bytes, too little work for so large tiles, no room for a list of all
-// units where the copy of the input would be, or no such engine.
+// Whether there is enough work for so large tiles, and room for a list of all units where the copy
+// of the input would be.
 template <class T>
-bool map_input(const View& input, const SampleGeometry& g, CUtensorMap& map) {
-  using B = sd::Box<T>;
-  if constexpr (sizeof(T) == 8) return false;
-  if (g.out[2] < 32 || g.out[1] < B::kPoints || input.shape[3] < B::kAligned) return false;
+bool worth_boxes(const View& input, const SampleGeometry& g) {
   const std::int64_t units = box_units<T>(g), room = numel(input.shape) * std::int64_t{sizeof(T)};
-  if (g.channels < 8 || units < kWalkers || units * 4 > room) return false;
-  if (reinterpret_cast<std::uintptr_t>(input.data) % 16 != 0) return false;
-  cuuint64_t extents[4], strides[3];
-  for (int d = 0; d < 4; ++d) {
-    extents[d] = static_cast<cuuint64_t>(input.shape[3 - d]);
-    if (d == 3) continue;
-    const std::int64_t bytes = input.strides[2 - d] * static_cast<std::int64_t>(sizeof(T));
-    if (bytes <= 0 || bytes % 16 != 0 || bytes >= std::int64_t{1} << 40) return false;
-    strides[d] = static_cast<cuuint64_t>(bytes);
-  }
-  static const auto encode = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult how;
-    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
-                                                                12000, cudaEnableDefault, &how);
-    if (status != cudaSuccess) (void)cudaGetLastError();
-    const bool usable = status == cudaSuccess && how == cudaDriverEntryPointSuccess;
-    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(usable ? found : nullptr);
-  }();
-  if (encode == nullptr) return false;
-  const cuuint32_t box[4] = {B::kWidth, B::kHeight, B::kChannels, 1}, steps[4] = {1, 1, 1, 1};
-  return encode(&map,
-                sizeof(T) == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT32,
-                4, input.data, extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
-                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  return g.out[2] >= 32 && g.out[1] >= sd::Box<T>::kPoints && g.channels >= 8 &&
+         units >= kWalkers && units * 4 <= room;
 }
 
-// The kernels for dense planes: by boxes, if there is room for what they leave, or straight from
-// memory.
+// Dense planes by boxes, then what they leave; or rows, where the grid is scattered.
 template <class T, bool kZeros>
-Result<void> launch_planes(const Stream& stream, const SampleGeometry& g, sd::PlanesCall<T> a,
-                           const sd::Leftovers& leftovers, const CUtensorMap& map) {
+Result<void> launch_boxes(const Stream& stream, const SampleGeometry& g, sd::PlanesCall<T> a,
+                          const sd::Leftovers& leftovers, const sd::BoxMaps& maps,
+                          const sd::RowsCall<T, std::int32_t>& rows) {
   using B = sd::Box<T>;
-  if constexpr (sizeof(T) < 8) {
-    if (leftovers.units != nullptr) {
-      const std::int64_t across = ceil_div(g.out[2], 32);
-      const std::int64_t tiles = across * ceil_div(g.out[1], B::kPoints);
-      const std::int64_t groups = ceil_div(g.channels, B::kBlockChannels);
-      a.across = Divisor(static_cast<std::uint32_t>(across));
-      a.tiles = Divisor(static_cast<std::uint32_t>(tiles));
-      a.groups = Divisor(static_cast<std::uint32_t>(groups));
-      if (auto ok =
-              sd::launch_grid(stream, "grid_sample boxes", sd::forward_boxes<T, kZeros, kBoxBlocks>,
-                              box_units<T>(g), 1, 1, sd::kThreads, B::kShared, a, map, leftovers);
-          !ok)
-        return ok;
-      return sd::launch_grid(stream, "grid_sample leftovers", sd::forward_leftovers<T, kZeros>,
-                             132 * 8, 1, 1, sd::kThreads, {0, false, 0}, a, leftovers);
-    }
-  }
+  const std::int64_t across = ceil_div(g.out[2], 32);
+  const std::int64_t tiles = across * ceil_div(g.out[1], B::kPoints);
+  const std::int64_t groups = ceil_div(g.channels, B::kBlockChannels);
+  a.across = Divisor(static_cast<std::uint32_t>(across));
+  a.tiles = Divisor(static_cast<std::uint32_t>(tiles));
+  a.groups = Divisor(static_cast<std::uint32_t>(groups));
+  if (auto ok = sd::launch_grid(stream, "grid_sample boxes", sd::forward_boxes<T, kZeros>,
+                                box_units<T>(g), 1, 1, sd::kThreads, {B::kShared, true}, a, maps,
+                                leftovers);
+      !ok)
+    return ok;
+  return sd::launch_grid(stream, "grid_sample rest", sd::forward_rest<T, kZeros>,
+                         132 * sd::kRowBlocks, 1, 1, sd::kThreads, {0, true}, a, leftovers, rows);
+}
+
+// The same straight from memory.
+template <class T, bool kZeros>
+Result<void> launch_planes(const Stream& stream, const sd::PlanesCall<T>& a) {
   constexpr int kBlocks = sizeof(T) == 8 ? 3 : 8;
   return sd::launch_grid(stream, "grid_sample planes",
                          sd::forward_planes<T, kZeros, kPlaneChannels, kBlocks>, a.units, 1, 1,
-                         sd::kThreads, {0, false, 0}, a);
+                         sd::kThreads, {0, true, 0}, a);
 }
 
 // 2-D bilinear, dense planes; or, where the grid looks scattered, rows of a copy of the input. Both
@@ -204,24 +177,29 @@ Result<void> planes(const Stream& stream, Workspace workspace, const GridSampleP
         !ok)
       return ok;
   }
-  CUtensorMap map = {};
-  sd::Leftovers leftovers = {neighbours, nullptr};  // the list lies where no copy will be made
-  if (copy != nullptr && map_input<T>(input, g, map))
-    leftovers.units = reinterpret_cast<std::uint32_t*>(copy);
-  if (auto ok = p.padding == SamplePadding::zeros
-                    ? launch_planes<T, true>(stream, g, a, leftovers, map)
-                    : launch_planes<T, false>(stream, g, a, leftovers, map);
-      !ok)
-    return ok;
-  if (neighbours == nullptr) return {};
+  const bool zeros = p.padding == SamplePadding::zeros;
+  const auto straight = [&] {
+    return zeros ? launch_planes<T, true>(stream, a) : launch_planes<T, false>(stream, a);
+  };
+  if (neighbours == nullptr) return straight();
   sd::RowsCall<T, I> r =
       rows_call<T, I>(p, o,
                       {copy, g.pixels() * g.channels, 1, 0, static_cast<I>(g.in[2] * g.channels),
                        static_cast<I>(g.channels)});
   r.neighbours = neighbours;
+  if constexpr (sizeof(T) < 8) {
+    sd::BoxMaps maps;
+    if (worth_boxes<T>(input, g) && sd::map_boxes<sd::Box<T>>(input, maps)) {
+      // The list lies where no copy will be made.
+      const sd::Leftovers leftovers = {neighbours, reinterpret_cast<std::uint32_t*>(copy)};
+      return zeros ? launch_boxes<T, true>(stream, g, a, leftovers, maps, r)
+                   : launch_boxes<T, false>(stream, g, a, leftovers, maps, r);
+    }
+  }
+  if (auto ok = straight(); !ok) return ok;
   const std::int64_t units = r.tiles * r.slabs * g.batch, walkers = 132 * sd::kRowBlocks;
   return sd::launch_grid(stream, "grid_sample rows", sd::forward_rows<T, I, false>,
-                         units < walkers ? units : walkers, 1, 1, sd::kThreads, 0, r);
+                         units < walkers ? units : walkers, 1, 1, sd::kThreads, {0, true}, r);
 }
 
 // Whether an operand of two spatial axes lies in dense rows, one after the other.

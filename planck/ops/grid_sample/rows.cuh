@@ -207,6 +207,7 @@ __global__ void __launch_bounds__(kThreads) stage_rows(const __grid_constant__ S
   using Row = Vector<T, kVector>;
   __shared__ T tile[kSlab * kPitch];
   wait_for_previous();
+  let_next_start();
   if (a.neighbours != nullptr) {
     const Neighbours seen = a.known ? *a.neighbours : look_at_neighbours(a);
     if (!a.known && blockIdx.x == 0 && threadIdx.x == 0) *a.neighbours = seen;

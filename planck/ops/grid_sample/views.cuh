@@ -174,6 +174,13 @@ __device__ __forceinline__ void wait_for_previous() {
 #endif
 }
 
+// From here on, the kernel after this one may start, as far as there is room for it.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // What a launch may ask for.
 struct LaunchDetails {
   std::size_t shared = 0;  // bytes of dynamic shared memory
