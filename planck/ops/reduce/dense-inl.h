@@ -1,5 +1,5 @@
-// Dense rows of f32, f16 or bf16 as vectors of f32: loads, stores, the canonical sum and the
-// extremes without an array between the steps. For instruction sets with PLANCK_VECTOR_MATH;
+// Dense rows of f32, f16 or bf16 as vectors of f32: loads, stores and the canonical sum without an
+// array between the steps. For instruction sets with PLANCK_VECTOR_MATH;
 // include after planck/loops/steps-inl.h, within foreach_target's passes.
 #if defined(PLANCK_REDUCE_DENSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_REDUCE_DENSE_INL_H_
@@ -271,53 +271,6 @@ HWY_INLINE void store(S, void* row, std::int64_t n, bool stream, const F& value)
   }
   for (; i + kLanes <= n; i += kLanes) S::store(vm::canonical(value(Whole{i})), out + i);
   if (i < n) some(i, static_cast<int>(n - i));
-}
-
-// Integers in the order of the floats (reduce.math.h); NaN is beyond the infinities.
-HWY_INLINE hn::Vec<hn::RebindToSigned<D>> ordered(V x) {
-  const hn::RebindToSigned<D> d;
-  const auto bits = hn::BitCast(d, x);
-  return hn::Xor(bits, hn::And(hn::ShiftRight<31>(bits), hn::Set(d, INT32_MAX)));
-}
-
-// The largest and the smallest of n > 0 elements, so ordered.
-struct Range {
-  std::int32_t least, most;
-};
-template <class S>
-HWY_INLINE Range range(S storage, const void* row, std::int64_t n, std::int64_t ahead) {
-  const hn::RebindToSigned<D> d;
-  using K = hn::Vec<decltype(d)>;
-  K most[2] = {hn::Set(d, INT32_MIN), hn::Set(d, INT32_MIN)};
-  K least[2] = {hn::Set(d, INT32_MAX), hn::Set(d, INT32_MAX)};
-  std::int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    const auto* here = static_cast<const typename S::T*>(row) + i;
-    for (std::size_t b = 0; b < 2 * kLanes * sizeof(typename S::T); b += 64)
-      __builtin_prefetch(reinterpret_cast<const char*>(here) + ahead + b, 0, 2);
-    for (int k = 0; k < 2; ++k) {
-      const K x = ordered(Whole{i + k * kLanes}.load(storage, row));
-      most[k] = hn::Max(most[k], x);
-      least[k] = hn::Min(least[k], x);
-    }
-  }
-  for (; i < n; i += kLanes) {
-    const int m = static_cast<int>(std::min<std::int64_t>(kLanes, n - i));
-    const auto there = hn::FirstN(d, static_cast<std::size_t>(m));
-    const K x = ordered(Some{i, m}.load(storage, row));
-    most[0] = hn::Max(most[0], hn::IfThenElse(there, x, most[0]));
-    least[0] = hn::Min(least[0], hn::IfThenElse(there, x, least[0]));
-  }
-  return {hn::GetLane(hn::MinOfLanes(d, hn::Min(least[0], least[1]))),
-          hn::GetLane(hn::MaxOfLanes(d, hn::Max(most[0], most[1])))};
-}
-
-// As one key: what Join::largest gives over the keys of the elements. NaN is outside of the keys of
-// the infinities.
-HWY_INLINE std::int32_t largest_key(const Range& r, std::int32_t flip) {
-  constexpr std::int32_t kInfinity = 0x7f800000;
-  if (r.most > kInfinity || r.least < ~kInfinity) return reduce_math::kMostKey<std::int32_t>;
-  return flip == 0 ? r.most : ~r.least;
 }
 
 }  // namespace planck::HWY_NAMESPACE::dense

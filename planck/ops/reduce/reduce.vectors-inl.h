@@ -8,7 +8,7 @@
 #define PLANCK_REDUCE_VECTORS_INL_H_
 #endif
 
-#include "planck/ops/reduce/dense-inl.h"
+#include "planck/ops/reduce/range-inl.h"
 #include "planck/ops/reduce/reduce.loops.h"
 
 #if PLANCK_VECTOR_MATH

@@ -106,13 +106,22 @@ std::int64_t sum_row(const float* in, std::int64_t n, RunningTotals<float>& tota
       totals.add(total[b]);
     }
     const V first = hn::Load(D(), before);
+    alignas(64) float turned[kTiles - 1][kLanes][kLanes];  // lines are written in their order
     for (int t = 0; t < kTiles; ++t) {
       V tile[kLanes];
       for (int c = 0; c < kLanes; ++c)
         tile[c] = vm::canonical(hn::Add(first, hn::Load(D(), local[t][c])));
       transpose(tile);
-      for (int b = 0; b < kLanes; ++b)
-        write<float>(tile[b], out + i + b * kRunningBlock + t * kLanes, past);
+      for (int b = 0; b < kLanes; ++b) {
+        if (t + 1 < kTiles) {
+          hn::Store(tile[b], D(), turned[t][b]);
+          continue;
+        }
+        float* to = out + i + b * kRunningBlock;
+        for (int k = 0; k < t; ++k)
+          write<float>(hn::Load(D(), turned[k][b]), to + k * kLanes, past);
+        write<float>(tile[b], to + t * kLanes, past);
+      }
     }
   }
   return i;

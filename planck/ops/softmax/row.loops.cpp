@@ -93,15 +93,16 @@ void put(const C* HWY_RESTRICT values, int n, const Sink& to) {
 }
 
 template <class C>
-inline constexpr RowLoops<C> kRowLoops = {map<C>, put<C>, nullptr, nullptr, nullptr, nullptr};
+inline constexpr RowLoops<C> kRowLoops = {.map = map<C>, .put = put<C>};
 #if PLANCK_VECTOR_MATH
 template <>
-inline constexpr RowLoops<float> kRowLoops<float> = {map<float>,
-                                                     put<float>,
-                                                     row_vectors::sum,
-                                                     row_vectors::write,
-                                                     row_vectors::norm_sums,
-                                                     row_vectors::norm_columns};
+inline constexpr RowLoops<float> kRowLoops<float> = {.map = map<float>,
+                                                     .put = put<float>,
+                                                     .sum = row_vectors::sum,
+                                                     .exponentials = row_vectors::exponentials,
+                                                     .write = row_vectors::write,
+                                                     .norm_sums = row_vectors::norm_sums,
+                                                     .norm_columns = row_vectors::norm_columns};
 #endif
 
 }  // namespace

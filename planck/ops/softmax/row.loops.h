@@ -26,7 +26,7 @@ enum class RowMap : std::uint8_t {
   square,
 };
 
-inline constexpr int kRowRoom = 16;  // lanes of the widest vector
+inline constexpr int kRowRoom = 32;  // lanes of the two widest vectors
 
 // A dense row of an operand; `otherwise` stands for every element of one that is not given.
 // `ahead`: how many bytes on lies what will be wanted soon; 0: nothing is asked for.
@@ -45,22 +45,25 @@ struct RowLoops {
   void (*put)(const C* values, int n, const Sink& to);
 
   // Dense rows of one dtype from memory to memory, without blocks between the steps; null where
-  // the instruction set or C has none. The canonical sum of a function (exponential, product,
-  // weighted, weighted_hat, first, square) over n > 0 elements, the values themselves to `kept`
-  // where not null, which has room for kRowRoom more; and the function (any other that gives a
-  // result) to memory, NaN made canonical. scaled reads C.
+  // the instruction set or C has none. n > 0 elements.
+  //
+  // The canonical sum of a function: product, weighted, weighted_hat, first, square.
   C(*sum)
-  (RowMap, Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&, C* kept);
+  (RowMap, Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&) = nullptr;
+  // The largest element, and the canonical sum of exp(x - largest); these go to `kept` where not
+  // null, which has room for kRowRoom more, in an order that `scaled` knows.
+  C (*exponentials)(Dtype, const RowInput<C>&, std::int64_t n, C* kept, C& largest) = nullptr;
+  // A function that gives a result, to memory, NaN made canonical. scaled reads what was kept.
   void (*write)(RowMap, Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&,
-                const Sink& to);
+                const Sink& to) = nullptr;
   // The sums of g = dy * weight and of g * xhat along a row, in one pass.
   void (*norm_sums)(Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&,
-                    C (&sums)[2]);
+                    C (&sums)[2]) = nullptr;
   // Eight rows of n columns, each with its own `shared`: the sums down the rows of dy * xhat and of
   // dy, joined in pairs. Either result may be null.
   void (*norm_columns)(Dtype, const void* const (&x)[8], const void* const (&dy)[8],
                        const row_math::Shared<C> (&)[8], int n, C* hats, C* plain,
-                       std::int64_t ahead);
+                       std::int64_t ahead) = nullptr;
 };
 
 template <class C>

@@ -7,7 +7,8 @@
 #define PLANCK_SOFTMAX_ROW_VECTORS_INL_H_
 #endif
 
-#include "planck/ops/reduce/dense-inl.h"
+#include "planck/ops/reduce/pairs-inl.h"
+#include "planck/ops/reduce/range-inl.h"
 #include "planck/ops/softmax/row.loops.h"
 
 #if PLANCK_VECTOR_MATH
@@ -20,6 +21,18 @@ using vm::V;
 struct Shared {
   V a, b, c, d;
 };
+
+// e^x, vm::exp_below's bits where the result is a normal number: neither a bound nor a product is
+// needed, and the exponent is added as an integer.
+HWY_INLINE V exp_near(V x) {
+  using C = math::exp_detail::Constants<float>;
+  const hn::RebindToUnsigned<vm::D> u;
+  const V rounder = vm::all(math::Layout<float>::kRounder);
+  const V t = hn::MulAdd(x, vm::all(C::kInverse), rounder), n = hn::Sub(t, rounder);
+  const V r = hn::NegMulAdd(n, vm::all(C::kLow), hn::NegMulAdd(n, vm::all(C::kHigh), x));
+  return hn::BitCast(vm::D(), hn::Add(hn::BitCast(u, vm::factored(r, n).factor),
+                                      hn::ShiftLeft<23>(hn::BitCast(u, t))));
+}
 
 // Which operands are read (bits 0, 1, 2), and the function. x is any float: exp has no bound from
 // above only where a row's largest element was taken away.
@@ -34,6 +47,7 @@ struct Shared {
 PLANCK_ROW(First, 1, x)
 PLANCK_ROW(Square, 1, hn::Mul(hn::Sub(x, s.a), hn::Sub(x, s.a)))
 PLANCK_ROW(Exponential, 1, vm::exp_below(hn::Sub(x, s.a)))
+PLANCK_ROW(ExponentialNear, 1, exp_near(hn::Sub(x, s.a)))
 PLANCK_ROW(Scaled, 1, hn::Mul(x, s.a))
 PLANCK_ROW(Softmax, 1, hn::Mul(vm::exp_below(hn::Sub(x, s.a)), s.b))
 PLANCK_ROW(LogSoftmax, 1, hn::Sub(hn::Sub(x, s.a), s.b))
@@ -53,8 +67,6 @@ PLANCK_ROW(NormBackward, 7,
 template <class F>
 HWY_INLINE float with_summed(RowMap how, F&& f) {
   switch (how) {
-    case RowMap::exponential:
-      return f(Exponential());
     case RowMap::product:
       return f(Product());
     case RowMap::weighted:
@@ -106,6 +118,25 @@ struct Values {
   HWY_INLINE V operator()(const At& at) const {
     return Op::of(operand(0, at), operand(1, at), operand(2, at), s);
   }
+  // The same of pairs of bf16, or of f32 that are kept so: a vector of each after the other.
+  template <class At>
+  HWY_INLINE dense::Pairs pairs_of(int k, const At& at) const {
+    if (((Op::kReads >> k) & 1u) == 0 || in[k].data == nullptr) {
+      const V same = operand(k, dense::Whole{0});
+      return {same, same};
+    }
+    if constexpr (std::is_same_v<S, dense::AsF32>) {
+      const float* kept = static_cast<const float*>(in[k].data) + at.i;
+      return {hn::LoadU(vm::D(), kept), hn::LoadU(vm::D(), kept + vm::kLanes)};
+    } else {
+      return at.load(in[k].data);
+    }
+  }
+  template <class At>
+  HWY_INLINE dense::Pairs pairs(const At& at) const {
+    const dense::Pairs x = pairs_of(0, at), y = pairs_of(1, at), z = pairs_of(2, at);
+    return {Op::of(x.even, y.even, z.even, s), Op::of(x.odd, y.odd, z.odd, s)};
+  }
   HWY_INLINE void ask(std::int64_t i) const {
     for (int k = 0; k < 2; ++k)
       if (((Op::kReads >> k) & 1u) && in[k].ahead != 0)
@@ -120,6 +151,18 @@ template <class Op, class S>
 float sum_of(const RowInput<float> (&in)[3], std::int64_t n, const row_math::Shared<float>& shared,
              float* kept) {
   const Values<Op, S> values(in, shared);
+  if constexpr (std::is_same_v<S, dense::AsBf16>)
+    if (n % 2 == 0)
+      return dense::sum(n / 2, [&](const auto& at) HWY_ATTR {
+        const auto there = dense::pairs_at(at);
+        const dense::Pairs v = values.pairs(there);
+        values.ask(there.i);
+        if (kept != nullptr) {
+          hn::StoreU(v.even, vm::D(), kept + there.i);
+          hn::StoreU(v.odd, vm::D(), kept + there.i + vm::kLanes);
+        }
+        return hn::Add(v.even, v.odd);
+      });
   return dense::sum(n, [&](const auto& at) HWY_ATTR {
     const V v = values(at);
     values.ask(at.i);
@@ -132,6 +175,12 @@ template <class Op, class In, class Out>
 void write_of(const RowInput<float> (&in)[3], std::int64_t n, const row_math::Shared<float>& shared,
               const Sink& to) {
   const Values<Op, In> values(in, shared);
+  if constexpr (std::is_same_v<Out, dense::AsBf16>)
+    if (n % 2 == 0)
+      return dense::store_pairs(to.data, n, to.stream, [&](const auto& at) HWY_ATTR {
+        values.ask(at.i);
+        return values.pairs(at);
+      });
   dense::store(Out(), to.data, n, to.stream, [&](const auto& at) HWY_ATTR {
     values.ask(at.i);
     return values(at);
@@ -139,11 +188,25 @@ void write_of(const RowInput<float> (&in)[3], std::int64_t n, const row_math::Sh
 }
 
 inline float sum(RowMap how, Dtype t, const RowInput<float> (&in)[3], std::int64_t n,
-                 const row_math::Shared<float>& shared, float* kept) {
+                 const row_math::Shared<float>& shared) {
   return with_summed(how, [&](auto op) {
     return dense::with_storage(t, [&](auto storage) {
-      return sum_of<decltype(op), decltype(storage)>(in, n, shared, kept);
+      return sum_of<decltype(op), decltype(storage)>(in, n, shared, nullptr);
     });
+  });
+}
+
+inline float exponentials(Dtype t, const RowInput<float>& x, std::int64_t n, float* kept,
+                          float& largest) {
+  constexpr float kNear = 87.0f;  // above e^-87.3 results are normal
+  return dense::with_storage(t, [&](auto storage) {
+    using S = decltype(storage);
+    const dense::Range range = dense::range(storage, x.data, n, 4096);
+    const float least = reduce_math::value_of<float>(range.least, 0);
+    largest = reduce_math::value_of<float>(dense::largest_key(range, 0), 0);
+    const RowInput<float> inputs[3] = {x, {nullptr}, {nullptr}};
+    return largest - least <= kNear ? sum_of<ExponentialNear, S>(inputs, n, {largest}, kept)
+                                    : sum_of<Exponential, S>(inputs, n, {largest}, kept);
   });
 }
 
@@ -165,6 +228,21 @@ inline void norm_sums(Dtype t, const RowInput<float> (&in)[3], std::int64_t n,
                       const row_math::Shared<float>& shared, float (&sums)[2]) {
   dense::with_storage(t, [&](auto storage) HWY_ATTR {
     const Values<WeightedHat, decltype(storage)> values(in, shared);
+    if constexpr (std::is_same_v<decltype(storage), dense::AsBf16>)
+      if (n % 2 == 0)
+        return dense::sums_of<2>(
+            n / 2,
+            [&](const auto& at) HWY_ATTR {
+              const auto there = dense::pairs_at(at);
+              const dense::Pairs x = values.pairs_of(0, there), dy = values.pairs_of(1, there),
+                                 w = values.pairs_of(2, there);
+              const V even = hn::Mul(dy.even, w.even), odd = hn::Mul(dy.odd, w.odd);
+              values.ask(there.i);
+              return dense::Vectors<2>{
+                  {hn::Add(even, odd), hn::Add(hn::Mul(even, Hat::of(x.even, V(), V(), values.s)),
+                                               hn::Mul(odd, Hat::of(x.odd, V(), V(), values.s)))}};
+            },
+            sums);
     dense::sums_of<2>(
         n,
         [&](const auto& at) HWY_ATTR {

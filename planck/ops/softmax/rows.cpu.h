@@ -108,7 +108,7 @@ C sum_of_row(const RowOperand<C>& x, std::int64_t begin, std::int64_t length, Li
   if (const void* at = x.vectors(begin, length))
     return row_loops<C>().sum(lift == Lift::square ? RowMap::square : RowMap::first, x.dtype(),
                               {{at, 0, x.row_bytes(length)}, {nullptr}, {nullptr}}, length,
-                              {parameter}, nullptr);
+                              {parameter});
   if (const void* at = x.in_place(begin, length))
     return reduce_sums<C>().row(step, {at, x.dtype()}, length, parameter);
   reduce_math::JoinCounter<reduce_math::Add, C> sum;

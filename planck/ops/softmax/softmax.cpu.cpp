@@ -18,16 +18,19 @@ struct Exponentials {
   C largest, sum;
 };
 
-// exp(x - largest) summed; kept in `values` where not null.
+// exp(x - largest) summed; kept in `values` where not null. at: where the row is dense and vectors
+// have loops, else null; `values` then is for `scaled` of these loops.
 template <class C>
-Exponentials<C> exponentials(const RowOperand<C>& x, std::int64_t begin, std::int64_t length,
-                             C* values) {
+Exponentials<C> exponentials(const RowOperand<C>& x, const void* at, std::int64_t begin,
+                             std::int64_t length, C* values) {
+  if (at != nullptr) {
+    Exponentials<C> e;
+    e.sum = row_loops<C>().exponentials(x.dtype(), {at, 0, x.row_bytes(length)}, length, values,
+                                        e.largest);
+    return e;
+  }
   const C largest = largest_of_row(x, begin, length);
   const row_math::Shared<C> shared{largest};
-  if (const void* at = x.vectors(begin, length))
-    return {largest, row_loops<C>().sum(RowMap::exponential, x.dtype(),
-                                        {{at, 0, x.row_bytes(length)}, {nullptr}, {nullptr}},
-                                        length, shared, values)};
   const C sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
     alignas(64) C raw[kBlock];
     const Source from = x.source(begin + i, m, raw);
@@ -79,11 +82,12 @@ void forward(const Stream& stream, const SoftmaxProblem& p, const Operands& oper
     const std::int64_t begin = row * length;
     alignas(64) C kept[kKept + kRowRoom];
     C* values = !log && length <= kKept ? kept : nullptr;
-    const Exponentials<C> e = exponentials(x, begin, length, values);
+    const void* at = y.dense() ? x.vectors(begin, length) : nullptr;
+    const Exponentials<C> e = exponentials(x, at, begin, length, values);
     if (values == nullptr)
       return map_row<C>(log ? RowMap::log_softmax : RowMap::softmax, x, nullptr, y, begin, length,
                         {e.largest, log ? math::log(e.sum) : C(1) / e.sum}, bypass);
-    if (row_loops<C>().write != nullptr && y.dense())
+    if (at != nullptr)
       return row_loops<C>().write(RowMap::scaled, dtype_of<C>, {{values}, {nullptr}, {nullptr}},
                                   length, {C(1) / e.sum}, y.sink(begin, bypass));
     for_blocks(length, [&](std::int64_t i, int m) {
@@ -111,9 +115,8 @@ void backward(const Stream& stream, const SoftmaxProblem& p, const Operands& ope
       sum = sum_of_row(dy, begin, length, Lift::plain, C(0));
     } else if (left != nullptr && right != nullptr) {
       const std::int64_t ahead = y.row_bytes(length);
-      sum =
-          row_loops<C>().sum(RowMap::product, y.dtype(),
-                             {{left, 0, ahead}, {right, 0, ahead}, {nullptr}}, length, {}, nullptr);
+      sum = row_loops<C>().sum(RowMap::product, y.dtype(),
+                               {{left, 0, ahead}, {right, 0, ahead}, {nullptr}}, length, {});
     } else {
       sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
         alignas(64) C raw[2][kBlock];
@@ -145,7 +148,8 @@ void entropy(const Stream& stream, const SoftmaxProblem& p, const Operands& oper
     if (!ignored && !inside) bad.fetch_add(1, std::memory_order_relaxed);
     C value = 0, together = -math::infinity_of(C(0));
     if (length > 0) {
-      const Exponentials<C> e = exponentials<C>(x, row * length, length, nullptr);
+      const Exponentials<C> e =
+          exponentials<C>(x, x.vectors(row * length, length), row * length, length, nullptr);
       const C log_sum = math::log(e.sum);
       together = e.largest - e.largest == C(0) ? e.largest + log_sum : e.largest;
       if (!ignored && inside) value = (e.largest - x.number(row * length + target)) + log_sum;
