@@ -348,34 +348,47 @@ TEST(DynamicQuantize, WorkedExamples) {
   EXPECT_EQ(u, (std::vector<std::uint8_t>{0, 255, 64, 128}));
 }
 
-// A group a column is a group a row of the transposed matrix, whatever is among the numbers.
+// A group a column is a group a row of the transposed matrix, as a copy or as a view, whatever is
+// among the numbers.
 template <class T>
 void columns_are_rows() {
   constexpr std::size_t kRows = 131, kColumns = 192;
-  const Shape shape = {kRows, kColumns}, turned = {kColumns, kRows + 1};
-  std::vector<T> x(kRows * kColumns), rows(kColumns * (kRows + 1), T(0.0f));
+  const Shape shape = {kRows, kColumns}, turned = {kColumns, kRows};
+  std::vector<T> x(kRows * kColumns), copy(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     x[i] = T(std::sin(static_cast<float>(i) * 0.37f) * static_cast<float>(i % 50));
     if (i % 331 == 0) x[i] = T(i % 2 ? kInf : kNan);
     if (i % kColumns == 7) x[i] = T(-1.0f);
-    rows[i % kColumns * (kRows + 1) + i / kColumns] = x[i];
+    copy[i % kColumns * kRows + i / kColumns] = x[i];
   }
-  std::vector<std::uint8_t> q(x.size()), q_rows(rows.size());
-  std::vector<T> s(kColumns), s_rows(kColumns);
-  std::vector<std::int32_t> z(kColumns), z_rows(kColumns);
+  struct Result {
+    std::vector<std::uint8_t> q = std::vector<std::uint8_t>(kRows * kColumns);
+    std::vector<T> s = std::vector<T>(kColumns);
+    std::vector<std::int32_t> z = std::vector<std::int32_t>(kColumns);
+  };
+  Result columns, rows, view;
+  const auto by_rows = [&](const TensorView<const T>& from, Result& to) {
+    run<DynamicQuantizePerTokenPlan<T, std::uint8_t>>(
+        {.shape = turned, .symmetric = false},
+        {from, {to.q.data(), turned}, {to.s.data(), {kColumns}}, {to.z.data(), {kColumns}}});
+  };
+  by_rows({copy.data(), turned}, rows);
+  by_rows({x.data(), turned, {1, kColumns}}, view);
   run<DynamicQuantizePerChannelPlan<T, std::uint8_t>>(
       {.shape = shape, .groups = {.axis = 1}, .symmetric = false},
-      {{x.data(), shape}, {q.data(), shape}, {s.data(), {kColumns}}, {z.data(), {kColumns}}});
-  run<DynamicQuantizePerTokenPlan<T, std::uint8_t>>({.shape = turned, .symmetric = false},
-                                                    {{rows.data(), turned},
-                                                     {q_rows.data(), turned},
-                                                     {s_rows.data(), {kColumns}},
-                                                     {z_rows.data(), {kColumns}}});
-  EXPECT_EQ(z, z_rows);
-  for (std::size_t c = 0; c < kColumns; ++c)
-    EXPECT_EQ(static_cast<float>(s[c]), static_cast<float>(s_rows[c])) << c;
+      {{x.data(), shape},
+       {columns.q.data(), shape},
+       {columns.s.data(), {kColumns}},
+       {columns.z.data(), {kColumns}}});
+  EXPECT_EQ(columns.z, rows.z);
+  EXPECT_EQ(view.z, rows.z);
+  EXPECT_EQ(view.q, rows.q);
+  for (std::size_t c = 0; c < kColumns; ++c) {
+    EXPECT_EQ(static_cast<float>(columns.s[c]), static_cast<float>(rows.s[c])) << c;
+    EXPECT_EQ(static_cast<float>(view.s[c]), static_cast<float>(rows.s[c])) << c;
+  }
   for (std::size_t i = 0; i < x.size(); ++i)
-    ASSERT_EQ(q[i], q_rows[i % kColumns * (kRows + 1) + i / kColumns]) << i;
+    ASSERT_EQ(columns.q[i], rows.q[i % kColumns * kRows + i / kColumns]) << i;
 }
 TEST(DynamicQuantize, ColumnsAreRows) {
   columns_are_rows<float>();

@@ -185,6 +185,13 @@ HWY_INLINE void for_units(const BlockGroups<float>& groups, RowPart part, Make m
         ahead(r, c);
         for (int i = c; i < c + kChunk; i += kUnit) unit(r, i, one, one, e);
       }
+    } else if (g.layout == GroupLayout::runs && (1 << g.run_shift) >= kChunk) {
+      for (int c = part.begin; c < part.end; c += kChunk) {
+        ahead(r, c);
+        const int e = c >> g.run_shift;
+        const auto run = make(g, Read<false>{e});
+        for (int i = c; i < c + kChunk; i += kUnit) unit(r, i, run, run, e);
+      }
     } else if (g.layout == GroupLayout::runs) {
       for (int c = part.begin; c < part.end; c += kChunk) {
         ahead(r, c);
