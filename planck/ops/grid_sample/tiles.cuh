@@ -58,18 +58,22 @@ __device__ __forceinline__ OutputAt place_of(const Frame<C, std::int32_t>& f, st
     return {0, 0, point};
 }
 
-// The points of a tile.
-template <class C>
-struct TilePoints {
+// The points of a tile while they are sorted by cell, and where each cell starts.
+struct TileCells {
   static constexpr int kRound = BinLayout::kRound;
   static constexpr int kEach = 11;  // cells a lane; odd, so that lanes are in different banks
   static_assert(32 * kEach > BinLayout::kTileCells);
-  // Sorted by cell, then position:
-  alignas(16)
-      C weight[kRound * 4];  // of the taps from the last to the first: lower right, …, upper left
-  std::uint32_t sorted[kRound];
   std::uint32_t point[kRound];  // by cell alone
   std::uint32_t start[32 * kEach];
+};
+
+// And when they are sorted, by cell, then position.
+template <class C>
+struct TilePoints {
+  alignas(16) C weight[BinLayout::kRound * 4];  // of the taps from the last to the first: lower
+                                                // right, …, upper left
+  std::uint32_t sorted[BinLayout::kRound];
+  TileCells cells;
 };
 
 // The points of an element of dinput: [a0, a1) reach it with their upper taps along x and y,
@@ -79,8 +83,7 @@ struct Reach {
   __device__ __forceinline__ int count() const { return a2 - a0 + b2 - b0; }
 };
 
-template <class C>
-__device__ __forceinline__ Reach reach_of(const TilePoints<C>& s, int element) {
+__device__ __forceinline__ Reach reach_of(const TileCells& s, int element) {
   constexpr int kCellWidth = BinLayout::kTileWidth + 1;
   const std::uint32_t* c =
       s.start + element / BinLayout::kTileWidth * kCellWidth + element % BinLayout::kTileWidth;
@@ -99,23 +102,31 @@ struct OwnPoints {
   int slot[kSlots];
 };
 
-// What points bring to where they are sorted to: their positions. kEager: where the block has
-// little else to do, it asks for what it may need before it knows how many points there are.
-struct CarriedPositions {
+// What points bring to where they are sorted to: weights and their positions. kEager: where the
+// block has little else to do, it asks for what it may need before it knows how many points there
+// are.
+template <class C>
+struct CarriedWeights {
   static constexpr bool kEager = false;
-  std::uint32_t* sorted;
+  TilePoints<C>& s;
 
   __device__ __forceinline__ void fetch(int, std::uint32_t) {}
-  __device__ __forceinline__ void put(int, int slot, std::uint32_t point) { sorted[slot] = point; }
+  __device__ __forceinline__ void put(int, int slot, std::uint32_t point, C tx, C ty) {
+    const C lx = C(1) - tx, ly = C(1) - ty;
+    const C w[4] = {tx * ty, lx * ty, tx * ly, lx * ly};
+    store_row<4>(s.weight + slot * 4, w);
+    s.sorted[slot] = point;
+  }
 };
 
 // By the whole block, whose threads are done with `s`; ends behind a barrier. Returns whether the
 // tile's list held all of its points: if not, the tile is left to the careful kernels.
-template <Reached kReached, bool kZeros, class T, class C, class Carried>
-__device__ __forceinline__ bool sort_tile(const TileCall<T>& a, TilePoints<C>& s, std::int64_t n,
+template <Reached kReached, bool kZeros, class T, class Carried>
+__device__ __forceinline__ bool sort_tile(const TileCall<T>& a, TileCells& s, std::int64_t n,
                                           int tile, int x0, int y0, OwnPoints& own,
                                           Carried carried) {
-  constexpr int kSlots = OwnPoints::kSlots, kEach = TilePoints<C>::kEach;
+  using C = Compute<T>;
+  constexpr int kSlots = OwnPoints::kSlots, kEach = TileCells::kEach;
   constexpr int kCellWidth = BinLayout::kTileWidth + 1;
   const int tid = static_cast<int>(threadIdx.x);
   const std::int64_t bin = n * a.tiles + tile;
@@ -198,10 +209,7 @@ __device__ __forceinline__ bool sort_tile(const TileCall<T>& a, TilePoints<C>& s
 #pragma unroll 1
       for (int i = from; i < to; ++i) slot += s.point[i] < point[k];
     }
-    const C lx = C(1) - tx[k], ly = C(1) - ty[k];
-    const C w[4] = {tx[k] * ty[k], lx * ty[k], tx[k] * ly, lx * ly};
-    store_row<4>(s.weight + slot * 4, w);
-    carried.put(k, slot, point[k]);
+    carried.put(k, slot, point[k], tx[k], ty[k]);
     own.slot[k] = slot;
   }
   __syncthreads();

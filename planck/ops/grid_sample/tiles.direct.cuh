@@ -222,9 +222,9 @@ __global__ void __launch_bounds__(256, kBlocks)
   const int channels = static_cast<int>(a.frame.channels);
   for (std::int64_t n = blockIdx.z; n < a.frame.batch; n += gridDim.z) {
     OwnPoints own;
-    if (!sort_tile<kReached, kZeros>(a, s, n, tile, x0, y0, own, CarriedPositions{s.sorted}))
+    if (!sort_tile<kReached, kZeros>(a, s.cells, n, tile, x0, y0, own, CarriedWeights<C>{s}))
       continue;
-    const Reach reach = reach_of(s, tid);
+    const Reach reach = reach_of(s.cells, tid);
     const bool written = valid && !(a.accumulate && reach.count() == 0);
     T* dinput = a.dinput.data + n * a.dinput.n + y * a.dinput.y + x * a.dinput.x;
     const T* dout = a.dout.data + n * a.dout.n;

@@ -6,23 +6,30 @@
 
 namespace planck::sample_device {
 
-// Up to four channels of dout go with their points.
-template <class T>
-struct FewRow {
-  static constexpr int kMost = 4;
-  alignas(16) Compute<T> v[kMost];
+// Points sorted by cell, then position: how far they are from the element up and left of them, and
+// their channels of dout. Threads read those of neighbouring slots: 16 bytes at once, then the
+// rest.
+template <class C, int kFew>
+struct FewPoints {
+  static constexpr int kRest = kFew - 2;
+  alignas(16) C first[BinLayout::kRound * 4];  // tx, ty, channels 0 and 1
+  alignas(16) C rest[BinLayout::kRound * kRest];
+  TileCells cells;
 };
+
+// kFew: channels, or up to four where it is 4.
 template <int kFew, class T>
 struct CarriedChannels {
   static constexpr bool kEager = true;
   using C = Compute<T>;
   const TileCall<T>& a;
   const T* dout;  // of the image
-  FewRow<T>* rows;
-  C v[OwnPoints::kSlots][FewRow<T>::kMost] = {};
+  FewPoints<C, kFew>& s;
+  C v[OwnPoints::kSlots][kFew] = {};
 
-  __device__ __forceinline__ CarriedChannels(const TileCall<T>& call, std::int64_t n, FewRow<T>* to)
-      : a(call), dout(call.dout.data + n * call.dout.n), rows(to) {}
+  __device__ __forceinline__ CarriedChannels(const TileCall<T>& call, std::int64_t n,
+                                             FewPoints<C, kFew>& to)
+      : a(call), dout(call.dout.data + n * call.dout.n), s(to) {}
   __device__ __forceinline__ void fetch(int k, std::uint32_t point) {
     const T* p = dout + std::int64_t{static_cast<std::int32_t>(point)} * a.dout_step;
 #pragma unroll
@@ -31,58 +38,72 @@ struct CarriedChannels {
       p += a.dout.c;
     }
   }
-  __device__ __forceinline__ void put(int k, int slot, std::uint32_t) {
-    store_row<FewRow<T>::kMost>(rows[slot].v, v[k]);
+  __device__ __forceinline__ void put(int k, int slot, std::uint32_t, C tx, C ty) {
+    const C first[4] = {tx, ty, v[k][0], v[k][1]};
+    store_row<4>(s.first + slot * 4, first);
+#pragma unroll
+    for (int e = 2; e < kFew; ++e) s.rest[slot * s.kRest + e - 2] = v[k][e];
   }
 };
 
-// The sum of one run of contributions, which goes on from `sum`: points [from, middle) with tap
-// kTap, [middle, to) with the next one.
-template <int kTap, int kFew, class T, class C>
-__device__ __forceinline__ void add_run(const TilePoints<C>& s, const FewRow<T>* rows, int from,
-                                        int middle, int to, C (&sum)[kFew]) {
-#pragma unroll 1
-  for (int slot = from; slot < to; ++slot) {
-    const C w = s.weight[slot * 4 + (slot >= middle ? kTap + 1 : kTap)];
-    const FewRow<T> row = rows[slot];
+// The sum of an element's contributions, one after the other. kLong: there may be more than one
+// chunk. −0 is what leaves every number as it is when added to it.
+template <bool kLong, int kFew, class C>
+struct FewSum {
+  C sum[kFew], outer[kLong ? kFew : 1];
+  int count = 0;
+
+  __device__ __forceinline__ FewSum() {
 #pragma unroll
-    for (int e = 0; e < kFew; ++e) sum[e] = sum[e] + w * row.v[e];
+    for (int e = 0; e < kFew; ++e) sum[e] = outer[kLong ? e : 0] = C(-0.0);
   }
-}
+  // A run of points: [from, middle) with their upper tap along x, [middle, to) with the lower one;
+  // all with the upper one along y, or (kUnder) the lower.
+  template <bool kUnder>
+  __device__ __forceinline__ void add(const FewPoints<C, kFew>& s, int from, int middle, int to) {
+#pragma unroll 1
+    for (int slot = from; slot < to; ++slot) {
+      const auto first = *reinterpret_cast<const Vector<C, 4>*>(s.first + slot * 4);
+      const C wx = slot < middle ? first.v[0] : C(1) - first.v[0];
+      const C w = wx * (kUnder ? C(1) - first.v[1] : first.v[1]);
+      if (kLong && count > 0 && count % kSumChunk == 0) {
+#pragma unroll
+        for (int e = 0; e < kFew; ++e) {
+          outer[kLong ? e : 0] = outer[kLong ? e : 0] + sum[e];
+          sum[e] = C(-0.0);
+        }
+      }
+      if (kLong) ++count;
+#pragma unroll
+      for (int e = 0; e < kFew; ++e)
+        sum[e] = sum[e] + w * (e < 2 ? first.v[2 + e % 2] : s.rest[slot * s.kRest + e - 2]);
+    }
+  }
+};
 
 // All channels of one element of dinput.
-template <int kFew, class T, class C>
-__device__ __forceinline__ void gather_few(const TileCall<T>& a, const TilePoints<C>& s,
-                                           const FewRow<T>* rows, const Reach& r, T* dinput) {
-  C sum[kFew];
-  if (r.count() <= kSumChunk) {
+template <bool kLong, int kFew, class T, class C>
+__device__ __forceinline__ void gather_few(const TileCall<T>& a, const FewPoints<C, kFew>& s,
+                                           const Reach& r, T* dinput) {
+  FewSum<kLong, kFew, C> total;
+  total.template add<false>(s, r.a0, r.a1, r.a2);
+  total.template add<true>(s, r.b0, r.b1, r.b2);
 #pragma unroll
-    for (int e = 0; e < kFew; ++e) sum[e] = r.count() == 0 ? C(0) : C(-0.0);
-    add_run<0>(s, rows, r.a0, r.a1, r.a2, sum);
-    add_run<2>(s, rows, r.b0, r.b1, r.b2, sum);
-  } else {
-    const auto load_row = [&](int slot, C(&v)[kFew]) {
-      const FewRow<T> row = rows[slot];
-#pragma unroll
-      for (int e = 0; e < kFew; ++e) v[e] = row.v[e];
-    };
-    sum_points<true, 1>(s, r, load_row, sum);
+  for (int e = 0; e < kFew; ++e) {
+    if (kLong) total.sum[e] = total.outer[kLong ? e : 0] + total.sum[e];
+    if (r.count() == 0) total.sum[e] = C(0);
   }
-  put(dinput, a.dinput.c, kFew == 4 ? static_cast<int>(a.frame.channels) : kFew, a.accumulate, sum);
+  put(dinput, a.dinput.c, kFew == 4 ? static_cast<int>(a.frame.channels) : kFew, a.accumulate,
+      total.sum);
 }
 
-template <class T>
-struct FewShared {
-  TilePoints<Compute<T>> points;
-  FewRow<T> rows[BinLayout::kRound];
-};
-
-// kFew: channels, or up to four where it is 4; positions are joined.
+// kFew: as in CarriedChannels; positions are joined.
 template <class T, int kFew, bool kZeros, int kBlocks>
 __global__ void __launch_bounds__(256, kBlocks)
     backward_few(const __grid_constant__ TileCall<T> a) {
-  __shared__ __align__(16) unsigned char memory[sizeof(FewShared<T>)];
-  FewShared<T>& s = *reinterpret_cast<FewShared<T>*>(memory);
+  using Shared = FewPoints<Compute<T>, kFew>;
+  __shared__ __align__(16) unsigned char memory[sizeof(Shared)];
+  Shared& s = *reinterpret_cast<Shared*>(memory);
   wait_for_previous();
   const int tid = static_cast<int>(threadIdx.x), tile = static_cast<int>(blockIdx.x);
   const int tile_y = tile / a.across, tile_x = tile - tile_y * a.across;
@@ -90,14 +111,18 @@ __global__ void __launch_bounds__(256, kBlocks)
   const int x = x0 + tid % BinLayout::kTileWidth, y = y0 + tid / BinLayout::kTileWidth;
   for (std::int64_t n = blockIdx.z; n < a.frame.batch; n += gridDim.z) {
     OwnPoints own;
-    if (!sort_tile<Reached::joined, kZeros>(a, s.points, n, tile, x0, y0, own,
-                                            CarriedChannels<kFew, T>(a, n, s.rows)))
+    if (!sort_tile<Reached::joined, kZeros>(a, s.cells, n, tile, x0, y0, own,
+                                            CarriedChannels<kFew, T>(a, n, s)))
       continue;
-    const Reach reach = reach_of(s.points, tid);
+    const Reach reach = reach_of(s.cells, tid);
+    T* const dinput = a.dinput.data + n * a.dinput.n + y * a.dinput.y + x * a.dinput.x;
     if (x < a.frame.axis[0].size && y < a.frame.axis[1].size &&
-        !(a.accumulate && reach.count() == 0))
-      gather_few<kFew>(a, s.points, s.rows, reach,
-                       a.dinput.data + n * a.dinput.n + y * a.dinput.y + x * a.dinput.x);
+        !(a.accumulate && reach.count() == 0)) {
+      if (reach.count() <= kSumChunk)
+        gather_few<false, kFew>(a, s, reach, dinput);
+      else
+        gather_few<true, kFew>(a, s, reach, dinput);
+    }
     __syncthreads();
   }
 }

@@ -24,7 +24,7 @@
 // Of random: the copy of input 0.15, dgrid and the copy of dout 0.30, dinput 0.25 with four points
 // at once a lane (0.34 where lanes look points up for each other), place 0.04. Of few channels:
 // place 0.085, of it dgrid 0.033 (by blocks, with barriers 0.109; eight blocks in place of six
-// 0.114), tiles 0.106.
+// 0.114), tiles 0.101.
 #pragma once
 
 #include "planck/ops/grid_sample/launchers.cuh"
@@ -146,7 +146,7 @@ Result<void> launch_few(const Stream& stream, const TileCall<T>& a, bool slopes)
     return ok;
   return launch_grid(stream, "grid_sample_backward tiles", backward_few<T, kFew, kZeros, kBlocks>,
                      a.tiles, 1, a.frame.batch, 256,
-                     {0, true, shared_percent(sizeof(FewShared<T>), kBlocks)}, a);
+                     {0, true, shared_percent(sizeof(FewPoints<Compute<T>, kFew>), kBlocks)}, a);
 }
 
 template <bool kZeros, class T>

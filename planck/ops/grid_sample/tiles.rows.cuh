@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(256, kBlocks) dinput_rows(const __grid_constan
     const int tile_y = tile / a.across, tile_x = tile - tile_y * a.across;
     const int x0 = tile_x * BinLayout::kTileWidth, y0 = tile_y * BinLayout::kTileHeight;
     OwnPoints own;
-    if (!sort_tile<Reached::joined, kZeros>(a, s.points, n, tile, x0, y0, own,
-                                            CarriedPositions{s.points.sorted}))
+    if (!sort_tile<Reached::joined, kZeros>(a, s.points.cells, n, tile, x0, y0, own,
+                                            CarriedWeights<C>{s.points}))
       continue;
     T* const dinput = a.dinput.data + n * a.dinput.n + y0 * a.dinput.y + x0 * a.dinput.x;
     for (std::int64_t c0 = 0; c0 < a.frame.channels; c0 += kSlab) {
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(256, kBlocks) dinput_rows(const __grid_constan
             const int px = (first + local) % BinLayout::kTileWidth;
             const int py = (first + local) / BinLayout::kTileWidth;
             if (x0 + px >= width || y0 + py >= height) continue;
-            const Reach reach = reach_of(s.points, first + local);
+            const Reach reach = reach_of(s.points.cells, first + local);
             C sum[kVector];
             if (reach.count() <= kSumChunk)
               sum_points<false, 4>(s.points, reach, load_point, sum);
@@ -106,8 +106,9 @@ __global__ void __launch_bounds__(256, kBlocks) dinput_rows(const __grid_constan
           const int local = tid % kElements, k0 = tid / kElements;
           const int px = (first + local) % BinLayout::kTileWidth;
           const int py = (first + local) / BinLayout::kTileWidth;
-          const bool written = x0 + px < width && y0 + py < height &&
-                               !(a.accumulate && reach_of(s.points, first + local).count() == 0);
+          const bool written =
+              x0 + px < width && y0 + py < height &&
+              !(a.accumulate && reach_of(s.points.cells, first + local).count() == 0);
           if (written) {
             constexpr int kStep = 256 / kElements;
             T* to = dinput + py * a.dinput.y + px * a.dinput.x + (c0 + k0) * a.dinput.c;
