@@ -39,6 +39,7 @@ if(NOT PLANCK_SANITIZE)  # the lesser instruction sets, which this machine would
 endif()
 if(PLANCK_WITH_CUDA)
   add_executable(ops_cuda_test
+    ${PROJECT_SOURCE_DIR}/planck/ops/elementwise/elementwise.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/embedding/embedding.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/grid_sample/grid_sample.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/index/index.cuda.test.cu

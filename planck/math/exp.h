@@ -32,12 +32,12 @@ PLANCK_HD constexpr Terms<5> tail_terms() {
   return {{0x1p-1f, 0x1.55549p-3f, 0x1.55545ep-5f, 0x1.123b46p-7f, 0x1.6db406p-10f}};
 }
 PLANCK_HD float tail(float r) { return polynomial(r, tail_terms()); }
-PLANCK_HD double tail(double r) {
-  return polynomial(r, 0x1.000000000000bp-1, 0x1.5555555555561p-3, 0x1.55555555500a1p-5,
-                    0x1.111111110d575p-7, 0x1.6c16c18593edep-10, 0x1.a01a01bb277f7p-13,
-                    0x1.a01996bf08c2ep-16, 0x1.71dddf310e283p-19, 0x1.28b027272e11cp-22,
-                    0x1.af86784ab7f42p-26);
+PLANCK_HD constexpr WideTerms<10> wide_tail_terms() {
+  return {{0x1.000000000000bp-1, 0x1.5555555555561p-3, 0x1.55555555500a1p-5, 0x1.111111110d575p-7,
+           0x1.6c16c18593edep-10, 0x1.a01a01bb277f7p-13, 0x1.a01996bf08c2ep-16,
+           0x1.71dddf310e283p-19, 0x1.28b027272e11cp-22, 0x1.af86784ab7f42p-26}};
 }
+PLANCK_HD double tail(double r) { return polynomial(r, wide_tail_terms()); }
 
 // x between bounds past which the result does not change. NaN stays.
 template <class T>

@@ -122,12 +122,16 @@ PLANCK_HD T polynomial(T x, T c, Rest... rest) {
 }
 
 // The same with coefficients that vector loops share (elementary-inl.h).
-template <int kCount>
-struct Terms {
-  float c[kCount];
+template <class T, int kCount>
+struct TermsOf {
+  T c[kCount];
 };
-template <int k = 0, int kCount>
-PLANCK_HD float polynomial(float x, const Terms<kCount>& terms) {
+template <int kCount>
+using Terms = TermsOf<float, kCount>;
+template <int kCount>
+using WideTerms = TermsOf<double, kCount>;
+template <int k = 0, class T, int kCount>
+PLANCK_HD T polynomial(T x, const TermsOf<T, kCount>& terms) {
   if constexpr (k + 1 == kCount)
     return terms.c[k];
   else

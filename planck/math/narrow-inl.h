@@ -47,8 +47,10 @@ HWY_INLINE V exp(V x) {
 template <class T>
 HWY_INLINE V sigmoid(V x) {
   x = at_most(20.0f, at_least(scalar::Range<T>::kLowest, x));
-  const V e = exp2_of(power_of<64>(x, scalar::kLog2E));
-  const V inverse = hn::Div(all(1.0f), hn::MulAdd(e, all(0x1p-64f), all(1.0f)));
+  constexpr int kUp = math::narrow::kSigmoidUp<T>;
+  const V one = all(1.0f), e = exp2_of(power_of<kUp>(x, scalar::kLog2E));
+  if constexpr (kUp == 0) return hn::Mul(e, hn::Div(one, hn::Add(e, one)));
+  const V inverse = hn::Div(one, hn::MulAdd(e, all(0x1p-64f), one));
   return hn::Mul(hn::Mul(e, inverse), all(0x1p-64f));
 }
 

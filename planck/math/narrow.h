@@ -22,7 +22,7 @@
 // The polynomials are minimax ones whose last bits were then chosen by trial, over all arguments.
 #pragma once
 
-#include "planck/math/log.h"
+#include "planck/math/pow.h"
 #include "planck/math/trig.h"
 
 namespace planck::math::narrow {
@@ -104,12 +104,15 @@ PLANCK_HD float exp(float x) {
   return detail::exp2_of(p.r) * p.scale;
 }
 
-// e is kept 2^64 times too large, for bf16 has results that are subnormal in f32.
+// e is kept 2^64 times too large where T has results that are subnormal in f32: bf16.
+template <class T>
+inline constexpr int kSigmoidUp = std::is_same_v<T, f16> ? 0 : 64;
 template <class T>
 PLANCK_HD float sigmoid(float x) {
   x = at_most(at_least(x, detail::Range<T>::kLowest), 20.0f);
-  const detail::Power p = detail::power_of<64>(x, detail::kLog2E);
+  const detail::Power p = detail::power_of<kSigmoidUp<T>>(x, detail::kLog2E);
   const float e = detail::exp2_of(p.r) * p.scale;
+  if constexpr (kSigmoidUp<T> == 0) return e * reciprocal_of(e + 1.0f);
   return e * reciprocal_of(fma_of(e, 0x1p-64f, 1.0f)) * 0x1p-64f;
 }
 
@@ -135,16 +138,25 @@ PLANCK_HD float gelu(float x) {
   return fma_of(-a * (detail::exp2_of(p.r) * p.scale), 0x1p-100f, at_least(x, -0.0f));
 }
 
+namespace detail {
+
+// log of a normal v > 0, or of 2^-23 v.
+PLANCK_HD float log_of_normal(float v, bool down = false) {
+  const std::uint32_t k = (bits_of(v) - log_detail::Constants<float>::kRootHalf) & 0xff800000u;
+  const float f = from_bits(bits_of(v) - k) - 1.0f;
+  const float exponent = static_cast<float>(static_cast<std::int32_t>(k));  // times 2^23
+  return fma_of(down ? exponent - 23 * 0x1p23f : exponent, 0x1.62e43p-24f,
+                f * polynomial(f, log_terms()));
+}
+
+}  // namespace detail
+
 // f16 has no numbers that are subnormal in f32.
 template <class T>
 PLANCK_HD float log(float x) {
   const bool subnormal = std::is_same_v<T, bf16> && x < 0x1p-126f;
   const float v = subnormal ? x * 0x1p23f : x;
-  const std::uint32_t k = (bits_of(v) - log_detail::Constants<float>::kRootHalf) & 0xff800000u;
-  const float f = from_bits(bits_of(v) - k) - 1.0f;
-  const float exponent = static_cast<float>(static_cast<std::int32_t>(k));  // times 2^23
-  const float y = fma_of(subnormal ? exponent - 23 * 0x1p23f : exponent, 0x1.62e43p-24f,
-                         f * polynomial(f, detail::log_terms()));
+  const float y = detail::log_of_normal(v, subnormal);
 #if defined(__CUDA_ARCH__)  // one instruction knows all special values
   float special;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(special) : "f"(v));
@@ -186,5 +198,15 @@ PLANCK_HD float pow(float x, float y) {
   const float result = from_bits(bits_of(size) | (bits_of(x) & odd));
   return (x < 0.0f) & (x > -infinity_of(x)) & !whole ? nan_of(x) : result;
 }
+
+// See planck::math::usual.
+namespace usual {
+
+PLANCK_HD math::usual::Power power_of(float x, float y) {
+  const float product = y * detail::log_of_normal(abs_of(x));
+  return {detail::exp_by_root(product), product};
+}
+
+}  // namespace usual
 
 }  // namespace planck::math::narrow

@@ -37,15 +37,15 @@ struct Pair {
   T high, low;
 };
 
-// log of a positive finite number.
-template <class T>
+// log of a positive finite number. kNormal: which is not subnormal.
+template <bool kNormal = false, class T>
 PLANCK_HD Pair<T> log_pair(T x) {
   using U = UnsignedOf<T>;
   using L = log_detail::Constants<T>;
   constexpr int kMantissa = Layout<T>::kMantissa;
   constexpr T kSmallestNormal = sizeof(T) == 4 ? T(0x1p-126f) : T(0x1p-1022);
   constexpr T kUp = sizeof(T) == 4 ? T(0x1p23f) : T(0x1p52);
-  const bool subnormal = x < kSmallestNormal;
+  const bool subnormal = !kNormal && x < kSmallestNormal;
   const T normal = subnormal ? x * kUp : x;
   const SignedOf<T> e = log_detail::exponent_of(normal);
   const T m = from_bits(bits_of(normal) - (static_cast<U>(e) << kMantissa));
@@ -75,6 +75,36 @@ PLANCK_HD bool is_integer(T y) {
 }
 
 }  // namespace pow_detail
+
+// |x|^y of usual arguments, a normal x and a finite y, for which there is nothing to choose; right
+// where the size of y log|x| is at most kNear, so that the result is normal too. Packs of numbers
+// ask once whether all are.
+namespace usual {
+
+inline constexpr float kSmallest = 0x1p-126f, kNear = 87;
+struct Power {
+  float size, exponent;  // |x|^y, y log|x|
+};
+PLANCK_HD Power power_of(float x, float y) {
+  const auto log = pow_detail::log_pair<true>(abs_of(x));
+  const float p = y * log.high, rest = fma_of(y, log.high, -p) + y * log.low;
+  const auto parts = exp_detail::parts_of(p);
+  const float r = parts.r + rest, factor = fma_of(r * r, exp_detail::tail(r), r) + 1.0f;
+  return {from_bits(bits_of(factor) +
+                    (static_cast<std::uint32_t>(parts.n) << Layout<float>::kMantissa)),
+          p};
+}
+
+// With the sign of an odd power; NaN for a negative x and a y that is not whole. The size of y is
+// at most kEven: the last bit of its sum with 2^23 says whether it is odd.
+inline constexpr float kEven = 0x1p22f;
+PLANCK_HD float with_sign_of_power(float size, float x, float y) {
+  const float a = abs_of(y), shifted = a + 0x1p23f;
+  const float result = from_bits(bits_of(size) | (bits_of(x) & bits_of(shifted) << 31));
+  return (x < 0.0f) & (shifted - 0x1p23f != a) ? nan_of(x) : result;
+}
+
+}  // namespace usual
 
 template <class T>
 PLANCK_HD T pow(T x, T y) {

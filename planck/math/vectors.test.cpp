@@ -18,6 +18,7 @@
 #include <hwy/highway.h>
 
 #include "planck/math/narrow-inl.h"
+#include "planck/math/wide-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
@@ -54,6 +55,23 @@ std::string first_difference(const char* name, std::uint64_t first, std::uint64_
   first_difference(                                                                 \
       #vectors, first, last, step, domain, [](float x) { return math::scalar(x); }, \
       [](V x) HWY_ATTR { return vector_math::vectors(x); })
+
+// f64, at every step-th of the upper halves and some lower ones.
+std::string wide_difference(std::uint64_t step) {
+  namespace wide = vector_math::wide;
+  alignas(64) double x[wide::kLanes], y[wide::kLanes];
+  for (std::uint64_t b = 0; b < std::uint64_t{1} << 32; b += step * wide::kLanes) {
+    for (int i = 0; i < wide::kLanes; ++i) {
+      const std::uint64_t top = b + step * static_cast<unsigned>(i);
+      x[i] = math::from_bits(top << 32 | (top * 2654435761u & 0xffffffffu));
+    }
+    vector_math::hn::Store(wide::exp(vector_math::hn::Load(wide::D(), x)), wide::D(), y);
+    for (int i = 0; i < wide::kLanes; ++i)
+      if (math::bits_of(math::canonical(y[i])) != math::bits_of(math::exp(x[i])))
+        return "exp(" + std::to_string(x[i]) + ") is " + std::to_string(y[i]);
+  }
+  return "";
+}
 
 // Every number of T.
 template <class T>
@@ -103,8 +121,10 @@ std::string difference([[maybe_unused]] std::uint64_t first, [[maybe_unused]] st
         PLANCK_DIFFERENCE(any, gelu, gelu), PLANCK_DIFFERENCE(normal, log_of_normal, log),
         PLANCK_DIFFERENCE(near, sin_near, sin)})
     if (!found.empty()) return found;
-#endif
+  return wide_difference(step);
+#else
   return "";
+#endif
 }
 std::string difference_of_halves() {
 #if PLANCK_VECTOR_MATH

@@ -18,6 +18,14 @@ BenchCase bench_of(std::string_view op, Dtype dtype, double cpu_share,
   return bench;
 }
 
+// Of positive numbers: others have no logarithm, and hardly a power.
+BenchCase positive_bench(std::string_view op, Dtype dtype) {
+  BenchCase bench = bench_of(op, dtype, 0);
+  bench.test_case.inputs[0].fill = Fill::scale;
+  bench.note = "x > 0";
+  return bench;
+}
+
 // b is one row, or one column, for all.
 BenchCase broadcast_bench(std::string_view op, Dtype dtype, bool row) {
   BenchCase bench = bench_of(op, dtype, 0.8);
@@ -34,8 +42,9 @@ std::vector<BenchCase> elementwise_benches(DeviceKind device) {
   for (Dtype t : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
     for (std::string_view op : {"add", "mul", "mul_scalar", "relu", "where", "copy", "lt"})
       all.push_back(bench_of(op, t, 0.8));
-    for (std::string_view op : {"exp", "log", "tanh", "sigmoid", "gelu", "silu", "sin", "pow"})
+    for (std::string_view op : {"exp", "tanh", "sigmoid", "gelu", "silu", "sin", "pow"})
       all.push_back(bench_of(op, t, 0));
+    for (std::string_view op : {"log", "pow"}) all.push_back(positive_bench(op, t));
     all.push_back(broadcast_bench("add", t, true));
     all.push_back(broadcast_bench("add", t, false));
   }

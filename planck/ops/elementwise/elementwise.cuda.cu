@@ -91,6 +91,19 @@ bool flat_map(const Map& map, Flat& flat) {
   return true;
 }
 
+bool rows_map(const Map& map, Rows& rows) {
+  if (map.rank != 2 || !map.small) return false;
+  rows.packs = static_cast<std::uint32_t>(map.count);
+  rows.row = map.divisor[1];
+  for (int k = 0; k <= map.inputs; ++k) {
+    if (map.stride[k][0] < 0) return false;
+    rows.base[k] = map.base[k];
+    rows.constant[k] = map.constant[k];
+    rows.stride[k] = static_cast<std::uint32_t>(map.stride[k][0]);
+  }
+  return true;
+}
+
 Map strided_map(const Call& call) {
   Map m = map_of(call);
   finish(m);

@@ -1,5 +1,5 @@
 // Plain loops over the element math, which the compiler vectorizes for each instruction set: for
-// whatever has no vectors of its own (vectors-inl.h).
+// whatever has no vectors of its own (vectors-inl.h; exp of f64 here).
 // Include after hwy/highway.h, within foreach_target's passes.
 #if defined(PLANCK_OPS_ELEMENTWISE_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_OPS_ELEMENTWISE_LOOPS_INL_H_
@@ -8,6 +8,7 @@
 #define PLANCK_OPS_ELEMENTWISE_LOOPS_INL_H_
 #endif
 
+#include "planck/math/wide-inl.h"
 #include "planck/ops/elementwise/loops.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,6 +29,24 @@ HWY_INLINE em::Scalars<C> scalars_in(const LoopScalars& s) {
   if constexpr (std::is_same_v<C, std::uint8_t>) return {};
 }
 
+#if PLANCK_VECTOR_MATH
+// Fours of vectors, whose arithmetic fills each other's pauses; how many elements they were.
+HWY_INLINE int exp_loop(const double* HWY_RESTRICT in, double* HWY_RESTRICT out, int n) {
+  namespace wide = vector_math::wide;
+  constexpr int kVectors = 4;
+  const wide::D d;
+  int i = 0;
+  for (; i + kVectors * wide::kLanes <= n; i += kVectors * wide::kLanes) {
+    wide::V y[kVectors];
+    for (int k = 0; k < kVectors; ++k) y[k] = wide::exp(hn::LoadU(d, in + i + k * wide::kLanes));
+    for (int k = 0; k < kVectors; ++k)
+      hn::StoreU(hn::IfThenElse(hn::IsNaN(y[k]), hn::Set(d, __builtin_nan("")), y[k]), d,
+                 out + i + k * wide::kLanes);
+  }
+  return i;
+}
+#endif
+
 template <class F, class C>
 void unary_loop(const void* a, const void*, const void*, void* y, int n, const LoopScalars& s) {
   const C* HWY_RESTRICT in = static_cast<const C*>(a);
@@ -43,7 +62,11 @@ void unary_loop(const void* a, const void*, const void*, void* y, int n, const L
     for (int i = 0; i < n; ++i)
       if (math::far_from_zero(in[i])) out[i] = em::stored(F::of(in[i], scalars));
   } else {
-    for (int i = 0; i < n; ++i) out[i] = em::stored(F::of(in[i], scalars));
+    int i = 0;
+#if PLANCK_VECTOR_MATH
+    if constexpr (std::is_same_v<C, double> && std::is_same_v<F, em::Exp>) i = exp_loop(in, out, n);
+#endif
+    for (; i < n; ++i) out[i] = em::stored(F::of(in[i], scalars));
   }
 }
 

@@ -1,10 +1,11 @@
 // Elementwise loops on the device over operands of any strides.
 //
 //   flat     every operand is contiguous and whole packs long: no positions to compute
-//   packs    every operand is contiguous or constant along the innermost axis of the output's
-//            memory: a thread moves a few packs of each, of 16 bytes where it is widest. Contiguous
-//            tensors are one axis; rows and columns that are broadcast cost one division a pack.
+//   rows     two axes, and every operand is contiguous or constant along the inner one, of whole
+//            packs: a row or a column that is broadcast. One division a pack
+//   packs    the same for more axes, 64-bit positions and one axis of any length
 //   strided  everything else, an element at a time
+// A thread moves one or two packs of each operand, of 16 bytes where it is widest.
 //
 // Packs a thread, 2^26 elements on an H200, share of a bare copy:
 //                         f32                      bf16
@@ -16,11 +17,15 @@
 //          gelu           0.89   0.94   0.97       0.88   0.95   0.91
 //          log            0.96   0.99   0.97       0.90   0.97   0.92
 //          sin            0.87   0.98   0.98       0.82   0.94   0.82
-//          pow            0.62   0.63              0.75   0.72
-//   packs  add a row      0.90   0.95   0.98       0.88   0.84   0.58
-//          add a column   0.76   0.86   0.96       0.87   0.83   0.58
+//          pow            0.78   0.83              0.78   0.75
+//           of x > 0      0.83   0.89              0.90   0.85
+//   rows   add a row      0.99   0.97   0.97       1.00   0.90   0.63
+//          add a column   0.89   0.98   0.97       0.98   0.89   0.62
+//   packs  add a row      0.87   0.93   0.97       0.85   0.80   0.54
+//          add a column   0.73   0.84   0.94       0.83   0.79   0.54
 // Before there was a flat kernel, and short functions (math/narrow.h), gelu was at 0.65 and 0.35,
-// tanh at 0.79 and 0.47. Functions are bound by their instructions: 16-bit elements leave time for
+// tanh at 0.79 and 0.47; pow was at 0.65 and 0.67 before packs of it were asked for special cases
+// at once. Functions are bound by their instructions: 16-bit elements leave time for
 // 26 each, 4 bytes for 52.
 //
 // A function object Fn names the storage types of its inputs and output (None: no such input) and
@@ -86,21 +91,37 @@ struct Values {
   __device__ __forceinline__ void load(const Map& m, int k, const std::int64_t (&at)[kOperands]) {
     load_values<T, V>(m.base[k], at[k], V > 1 && m.constant[k], v);
   }
-  __device__ __forceinline__ void load(const void* base, std::int64_t at) {
-    load_values<T, V>(base, at, false, v);
+  __device__ __forceinline__ void load(const void* base, std::int64_t at, bool constant = false) {
+    load_values<T, V>(base, at, constant, v);
   }
 };
 template <int V>
 struct Values<None, V> {
   None v[V];
   __device__ __forceinline__ void load(const Map&, int, const std::int64_t (&)[kOperands]) {}
-  __device__ __forceinline__ void load(const void*, std::int64_t) {}
+  __device__ __forceinline__ void load(const void*, std::int64_t, bool = false) {}
 };
 
 template <class Fn>
 inline constexpr int kInputs = (std::is_same_v<typename Fn::A, None> ? 0 : 1) +
                                (std::is_same_v<typename Fn::B, None> ? 0 : 1) +
                                (std::is_same_v<typename Fn::C, None> ? 0 : 1);
+
+// A pack at once where the function knows how.
+template <class Fn>
+inline constexpr bool kHasPack = requires {
+  Fn::kHasPack;
+};
+template <class Fn, int V, class A, class B, class C>
+__device__ __forceinline__ void compute(const Fn& fn, const A& a, const B& b, const C& c,
+                                        Value<typename Fn::Out> (&y)[V]) {
+  if constexpr (V > 1 && kHasPack<Fn>) {
+    fn.template pack<V>(a.v, b.v, y);
+  } else {
+#pragma unroll
+    for (int e = 0; e < V; ++e) y[e] = fn(a.v[e], b.v[e], c.v[e]);
+  }
+}
 
 // Loads everything before it computes anything: K packs of V elements, `step` apart.
 template <class Fn, int V, int K>
@@ -122,8 +143,7 @@ __device__ __forceinline__ void map_some(const Map& m, const Fn& fn, std::int64_
   for (int k = 0; k < K; ++k) {
     if (first + k * step >= count) return;
     Value<typename Fn::Out> y[V];
-#pragma unroll
-    for (int e = 0; e < V; ++e) y[e] = fn(a[k].v[e], b[k].v[e], c[k].v[e]);
+    compute<Fn, V>(fn, a[k], b[k], c[k], y);
     store_values<typename Fn::Out, V>(m.base[kInputs<Fn>], at[k][kInputs<Fn>], y);
   }
 }
@@ -176,10 +196,48 @@ __global__ void __launch_bounds__(kThreads)
   for (int k = 0; k < K; ++k) {
     if (first + k * kThreads >= m.packs) return;
     Value<typename Fn::Out> y[V];
-#pragma unroll
-    for (int e = 0; e < V; ++e) y[e] = fn(a[k].v[e], b[k].v[e], c[k].v[e]);
+    compute<Fn, V>(fn, a[k], b[k], c[k], y);
     store_values<typename Fn::Out, V>(m.base[kInputs<Fn>],
                                       static_cast<std::int64_t>(first + k * kThreads) * V, y);
+  }
+}
+
+// Rows of whole packs along which an operand is contiguous or one value.
+struct Rows {
+  void* base[kOperands];
+  bool constant[kOperands];
+  std::uint32_t stride[kOperands];  // elements from one row to the next
+  std::uint32_t packs;
+  Divisor row;  // packs of a row
+};
+template <class Fn, int V, int K>
+__global__ void __launch_bounds__(kThreads)
+    rows_kernel(const __grid_constant__ Rows m, const __grid_constant__ Fn fn) {
+  const std::uint32_t first = blockIdx.x * (kThreads * K) + threadIdx.x;
+  Values<typename Fn::A, V> a[K];
+  Values<typename Fn::B, V> b[K];
+  Values<typename Fn::C, V> c[K];
+  std::int64_t to[K];
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    const std::uint32_t pack = first + k * kThreads;
+    if (pack >= m.packs) continue;
+    const std::uint32_t row = m.row.quotient(pack), column = (pack - row * m.row.value) * V;
+    const auto at = [&](int o) {
+      return static_cast<std::int64_t>(std::uint64_t{row} * m.stride[o] +
+                                       (m.constant[o] ? 0 : column));
+    };
+    a[k].load(m.base[0], at(0), m.constant[0]);
+    b[k].load(m.base[1], at(1), m.constant[1]);
+    c[k].load(m.base[2], at(2), m.constant[2]);
+    to[k] = at(kInputs<Fn>);
+  }
+#pragma unroll
+  for (int k = 0; k < K; ++k) {
+    if (first + k * kThreads >= m.packs) return;
+    Value<typename Fn::Out> y[V];
+    compute<Fn, V>(fn, a[k], b[k], c[k], y);
+    store_values<typename Fn::Out, V>(m.base[kInputs<Fn>], to[k], y);
   }
 }
 
@@ -202,6 +260,7 @@ Call call_of(const ElementwiseProblem& p, const Operands& operands);
 bool packs_map(const Call& call, int V, Map& map);
 // Whether a map of packs is a flat one.
 bool flat_map(const Map& map, Flat& flat);
+bool rows_map(const Map& map, Rows& rows);
 Map strided_map(const Call& call);
 
 // Bytes of the widest operand, and with them the elements of a pack and the packs of a thread.
@@ -217,18 +276,20 @@ inline constexpr int kWidest = [] {
     widest = s > widest ? s : widest;
   return widest;
 }();
-constexpr int packs_of(int bytes, int inputs) {
-  return bytes < 4 ? 1 : bytes == 4 && inputs == 2 ? 4 : 2;
-}
+constexpr int packs_of(int bytes) { return bytes < 4 ? 1 : 2; }
 
 template <class Fn>
 Result<void> launch_map(const Stream& stream, const Call& call, const Fn& fn) {
-  constexpr int V = 16 / kWidest<Fn>, K = packs_of(kWidest<Fn>, kInputs<Fn>);
+  constexpr int V = 16 / kWidest<Fn>, K = packs_of(kWidest<Fn>);
+  constexpr int kFlat = V > 4 && kHasPack<Fn> ? 1 : 2;
   Map map;
   if (packs_map(call, V, map)) {
     if (Flat flat = {}; flat_map(map, flat))
-      return launch(stream, "elementwise flat", flat_kernel<Fn, V, 2>,
-                    ceil_div(map.count, kThreads * 2), kThreads, flat, fn);
+      return launch(stream, "elementwise flat", flat_kernel<Fn, V, kFlat>,
+                    ceil_div(map.count, kThreads * kFlat), kThreads, flat, fn);
+    if (Rows rows = {}; rows_map(map, rows))
+      return launch(stream, "elementwise rows", rows_kernel<Fn, V, K>,
+                    ceil_div(map.count, kThreads * K), kThreads, rows, fn);
     return launch(stream, "elementwise packs", packs_kernel<Fn, V, K>,
                   ceil_div(map.count, kThreads * K) + (map.tail > 0 ? 1 : 0), kThreads, map, fn);
   }

@@ -2,7 +2,20 @@
 // vectors at a time, so that one's arithmetic fills the pauses of another's and what is rare (NaN,
 // arguments that a shorter formula does not know) is asked for once for all of them.
 //
-
+// Cycles for 16 elements on Zen 4, in the caches: plain loops over arrays, then vectors. A copy
+// from memory to memory on both cores takes 15 to 22 (f32), or half as many.
+//                    f32            bf16             f16
+//   mul_scalar      8     2       11     4        10     4
+//   add            12     6       16     5        15     6
+//   exp            19    10       25    12        25    11
+//   log            35    14       32    16        29    13
+//   tanh           31    19       32    16        32    16
+//   sigmoid        24    15       30    16        31    16
+//   silu           27    17       30    17        30    17
+//   gelu           47    34       37    23        33    20
+//   sin            32    15       25    14        21    11
+//   pow           166    55       72    30        75    29
+// The functions are bound by their instructions, of which about 1.65 a cycle are done.
 //
 // For instruction sets with fused multiply-add. Include after hwy/highway.h, within
 // foreach_target's passes.
