@@ -263,7 +263,7 @@ template <class C>
 void norm_backward_cpu(const Stream& stream, const NormProblem& p, const Operands& operands,
                        C* partials, bool bypass) {
   // Eight rows of x and dy, and digits, in the second-level cache.
-  constexpr std::int64_t kFusedLength = 8192;
+  constexpr int kFusedLength = (1 << 15) / sizeof(C);
   const RowGradient<C> dx(p, operands, bypass);
   const auto rows_of_dx = [&] { for_rows(stream, p.rows(), p.length(), dx); };
   if (!p.weighted && !p.biased) return rows_of_dx();
