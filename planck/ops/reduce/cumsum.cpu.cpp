@@ -2,8 +2,8 @@
 // although each is a chain of additions; their totals are a running sum of their own. Where a kept
 // axis is the dense one, 1,024 groups go down the rows together.
 //
-// f32 [8192, 8192], two threads, share of the ceiling along axes 1 and 0: a block or a row at a time
-// 0.35 and 0.23; dense f32 in vectors and around the caches (running.loops.cpp) 0.9 and 1.0.
+// f32 [8192, 8192], two threads, share of the ceiling along axes 1 and 0: a block or a row at a
+// time 0.35 and 0.23; dense f32 in vectors and around the caches (running.loops.cpp) 0.9 and 1.0.
 #include <algorithm>
 #include <array>
 
