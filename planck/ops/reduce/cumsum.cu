@@ -7,7 +7,7 @@
 // On an H200, f32 [8192, 8192], where a copy takes 139 us:
 //   along the rows     element by element through shared memory 317 us; this 139
 //   down the columns   a thread a column 3,274 us; 16 warps a strip 210; 8 warps 172; the next tile
-//                      under way 160
+//                      under way 160; 4 warps 147
 #include <new>
 
 #include "planck/loops/launch.cuh"
@@ -92,11 +92,11 @@ class Totals {
   int count_ = 0;
 };
 
-constexpr int kSlots = 8;         // warps of a strip of 32 columns
+constexpr int kSlots = 4;         // warps of a strip of 32 columns
 constexpr int kFewColumns = 256;  // strips would leave the device idle
 
 template <class T>
-__global__ void __launch_bounds__(32 * kSlots, sizeof(T) == 8 ? 1 : 2)
+__global__ void __launch_bounds__(32 * kSlots, sizeof(T) == 8 ? 2 : 4)
     scan_columns(const ScanArguments<T> a) {
   using R = Running<T>;
   using Above = typename Totals<R>::Above;

@@ -81,6 +81,8 @@ struct ScanPart {
   __device__ T* at(int i) const {
     return base + (i >> shift) * row_step + (i & ((1 << shift) - 1)) * step;
   }
+  // All places are there and belong to one row.
+  __device__ bool whole() const { return length == kWarpStretch && rows > 0; }
 };
 
 // A warp's elements in shared memory, a stretch a row. Runs of 16 bytes are permuted, so that
@@ -89,7 +91,7 @@ template <class T, bool kReverse = false>
 struct ScanTile {
   static constexpr int kRun = 16 / static_cast<int>(sizeof(T)), kRuns = kStretch / kRun;
   static constexpr int kTurn = kRuns < 8 ? 8 / kRuns : 1, kMask = kRuns < 8 ? kRuns - 1 : 7;
-  static constexpr int kEnd = kReverse ? 1 - kRun : 0;
+  static constexpr int kEnd = kReverse ? 1 - kRun : 0, kSign = kReverse ? -1 : 1;
   uint4 run[32 * kRuns];
 
   __device__ uint4& at(int row, int r) { return run[row * kRuns + (r ^ (row / kTurn & kMask))]; }
@@ -101,7 +103,15 @@ struct ScanTile {
 
   __device__ __forceinline__ void load(const ScanPart<const T>& x, bool packs) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (packs) {
+    if (packs && x.whole()) {
+      const T* from = x.base + lane * kRun * kSign + kEnd;
+#pragma unroll
+      for (int k = 0; k < kRuns; ++k)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                         static_cast<unsigned>(__cvta_generic_to_shared(&at(k * 32 + lane)))),
+                     "l"(from + k * 32 * kRun * kSign));
+      asm volatile("cp.async.wait_all;" ::: "memory");
+    } else if (packs) {
 #pragma unroll
       for (int k = 0; k < kRuns; ++k) {
         const int r = k * 32 + lane;
@@ -117,10 +127,18 @@ struct ScanTile {
     }
     __syncwarp();
   }
+  // kStreaming: leaves the caches first.
+  template <bool kStreaming = false>
   __device__ __forceinline__ void store(const ScanPart<T>& y, bool packs) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     __syncwarp();
-    if (packs) {
+    if (packs && y.whole()) {
+      T* to = y.base + lane * kRun * kSign + kEnd;
+#pragma unroll
+      for (int k = 0; k < kRuns; ++k)
+        store_vector<kStreaming>(reinterpret_cast<uint4*>(to + k * 32 * kRun * kSign),
+                                 at(k * 32 + lane));
+    } else if (packs) {
 #pragma unroll
       for (int k = 0; k < kRuns; ++k) {
         const int r = k * 32 + lane;
