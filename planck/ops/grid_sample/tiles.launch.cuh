@@ -17,10 +17,15 @@
 //   0.29 -> 0.18); six blocks in place of five for few channels (eight: 0.25 / 0.54)
 //                                                                      0.41 / 0.75   0.236 / 0.48
 //   lists by the warp, without barriers; few channels of dout go with their points to shared
-//   memory, and the list is read before its length is known (of many channels: 0.415 / 0.759); five
-//   blocks (four: 0.231 / 0.43; six: 0.213 / 0.44)                            0.411 / 0.75  0.200 /
-//   0.41 dgrid of many channels by boxes of the input (boxes.cuh) in a kernel of its own: 0.50 /
-//   0.76
+//   memory, five blocks (four: 0.231 / 0.43; six: 0.213 / 0.44)
+//                                                                      0.41 / 0.75   0.203 / 0.42
+//   weights of few channels not stored but made again: fewer conflicts of banks
+//                                                                      0.41 / 0.75   0.197 / 0.41
+//   three blocks in place of four with dgrid of f32 (five: 0.68; f16 with three: no gain)
+//                                                                      0.40 / 0.75   0.197 / 0.41
+// No gain: dgrid of many channels by boxes of the input (boxes.cuh) in a kernel of its own 0.50, by
+// warps of 8 x 4 points 0.44, of 16 x 2 0.416; lists that are read before their length is known, of
+// many channels 0.415 / 0.759.
 // Of random: the copy of input 0.15, dgrid and the copy of dout 0.30, dinput 0.25 with four points
 // at once a lane (0.34 where lanes look points up for each other), place 0.04. Of few channels:
 // place 0.085, of it dgrid 0.033 (by blocks, with barriers 0.109; eight blocks in place of six
@@ -153,6 +158,7 @@ template <bool kZeros, class T>
 Result<void> launch_kernels(const Stream& stream, const GridSampleProblem& p, const Operands& o,
                             TileCall<T> a, const TilePath& path, bool slopes) {
   constexpr int kMany = 8, kBlocks = sizeof(Compute<T>) == 8 ? 2 : 4;
+  constexpr int kSlopeBlocks = sizeof(T) == 4 ? 3 : kBlocks;
   if (!path.rows || !path.direct) a.neighbours = nullptr;
   if (path.few)
     return a.frame.channels == 3 ? launch_few<T, kZeros, 3>(stream, a, slopes)
@@ -166,7 +172,7 @@ Result<void> launch_kernels(const Stream& stream, const GridSampleProblem& p, co
     a.when_scattered = false;
     const auto ok =
         path.joined && path.unit
-            ? (slopes ? launch_direct<T, kMany, true, Reached::joined, true, kZeros, kBlocks>(
+            ? (slopes ? launch_direct<T, kMany, true, Reached::joined, true, kZeros, kSlopeBlocks>(
                             stream, a)
                       : launch_direct<T, kMany, false, Reached::joined, true, kZeros, kBlocks>(
                             stream, a))
