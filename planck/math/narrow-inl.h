@@ -44,20 +44,24 @@ HWY_INLINE V exp(V x) {
     return exp2_of(power_of(x, scalar::kLog2E));
 }
 
+// Of x >= kLowest.
 template <class T>
-HWY_INLINE V sigmoid(V x) {
-  x = at_most(20.0f, at_least(scalar::Range<T>::kLowest, x));
+HWY_INLINE V sigmoid_above(V x) {
   constexpr int kUp = math::narrow::kSigmoidUp<T>;
-  const V one = all(1.0f), e = exp2_of(power_of<kUp>(x, scalar::kLog2E));
+  const V one = all(1.0f), e = exp2_of(power_of<kUp>(at_most(20.0f, x), scalar::kLog2E));
   if constexpr (kUp == 0) return hn::Mul(e, hn::Div(one, hn::Add(e, one)));
   const V inverse = hn::Div(one, hn::MulAdd(e, all(0x1p-64f), one));
   return hn::Mul(hn::Mul(e, inverse), all(0x1p-64f));
+}
+template <class T>
+HWY_INLINE V sigmoid(V x) {
+  return sigmoid_above<T>(at_least(scalar::Range<T>::kLowest, x));
 }
 
 template <class T>
 HWY_INLINE V silu(V x) {
   x = at_least(scalar::Range<T>::kLowest, x);
-  return hn::Mul(sigmoid<T>(x), x);
+  return hn::Mul(sigmoid_above<T>(x), x);
 }
 
 template <class T>

@@ -24,8 +24,7 @@
 //   packs  add a row      0.87   0.93   0.97       0.85   0.80   0.54
 //          add a column   0.73   0.84   0.94       0.83   0.79   0.54
 // Before there was a flat kernel, and short functions (math/narrow.h), gelu was at 0.65 and 0.35,
-// tanh at 0.79 and 0.47; pow was at 0.65 and 0.67 before packs of it were asked for special cases
-// at once. Functions are bound by their instructions: 16-bit elements leave time for
+// tanh at 0.79 and 0.47. Functions are bound by their instructions: 16-bit elements leave time for
 // 26 each, 4 bytes for 52.
 //
 // A function object Fn names the storage types of its inputs and output (None: no such input) and

@@ -29,83 +29,15 @@
 #include "planck/loops/steps-inl.h"
 #include "planck/math/pow-inl.h"
 #include "planck/ops/elementwise/loops.h"
+#include "planck/ops/elementwise/units-inl.h"
 
 #if PLANCK_VECTOR_MATH
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE::vector_blocks {
 
 namespace em = elementwise_math;
-namespace vm = vector_math;
 using elementwise_cpu::Block;
 using elementwise_cpu::BlockTable;
-using vm::D;
-using vm::kLanes;
-using vm::U;
-using vm::V;
-
-inline constexpr int kVectors = 4, kUnit = kVectors * kLanes;  // elements
-struct Unit {
-  V v[kVectors];
-};
-
-// ---- memory ----
-
-// T as it is stored. A unit of bf16 has its even elements in one vector and its odd ones in the
-// next: neither way moves anything between lanes.
-HWY_INLINE Unit load(const float* p) {
-  Unit x;
-  for (int k = 0; k < kVectors; ++k) x.v[k] = hn::LoadU(D(), p + k * kLanes);
-  return x;
-}
-HWY_INLINE Unit load(const f16* p) {
-  const hn::Rebind<hwy::float16_t, D> half;
-  Unit x;
-  for (int k = 0; k < kVectors; ++k)
-    x.v[k] = hn::PromoteTo(
-        D(), hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(p) + k * kLanes));
-  return x;
-}
-HWY_INLINE Unit load(const bf16* p) {
-  Unit x;
-  for (int k = 0; k < kVectors; k += 2) {
-    const U pairs = hn::LoadU(vm::UD(), reinterpret_cast<const std::uint32_t*>(p) + k / 2 * kLanes);
-    x.v[k] = vm::from_bits(hn::ShiftLeft<16>(pairs));
-    x.v[k + 1] = vm::from_bits(hn::And(pairs, vm::all_bits(0xffff0000u)));
-  }
-  return x;
-}
-
-template <class Tag, class Vector, class P>
-HWY_INLINE void put(Tag tag, Vector v, P* p, bool stream) {
-  if (stream)
-    hn::Stream(v, tag, p);
-  else
-    hn::StoreU(v, tag, p);
-}
-HWY_INLINE void store(const Unit& y, float* p, bool stream) {
-  for (int k = 0; k < kVectors; ++k) put(D(), y.v[k], p + k * kLanes, stream);
-}
-HWY_INLINE void store(const Unit& y, f16* p, bool stream) {
-  const hn::Rebind<hwy::float16_t, D> half;
-  const hn::Rebind<std::uint16_t, D> words;
-  for (int k = 0; k < kVectors; ++k)
-    put(words, hn::BitCast(words, hn::DemoteTo(half, y.v[k])),
-        reinterpret_cast<std::uint16_t*>(p) + k * kLanes, stream);
-}
-// To nearest even in the upper halves; the lower ones are left over.
-HWY_INLINE U rounded(V v) {
-  const U bits = vm::bits_of(v), last = hn::And(hn::ShiftRight<16>(bits), vm::all_bits(1));
-  return hn::Add(hn::Add(bits, vm::all_bits(0x7fff)), last);
-}
-HWY_INLINE void store(const Unit& y, bf16* p, bool stream) {
-  const hn::Repartition<std::uint16_t, D> words;
-  for (int k = 0; k < kVectors; k += 2)
-    put(words,
-        hn::OddEven(hn::BitCast(words, rounded(y.v[k + 1])),
-                    hn::BitCast(words, hn::ShiftRight<16>(rounded(y.v[k])))),
-        reinterpret_cast<std::uint16_t*>(p) + k * kLanes, stream);
-}
-
 // ---- functions ----
 
 struct Scalars {
@@ -219,12 +151,6 @@ HWY_INLINE bool find(em::Pow, T, const Unit& x, const Unit& b, const Scalars&, U
 }
 
 // ---- blocks ----
-
-HWY_INLINE void make_canonical(Unit& y) {
-  const V sum = hn::Add(hn::Add(y.v[0], y.v[1]), hn::Add(y.v[2], y.v[3]));
-  if (HWY_LIKELY(hn::AllFalse(D(), hn::IsNaN(sum)))) return;
-  for (int k = 0; k < kVectors; ++k) y.v[k] = vm::canonical(y.v[k]);
-}
 
 template <class F, class T, int kInputs>
 HWY_INLINE bool map_unit(const T* a, const T* b, const Scalars& s, T* to, bool stream) {

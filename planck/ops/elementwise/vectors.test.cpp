@@ -2,6 +2,8 @@
 // every length, ordinary and streaming stores, inputs that repeat one value.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
