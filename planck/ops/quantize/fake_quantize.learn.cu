@@ -3,7 +3,8 @@
 // learn_columns.cuh; all others teams of runs, here. Sums of chunks go to the workspace and are
 // summed by the same tree.
 //
-// Ladder on an H200, 8192 x 8192, ratio to bare movement of x, dy and dx; 128: groups of so many.
+// Ladder on an H200, 8192 x 8192, ratio to bare movement of x, dy and dx; 32, 128: groups of so
+// many.
 //                                              f32                     bf16
 //                                              axis 0  axis 1  32      axis 0  axis 1  32
 //   divisions, rint, all lanes shuffle alike   0.70    0.66    0.57    0.54    0.42    0.42
@@ -13,7 +14,7 @@
 //                                              axis 0  axis 1  128     axis 0  axis 1  128
 //   the same, measured again                   0.94    0.91    0.93    0.83    0.69    0.77
 //   rows: few runs a thread, no teams          0.97            0.98    0.97            0.87
-//   columns: the next batch on its way                 0.95                    0.79
+//   columns: the next batch on its way                 0.94                    0.79
 // Teams with two runs a thread take 0.86: what a thread finds out before its first load has to be
 // shared by more elements.
 #include "planck/ops/quantize/launchers.cuh"

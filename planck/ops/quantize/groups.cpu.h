@@ -46,6 +46,14 @@ class GroupLoader {
   }
   const BlockGroups<C>& groups() const { return table_.groups; }
 
+  // Whether positions [begin, begin + n) have one group, or are whole runs of them. Then load()
+  // takes more than a block.
+  bool in_runs(std::int64_t begin, int n) const {
+    if (run_ > 0 && begin % run_ == 0 && n % run_ == 0) return n / run_ <= kBlock;
+    return one_entry(scale_.walk, begin, n) &&
+           (zero_point_ == nullptr || one_entry(zero_point_->walk, begin, n));
+  }
+
   // The groups of positions [begin, begin + n). `key` ≥ 0 names a range whose groups were loaded
   // before: not again.
   const BlockGroups<C>& load(std::int64_t begin, int n, std::int64_t key = -1) {

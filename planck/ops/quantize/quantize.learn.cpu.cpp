@@ -84,9 +84,10 @@ bool run_sums(const Job<float>& job, Buffers<float>& b, std::int64_t begin, int 
   const void* x = dense_at(job.x, begin, n);
   void* dx = dense_at(job.dx, begin, n);
   if (learn_loops() == nullptr || dy == nullptr || x == nullptr || dx == nullptr) return false;
+  if (!b.groups.in_runs(begin, n)) return false;
   const BlockGroups<float>& g = b.groups.load(begin, n);
   const LearnLoops* loops = loops_for(g);
-  if (loops == nullptr || g.layout == GroupLayout::each) return false;
+  if (loops == nullptr) return false;
   loops->runs(g, count, run, Source{dy, job.dy.dtype}, Source{x, job.x.dtype},
               Sink{dx, job.dx.dtype, job.stream}, scale_sums, zero_point_sums);
   return true;

@@ -322,6 +322,35 @@ TEST(Quantize, LearnableSumsAreTheCanonicalTree) {
   }
 }
 
+// One zero point for all groups, a view without a stride, is as many equal ones.
+TEST(Quantize, LearnableGroupsMayShareAZeroPoint) {
+  const Shape shape = {40, 1024}, groups = {40, 8};
+  std::vector<float> x(40 * 1024), dy(x.size()), dx(x.size()), dx_shared(x.size());
+  std::vector<float> s(320), ds(s.size()), ds_shared(s.size()), dz(s.size()), dz_shared(s.size());
+  std::vector<std::int32_t> z(s.size(), 3);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = std::sin(static_cast<float>(i) * 0.37f) * 20.0f;
+    dy[i] = std::cos(static_cast<float>(i) * 1.7f);
+  }
+  for (std::size_t c = 0; c < s.size(); ++c) s[c] = 0.11f + 0.001f * static_cast<float>(c);
+  const auto learn = [&](const TensorView<const std::int32_t>& zero_point, std::vector<float>& to,
+                         std::vector<float>& scale, std::vector<float>& zero) {
+    run<FakeQuantizePerGroupBackwardPlan<float, std::int8_t>>(
+        {.shape = shape, .groups = {.group = 128}, .learnable = true}, {{dy.data(), shape},
+                                                                        {x.data(), shape},
+                                                                        {s.data(), groups},
+                                                                        zero_point,
+                                                                        {to.data(), shape},
+                                                                        {scale.data(), groups},
+                                                                        {zero.data(), groups}});
+  };
+  learn({z.data(), groups}, dx, ds, dz);
+  learn({z.data(), groups, {0, 0}}, dx_shared, ds_shared, dz_shared);
+  EXPECT_EQ(dx, dx_shared);
+  EXPECT_EQ(ds, ds_shared);
+  EXPECT_EQ(dz, dz_shared);
+}
+
 // ---- scale and zero point from data ----------------------------------------------------------
 
 TEST(DynamicQuantize, WorkedExamples) {
