@@ -1,16 +1,21 @@
 // The three gradients of a norm in one pass over x and dy, for dense rows of up to 4,096 elements.
 //
-// A block has all columns, four a thread, and goes down 32 rows two at a time. Rows come through a
-// ring in shared memory that is two steps ahead; each thread copies and reads its own part, so that
-// only the sums of a row meet at a barrier. Sums down the rows are joined like the digits of a
-// binary counter, the first in registers, the others in shared memory; a block leaves one partial
-// sum a column, and these are joined by a second launch.
+// A block has all columns, eight a thread in two runs of four (up to 128: one), and goes down a
+// chunk of rows two at a time. The next two rows are on their way to shared memory meanwhile; each
+// thread copies and reads its own part, so that only the sums of a row meet at a barrier. Sums down
+// the rows are joined like the digits of a binary counter, the first in registers, the others in
+// shared memory; a block leaves one partial sum a column, and these are joined by a second launch.
 //
-// layer_norm_backward of f32 [16384, 4096] on an H200, where a copy of as many bytes takes 206 us:
-//   476 us  sums down the rows in a pass of their own, which reads x and dy again
-//   296 us  one pass, a row at a time
-//   224 us  two rows at a time: half of the barriers and shuffles
-//   212 us  a block for each chunk of rows instead of one for each processor
+// layer_norm_backward of [16384, 4096] on an H200, with the second launch; a loop that reads and
+// writes as many bytes takes 191 us for f32, 99 us for bf16:
+//   f32    bf16
+//   476 us         sums down the rows in a pass of their own, which reads x and dy again
+//   296 us         one pass, a row at a time
+//   234 us         two rows at a time: half of the barriers and shuffles
+//   223 us 178 us  a block for each chunk of 32 rows instead of one for each processor
+//   217 us 139 us  eight columns a thread instead of four, two rows ahead instead of four
+//   213 us 127 us  chunks of 128 rows: one for each processor
+// The sums of a row while the one before is finished: the registers of both spill, 278 us.
 #pragma once
 
 #include "planck/loops/chain.cuh"
@@ -32,23 +37,10 @@ struct FusedArguments {
   const float* rstd;
   std::int64_t x_stride, dy_stride, dx_stride, mean_stride, rstd_stride;
   std::int64_t rows;
-  int length;
+  int length, chunk;  // of a row; rows of a chunk, a power of two
   float count;
   TwoSums<float>* partials;  // [chunks, length]
 };
-
-inline constexpr int kFusedLength = 4096;
-inline constexpr int kFusedDigits = 1;  // in registers
-inline constexpr int kFusedSteps = static_cast<int>(kFusedRows) / 2;
-constexpr int fused_levels() {
-  int levels = 0;
-  while (1 << levels < kFusedSteps) ++levels;
-  return levels;
-}
-template <class T>
-constexpr int fused_memory(int threads) {
-  return threads * (2 * 4 * 4 * static_cast<int>(sizeof(T)) + (fused_levels() - kFusedDigits) * 32);
-}
 
 template <int kBytes>
 __device__ __forceinline__ void copy_async(void* to, const void* from) {
@@ -72,138 +64,184 @@ __device__ __forceinline__ float sum_of_four(const float (&v)[4]) {
   return (v[0] + v[1]) + (v[2] + v[3]);
 }
 
-template <class T, bool kCentered>
-__global__ void __launch_bounds__(1024) fused_backward(const FusedArguments<T> a) {
+// The sums of two rows, of g and of its product with xhat, over all lanes and runs: lane l has
+// number l / kRuns % 4.
+template <int kRuns>
+__device__ __forceinline__ float row_sums(const float (&v)[2][2][kRuns]) {
+  const auto runs = [&](int r, int s) {
+    if constexpr (kRuns == 2)
+      return exchanged<rm::Add>(v[r][s][0], v[r][s][1], 1);
+    else
+      return v[r][s][0];
+  };
+  const auto both = [&](int r) { return exchanged<rm::Add>(runs(r, 0), runs(r, 1), kRuns); };
+  float sum = exchanged<rm::Add>(both(0), both(1), 2 * kRuns);
+#pragma unroll
+  for (int bit = 4 * kRuns; bit < 32; bit *= 2) sum += across(sum, bit);
+  return kRuns == 2 ? sum + across(sum, 1) : sum;
+}
+
+template <class T, bool kCentered, int kRuns>
+__global__ void __launch_bounds__(1024 / kRuns) fused_backward(const FusedArguments<T> a) {
   constexpr int kBytes = 4 * static_cast<int>(sizeof(T));
   using P = Pack<kBytes>;
   extern __shared__ __align__(16) char dynamic[];
   __shared__ float4 joined[2][32];
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   const int warp = thread / 32, lane = thread % 32;
-  P* const ring = reinterpret_cast<P*>(dynamic) + thread;  // [2 slots, 2 rows, x and dy, threads]
-  float4* const digits = reinterpret_cast<float4*>(dynamic + 8 * threads * kBytes) + thread;
+  const int place = warp * 32 * kRuns + lane, width = threads * kRuns;  // in runs
+  P* const ahead = reinterpret_cast<P*>(dynamic) + place;               // [2 rows, x and dy, width]
+  float4* const digits = reinterpret_cast<float4*>(dynamic + 4 * width * kBytes) + place;
   follow();
   for (int slot = warp; slot < 2; slot += threads / 32)  // a block may be one warp
     joined[slot][lane] = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
   __syncthreads();
 
-  const bool valid = 4 * thread < a.length;
-  const std::int64_t first = blockIdx.x * kFusedRows, end = first + kFusedRows;
-  const std::int64_t rows = min(end, a.rows);
-  const T* const x = a.x + 4 * thread;
-  const T* const dy = a.dy + 4 * thread;
-  const auto fetch = [&](std::int64_t row, int slot) {
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * a.chunk;
+  const int rows = static_cast<int>(min(static_cast<std::int64_t>(a.chunk), a.rows - first));
+  bool valid[kRuns];
+#pragma unroll
+  for (int k = 0; k < kRuns; ++k) valid[k] = 4 * (place + 32 * k) < a.length;
+  const T* x = a.x + first * a.x_stride + 4 * place;  // of the next row
+  const T* dy = a.dy + first * a.dy_stride + 4 * place;
+  T* dx = a.dx + first * a.dx_stride + 4 * place;
+  const auto fetch = [&](int row) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      if (!valid || row + r >= rows) continue;
-      P* at = ring + (slot * 2 + r) * 2 * threads;
-      copy_async<kBytes>(at, x + (row + r) * a.x_stride);
-      copy_async<kBytes>(at + threads, dy + (row + r) * a.dy_stride);
+#pragma unroll
+      for (int k = 0; k < kRuns; ++k) {
+        if (!valid[k] || row + r >= rows) continue;
+        P* at = ahead + 2 * r * width + 32 * k;
+        copy_async<kBytes>(at, x + 128 * k);
+        copy_async<kBytes>(at + width, dy + 128 * k);
+      }
+      x += a.x_stride;
+      dy += a.dy_stride;
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
   };
   float mean[2] = {0, 0}, rstd[2] = {0, 0};
-  const auto fetch_moments = [&](std::int64_t row) {
+  const auto fetch_moments = [&](int row) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       if (row + r >= rows) continue;
-      if constexpr (kCentered) mean[r] = a.mean[(row + r) * a.mean_stride];
-      rstd[r] = a.rstd[(row + r) * a.rstd_stride];
+      if constexpr (kCentered) mean[r] = a.mean[(first + row + r) * a.mean_stride];
+      rstd[r] = a.rstd[(first + row + r) * a.rstd_stride];
     }
   };
-  float w[4] = {1, 1, 1, 1};
-  if (a.weight != nullptr && valid) {
-    const P p = load_pack<kBytes, false>(a.weight, thread);
+  float w[kRuns][4];
 #pragma unroll
-    for (int e = 0; e < 4; ++e) w[e] = element_of<T>(p, e);
+  for (int k = 0; k < kRuns; ++k) {
+    P p;
+    const bool given = a.weight != nullptr && valid[k];
+    if (given) p = load_pack<kBytes, false>(a.weight, place + 32 * k);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) w[k][e] = given ? element_of<T>(p, e) : 1.0f;
   }
-  fetch(first, 0);
-  fetch(first + 2, 1);
-  fetch_moments(first);
-  float digit[kFusedDigits][8];
-  int step = 0;
+  fetch(0);
+  fetch_moments(0);
+  float digit[kRuns][8];  // sums of dy * xhat, then of dy
 #pragma unroll 1
-  for (std::int64_t row = first; row < end; row += 2, ++step) {
-    const int slot = step & 1;
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
-    P raw[2][2];
+  for (int row = 0, step = 0; row < a.chunk; row += 2, ++step) {
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    P raw[2][2][kRuns];
 #pragma unroll
     for (int r = 0; r < 2; ++r)
 #pragma unroll
-      for (int o = 0; o < 2; ++o) raw[r][o] = ring[((slot * 2 + r) * 2 + o) * threads];
-    fetch(row + 4, slot);
-    float hat[2][4], g[2][4], sums[2][2], scale[2], columns[8];
+      for (int o = 0; o < 2; ++o)
+#pragma unroll
+        for (int k = 0; k < kRuns; ++k) raw[r][o][k] = ahead[(2 * r + o) * width + 32 * k];
+    fetch(row + 2);
+    float hat[2][kRuns][4], g[2][kRuns][4], sums[2][2][kRuns], scale[2], columns[kRuns][8];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const bool counts = valid && row + r < rows;
-      float products[4];
       scale[r] = rstd[r];
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const float d = element_of<T>(raw[r][1], e);
-        hat[r][e] = (element_of<T>(raw[r][0], e) - mean[r]) * rstd[r];
-        g[r][e] = d * w[e];
-        products[e] = g[r][e] * hat[r][e];
-        const float term = counts ? d * hat[r][e] : -0.0f, plain = counts ? d : -0.0f;
-        columns[e] = r == 0 ? term : columns[e] + term;
-        columns[4 + e] = r == 0 ? plain : columns[4 + e] + plain;
+      for (int k = 0; k < kRuns; ++k) {
+        const bool counts = valid[k] && row + r < rows;
+        float products[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const float d = element_of<T>(raw[r][1][k], e);
+          hat[r][k][e] = (element_of<T>(raw[r][0][k], e) - mean[r]) * rstd[r];
+          g[r][k][e] = d * w[k][e];
+          products[e] = g[r][k][e] * hat[r][k][e];
+          const float term = counts ? d * hat[r][k][e] : -0.0f, plain = counts ? d : -0.0f;
+          columns[k][e] = r == 0 ? term : columns[k][e] + term;
+          columns[k][4 + e] = r == 0 ? plain : columns[k][4 + e] + plain;
+        }
+        sums[r][0][k] = counts ? sum_of_four(g[r][k]) : -0.0f;
+        sums[r][1][k] = counts ? sum_of_four(products) : -0.0f;
       }
-      sums[r][0] = counts ? sum_of_four(g[r]) : -0.0f;
-      sums[r][1] = counts ? sum_of_four(products) : -0.0f;
     }
     fetch_moments(row + 2);
-    const float part = four_sums(sums[0][0], sums[0][1], sums[1][0], sums[1][1]);
-    if (lane < 4) reinterpret_cast<float*>(&joined[slot][warp])[lane] = part;
+    const float part = row_sums(sums);
+    if (lane < 4 * kRuns && lane % kRuns == 0)
+      reinterpret_cast<float*>(&joined[step & 1][warp])[lane / kRuns] = part;
     __syncthreads();
-    const float4 parts = joined[slot][lane];
+    const float4 parts = joined[step & 1][lane];
     const float average = four_sums(parts.x, parts.y, parts.z, parts.w) / a.count;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float of_g = __shfl_sync(~0u, average, 2 * r);
       const float of_products = __shfl_sync(~0u, average, 2 * r + 1);
-      float out[4];
 #pragma unroll
-      for (int e = 0; e < 4; ++e)
-        out[e] = ((g[r][e] - (kCentered ? of_g : 0.0f)) - hat[r][e] * of_products) * scale[r];
-      if (valid && row + r < rows)
-        store_pack<true>(a.dx + (row + r) * a.dx_stride, thread, packed<T, kBytes>(out));
+      for (int k = 0; k < kRuns; ++k) {
+        float out[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          out[e] =
+              ((g[r][k][e] - (kCentered ? of_g : 0.0f)) - hat[r][k][e] * of_products) * scale[r];
+        if (valid[k] && row + r < rows) store_pack<true>(dx, 32 * k, packed<T, kBytes>(out));
+      }
+      dx += a.dx_stride;
     }
     // Adds two rows to the counter.
-    bool open = true;
+    bool open = a.chunk == 2 || (step & 1) != 0;
+    if (a.chunk > 2) {
 #pragma unroll
-    for (int d = 0; d < kFusedDigits; ++d) {
-      if (!open) continue;
-      open = ((step >> d) & 1) != 0;
+      for (int k = 0; k < kRuns; ++k)
 #pragma unroll
-      for (int e = 0; e < 8; ++e) {
-        if (open)
-          columns[e] = digit[d][e] + columns[e];
-        else
-          digit[d][e] = columns[e];
-      }
+        for (int e = 0; e < 8; ++e) {
+          if (open)
+            columns[k][e] = digit[k][e] + columns[k][e];
+          else
+            digit[k][e] = columns[k][e];
+        }
     }
     if (!open) continue;
 #pragma unroll 1
-    for (int d = kFusedDigits; d < fused_levels(); ++d) {
-      float4* const at = digits + (d - kFusedDigits) * 2 * threads;
+    for (int d = 1; open && 2 << d < a.chunk; ++d) {
+      float4* const at = digits + (d - 1) * 2 * width;
       open = ((step >> d) & 1) != 0;
-      if (!open) {
-        at[0] = make_float4(columns[0], columns[1], columns[2], columns[3]);
-        at[threads] = make_float4(columns[4], columns[5], columns[6], columns[7]);
-        break;
-      }
-      const float4 l = at[0], h = at[threads];
-      const float before[8] = {l.x, l.y, l.z, l.w, h.x, h.y, h.z, h.w};
 #pragma unroll
-      for (int e = 0; e < 8; ++e) columns[e] = before[e] + columns[e];
+      for (int k = 0; k < kRuns; ++k)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          float* const v = columns[k] + 4 * half;
+          float4& kept = at[half * width + 32 * k];
+          if (open) {
+            const float4 before = kept;
+            v[0] = before.x + v[0];
+            v[1] = before.y + v[1];
+            v[2] = before.z + v[2];
+            v[3] = before.w + v[3];
+          } else {
+            kept = make_float4(v[0], v[1], v[2], v[3]);
+          }
+        }
     }
-    if (!open || !valid) continue;  // else the chunk is complete
-    const float pairs[8] = {columns[0], columns[4], columns[1], columns[5],
-                            columns[2], columns[6], columns[3], columns[7]};
-    TwoSums<float>* const to =
-        a.partials + blockIdx.x * static_cast<std::int64_t>(a.length) + 4 * thread;
-    store_pack<false>(to, 0, packed<float, 16>(pairs));
-    store_pack<false>(to, 1, packed<float, 16>(pairs + 4));
+    if (!open) continue;  // else the chunk is complete
+#pragma unroll
+    for (int k = 0; k < kRuns; ++k) {
+      if (!valid[k]) continue;
+      const float* v = columns[k];
+      const float pairs[8] = {v[0], v[4], v[1], v[5], v[2], v[6], v[3], v[7]};
+      TwoSums<float>* const to =
+          a.partials + blockIdx.x * static_cast<std::int64_t>(a.length) + 4 * (place + 32 * k);
+      store_pack<false>(to, 0, packed<float, 16>(pairs));
+      store_pack<false>(to, 1, packed<float, 16>(pairs + 4));
+    }
   }
 }
 

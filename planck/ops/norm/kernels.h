@@ -17,11 +17,14 @@ inline std::int64_t norm_chunks(const NormProblem& p) {
   return (p.rows() + kNormChunkRows - 1) / kNormChunkRows;
 }
 
-// The same where all gradients are found in one pass.
+// Where all gradients are found in one pass: rows of a chunk on the CPU.
 inline constexpr std::int64_t kCpuFusedRows = 64;
-inline constexpr std::int64_t kFusedRows = 32;
-inline std::int64_t fused_chunks(const NormProblem& p) {
-  return (p.rows() + kFusedRows - 1) / kFusedRows;
-}
+// On CUDA a block has all columns of a chunk of rows, a power of two of them.
+inline constexpr std::int64_t kFusedLength = 4096;
+struct FusedCut {
+  std::int64_t rows;          // of a chunk
+  int runs, threads, memory;  // runs of a thread, of four columns; bytes of shared memory
+};
+FusedCut fused_cut(std::int64_t rows, std::int64_t length, int element_bytes);
 
 }  // namespace planck

@@ -16,24 +16,29 @@ namespace {
 namespace m = row_math;
 namespace o = norm_operand;
 
-template <class T>
+template <class T, RowWay kWay = RowWay::held>
 struct NormArguments {
   RowShape shape;
-  RowView<const T> in[2];  // x; dy
-  RowView<const T> weight, bias;
-  RowView<T> out;
+  OperandOf<const T, kWay> in[2];  // x; dy
+  OperandOf<const T, kWay> weight, bias;
+  OperandOf<T, kWay> out;
   bool weighted, biased, centered;
   Compute<T> eps, count;
   Compute<T>* mean;
   Compute<T>* rstd;
-  AxisMap mean_map, rstd_map;
+  RowMapOf<kWay> mean_map, rstd_map;
+
+  template <RowWay kTo>
+  NormArguments<T, kTo> as() const {
+    return {shape, {in[0], in[1]}, weight, bias, out,      weighted, biased, centered,
+            eps,   count,          mean,   rstd, mean_map, rstd_map};
+  }
 };
 
-template <RowWay kWay>
-inline constexpr bool kDense = kWay == RowWay::brief || kWay == RowWay::dense;
-
+// 48 registers leave room for five blocks of 256 threads.
 template <class T, RowWay kWay>
-__global__ void __launch_bounds__(1024) norm_forward(const NormArguments<T> a) {
+__global__ void __maxnreg__(kWay == RowWay::dense && sizeof(T) == 2 ? 48 : 64)
+    norm_forward(const NormArguments<T, kWay> a) {
   using R = RowOf<T, 1, kWay>;
   using C = typename R::C;
   __shared__ C sums[kMostWarps], squares[kMostWarps];
@@ -56,13 +61,13 @@ __global__ void __launch_bounds__(1024) norm_forward(const NormArguments<T> a) {
         return m::Normalized::of(x[0], bias.value[e], weight.value[e], s);
       },
       [&](std::int64_t run) {
-        weight.template load<kDense<kWay>>(a.weight, a.weighted, run, a.shape.length, C(1));
-        bias.template load<kDense<kWay>>(a.bias, a.biased, run, a.shape.length, C(-0.0));
+        weight.load(a.weight, a.weighted, run, a.shape.length, C(1));
+        bias.load(a.bias, a.biased, run, a.shape.length, C(-0.0));
       });
 }
 
 template <class T, RowWay kWay>
-__global__ void __launch_bounds__(1024) norm_backward(const NormArguments<T> a) {
+__global__ void __launch_bounds__(1024) norm_backward(const NormArguments<T, kWay> a) {
   using R = RowOf<T, 2, kWay>;
   using C = typename R::C;
   __shared__ C sums[kMostWarps], products[kMostWarps];
@@ -75,7 +80,7 @@ __global__ void __launch_bounds__(1024) norm_backward(const NormArguments<T> a) 
   }
   SharedRun<T> weight{};
   const auto load = [&](std::int64_t run) {
-    weight.template load<kDense<kWay>>(a.weight, a.weighted, run, a.shape.length, C(1));
+    weight.load(a.weight, a.weighted, run, a.shape.length, C(1));
   };
   if (a.centered)
     s.c =
@@ -163,21 +168,22 @@ Result<void> fused(const Stream& stream, const NormArguments<T>& n, GradientArgu
   a.mean_stride = n.mean_map.stride[0];
   a.rstd_stride = n.rstd_map.stride[0];
   a.rows = g.rows;
-  g.chunks = ceil_div(g.rows, kFusedRows);
+  const FusedCut cut = fused_cut(g.rows, g.length, static_cast<int>(sizeof(T)));
+  g.chunks = ceil_div(g.rows, cut.rows);
   a.length = static_cast<int>(g.length);
+  a.chunk = static_cast<int>(cut.rows);
   a.count = n.count;
   a.partials = g.partials;
-  int threads = 32;
-  while (4 * threads < a.length) threads *= 2;
-  const int memory = fused_memory<T>(threads);
-  const auto kernel = n.centered ? fused_backward<T, true> : fused_backward<T, false>;
+  const auto kernel = cut.runs == 2
+                          ? (n.centered ? fused_backward<T, true, 2> : fused_backward<T, false, 2>)
+                          : (n.centered ? fused_backward<T, true, 1> : fused_backward<T, false, 1>);
   if (auto ok = cuda_result(
-          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, memory),
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, cut.memory),
           "norm backward");
       !ok)
     return ok;
-  if (auto ok = launch_next_with(stream, "norm backward", static_cast<std::size_t>(memory), kernel,
-                                 g.chunks, threads, a);
+  if (auto ok = launch_next_with(stream, "norm backward", static_cast<std::size_t>(cut.memory),
+                                 kernel, g.chunks, cut.threads, a);
       !ok)
     return ok;
   return totals(stream, g);
@@ -208,10 +214,12 @@ Result<void> run(const Stream& stream, Workspace workspace, const NormProblem& p
   a.out = RowView<T>::make(operands[backward ? static_cast<int>(o::dx) : static_cast<int>(o::y)],
                            p.along(), length);
   const bool dense = a.in[0].dense && a.out.dense && (!a.weighted || a.weight.dense) &&
-                     (!a.biased || a.bias.dense);
+                     (!a.biased || a.bias.dense) && a.rstd_map.rank == 1 &&
+                     (!a.centered || a.mean_map.rank == 1);
   const auto launch_way = [&](const char* name, const auto& kernel_of) {
     return visit_way(a.shape.way, [&](auto way) {
-      return launch(stream, name, kernel_of(way), a.shape.blocks(), a.shape.threads(), a);
+      return launch(stream, name, kernel_of(way), a.shape.blocks(), a.shape.threads(),
+                    a.template as<way()>());
     });
   };
   if (!backward) {

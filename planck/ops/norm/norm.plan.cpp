@@ -33,10 +33,45 @@ std::size_t partials(const NormProblem& p, std::int64_t chunks) {
 }
 }  // namespace
 
-std::size_t norm_cuda_workspace(const NormProblem& p) { return partials(p, fused_chunks(p)); }
+std::size_t norm_cuda_workspace(const NormProblem& p) {
+  std::int64_t chunks = norm_chunks(p);
+  if (p.element_dtype != Dtype::f64 && p.length() <= kFusedLength && p.rows() > 0) {
+    const std::int64_t each =
+        fused_cut(p.rows(), p.length(), static_cast<int>(storage_bytes(p.element_dtype))).rows;
+    chunks = std::max(chunks, (p.rows() + each - 1) / each);
+  }
+  return partials(p, chunks);
+}
 std::size_t norm_cpu_workspace(const NormProblem& p) {
   const std::int64_t chunks = (p.rows() + kCpuFusedRows - 1) / kCpuFusedRows;
   return chunks <= 1 ? 0 : partials(p, chunks);
+}
+
+// The chunk that leaves the processors of an H200 idle least: turns of blocks that fit at once, by
+// their rows and as many more as it costs to begin a block and to leave its sums to the second
+// launch.
+FusedCut fused_cut(std::int64_t rows, std::int64_t length, int element_bytes) {
+  constexpr std::int64_t kProcessors = 132, kMemory = 227 << 10, kReserved = 2048;
+  const int runs = length <= 128 ? 1 : 2;
+  int threads = 32;
+  while (4 * runs * threads < length) threads *= 2;
+  const std::int64_t begin = 2 + 1024 / std::max<std::int64_t>(1, length);
+  FusedCut best{0, runs, threads, 0};
+  std::int64_t least = 0;
+  int levels = 0;  // of the sums, in shared memory
+  for (std::int64_t each = 2; each <= 128; each *= 2, levels += each > 4 ? 1 : 0) {
+    const int memory = runs * threads * (16 * element_bytes + 32 * levels);
+    const std::int64_t fit = std::max<std::int64_t>(
+        1, std::min<std::int64_t>(1024 / runs / threads, kMemory / (memory + kReserved)));
+    const std::int64_t chunks = (rows + each - 1) / each;
+    const std::int64_t turns = (chunks + kProcessors * fit - 1) / (kProcessors * fit);
+    const std::int64_t cost = turns * fit * (each + begin);
+    if (best.rows == 0 || cost < least) {
+      best = {each, runs, threads, memory};
+      least = cost;
+    }
+  }
+  return best;
 }
 
 }  // namespace planck

@@ -1,12 +1,17 @@
-// Dense rows, held on the device: whole runs of 16 bytes, of which a thread has 8 (16-bit: 4), and
-// no element is looked at alone. A row is one warp's or a block's.
+// Dense rows, held on the device: whole runs of 16 bytes, of which a thread has 8 (16-bit: 4, wide
+// rows 8), and no element is looked at alone. A row is one warp's or a block's.
 //
 // Of what a copy of the same bytes reaches on an H200, at 2^26 elements in rows of 1,024 and 8,192:
-//                                            softmax f32     bf16          layer_norm f32
-//   16 elements a thread, each compared      0.72   0.67     0.41   0.38   0.71   0.67
-//   whole runs, 16 elements a thread         0.81   0.98     0.51   0.71   0.80   0.96
-//   32 elements a thread, a row a block's    0.98   0.96     0.88   0.81   0.93   0.93
-// Blocks that stay and load the next row ahead need twice the registers: no faster.
+//                                          softmax f32    bf16         layer_norm f32  bf16
+//   16 elements a thread, each compared    0.72  0.67     0.41  0.38   0.71  0.67
+//   whole runs, 16 elements a thread       0.81  0.98     0.51  0.71   0.80  0.96
+//   32 elements a thread, a row a block's  1.04  1.04     0.96  0.89   0.96  0.96      0.97  0.91
+//   less before the first load, fewer registers, wide rows; extremes and NaN found by integers
+//                                          1.05  1.04     0.96  0.97   1.00  1.01      1.00  0.98
+// cross_entropy of bf16 is bound by its instructions, 18 an element: 73 us, now 63, where reading
+// takes 29. Tried, no faster: blocks that stay, with the next row on its way to registers or to
+// shared memory (by bulk copies or cp.async); rows in shared memory, read once for the largest and
+// again for exponentials; 16-bit floats widened by the tensor cores.
 #pragma once
 
 #include "planck/ops/reduce/exponentials.cuh"
@@ -43,25 +48,34 @@ struct DenseRow {
   static constexpr bool kHeld = true;
 
   std::int64_t row;
-  int warps, first, runs;  // runs: of the row; none where there is no row
+  int warps, base, first, runs;  // runs: the warp's and the lane's first; all of the row, if any
   bool inside;
   Pack<16> raw[kRuns][kInputs];
 
-  __device__ __forceinline__ DenseRow(const RowShape& s, const RowView<const T>* in)
+  template <class V>
+  __device__ __forceinline__ DenseRow(const RowShape& s, const V* in)
       : warps(kWay == RowWay::brief ? 1 : s.warps) {
-    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    // From one lane: the compiler is to know that all have the same.
+    const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
     row = warps == 1 ? static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + warp
                      : static_cast<std::int64_t>(blockIdx.x);
     inside = row < s.rows;
-    first = (warps == 1 ? 0 : warp * 32 * kRuns) + lane;
+    base = warps == 1 ? 0 : warp * 32 * kRuns;
+    first = base + static_cast<int>(threadIdx.x) % 32;
     runs = inside ? static_cast<int>(s.runs) : 0;
+    const bool whole = first + (kRuns - 1) * 32 < runs;  // loads wait for no other condition
 #pragma unroll
     for (int o = 0; o < kInputs; ++o) {
-      const T* from = in[o].row(inside ? row : 0);
+      const auto* from = reinterpret_cast<const uint4*>(in[o].row(inside ? row : 0)) + first;
+      if (whole) {
 #pragma unroll
-      for (int k = 0; k < kRuns; ++k) {
-        raw[k][o] = {};
-        if (valid(k)) raw[k][o] = load_pack<16, true>(from, first + k * 32);
+        for (int k = 0; k < kRuns; ++k) raw[k][o] = load_pack<16, true>(from + k * 32, 0);
+      } else {
+#pragma unroll
+        for (int k = 0; k < kRuns; ++k) {
+          raw[k][o] = {};
+          if (valid(k)) raw[k][o] = load_pack<16, true>(from + k * 32, 0);
+        }
       }
     }
   }
@@ -85,18 +99,35 @@ struct DenseRow {
       const K keys[1] = {key};
       key = reduce_device::join_warp<rm::Largest, 1, K>(keys);
     } else {
-      Pack<16> high = raw[0][0], low = raw[0][0];
+      if constexpr (sizeof(T) == 4) {
+        float high[4], low[4];
 #pragma unroll
-      for (int k = 1; k < kRuns; ++k) {
-        if (!valid(k)) continue;
-        high = extreme<T, true>(high, raw[k][0]);
-        low = extreme<T, false>(low, raw[k][0]);
-      }
-      if (valid(0)) {
+        for (int e = 0; e < 4; ++e) high[e] = low[e] = at(0, e);
 #pragma unroll
-        for (int e = 0; e < kRun; ++e) {
-          most = larger(most, element_of<T>(high, e));
-          least = fminf(least, element_of<T>(low, e));
+        for (int k = 1; k < kRuns; ++k)
+#pragma unroll
+          for (int e = 0; e < 4; ++e)
+            if (valid(k)) {
+              high[e] = larger(high[e], at(k, e));
+              low[e] = fminf(low[e], at(k, e));
+            }
+        if (valid(0)) {
+          most = larger(larger(high[0], high[1]), larger(high[2], high[3]));
+          least = fminf(fminf(low[0], low[1]), fminf(low[2], low[3]));
+        }
+      } else {
+        Extremes<T> found;
+#pragma unroll
+        for (int k = 0; k < kRuns; ++k)
+          if (valid(k)) found.add(raw[k][0]);
+        if (found.all_negative()) {
+#pragma unroll
+          for (int k = 0; k < kRuns; ++k)
+            if (valid(k)) found.add_negative(raw[k][0]);
+        }
+        if (valid(0)) {
+          most = found.largest();
+          least = found.least();
         }
       }
       key = __reduce_max_sync(~0u, rm::key_of(most, K(0)));
@@ -140,6 +171,7 @@ struct DenseRow {
   // f(element's operands, index, run, number in it) summed over this warp's elements.
   template <class F, class B = Nothing>
   __device__ __forceinline__ C part(const F& f, const B& before = {}) const {
+    if (base >= runs) return C(-0.0);
     C sums[kRuns];
 #pragma unroll
     for (int k = 0; k < kRuns; ++k) {
@@ -172,10 +204,9 @@ struct DenseRow {
   }
 
   // out = f(element's operands, index, run, number in it). kNan: it may be NaN.
-  template <bool kNan = true, class F, class B = Nothing>
-  __device__ __forceinline__ void map(const RowView<T>& out, const F& f,
-                                      const B& before = {}) const {
-    T* to = out.row(inside ? row : 0);
+  template <bool kNan = true, class V, class F, class B = Nothing>
+  __device__ __forceinline__ void map(const V& out, const F& f, const B& before = {}) const {
+    auto* to = reinterpret_cast<uint4*>(out.row(inside ? row : 0)) + first;
 #pragma unroll
     for (int k = 0; k < kRuns; ++k) {
       if (!valid(k)) continue;
@@ -187,7 +218,7 @@ struct DenseRow {
         take(k, e, in);
         v[e] = f(in, (first + k * 32) * kRun + e, k, e);
       }
-      store_pack<true>(to, first + k * 32, pack_of<kNan>(v));
+      store_pack<true>(to + k * 32, 0, pack_of<kNan>(v));
     }
   }
 
@@ -196,18 +227,23 @@ struct DenseRow {
 #pragma unroll
     for (int o = 0; o < kInputs; ++o) in[o] = element_of<T>(raw[k][o], e);
   }
+  // Arithmetic makes one NaN, 7fffffff or 7fff: above the canonical one, and that above infinity.
   template <bool kNan>
   __device__ static __forceinline__ Pack<16> pack_of(const C (&v)[kRun]) {
-    if constexpr (kNan || sizeof(T) == 8) {
+    if constexpr (sizeof(T) == 8) {
       return packed<T, 16>(v);
     } else {
       Pack<16> p;
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
-        if constexpr (sizeof(T) == 4)
-          p.word[w] = __float_as_uint(v[w]);
-        else
-          p.word[w] = rounded_pair<T, false>(v[2 * w], v[2 * w + 1]);
+        if constexpr (sizeof(T) == 4) {
+          const int word = __float_as_int(v[w]);
+          p.word[w] = static_cast<std::uint32_t>(kNan ? min(word, 0x7fc00000) : word);
+        } else {
+          const std::uint32_t word = rounded_pair<T, false>(v[2 * w], v[2 * w + 1]);
+          p.word[w] =
+              kNan ? __vmins2(word, std::is_same_v<T, f16> ? 0x7e007e00u : 0x7fc07fc0u) : word;
+        }
       }
       return p;
     }

@@ -164,25 +164,22 @@ struct StridedRow {
 };
 
 template <class T, int kInputs, RowWay kWay>
-using RowOf = std::conditional_t<kWay == RowWay::brief || kWay == RowWay::dense,
-                                 DenseRow<T, kInputs, kWay>, StridedRow<T, kInputs, kWay>>;
+using RowOf = std::conditional_t<(kWay <= RowWay::wide), DenseRow<T, kInputs, kWay>,
+                                 StridedRow<T, kInputs, kWay>>;
 
 // The sum of exp(x - largest) over a warp's elements; keep(run, number in it, exponential).
 template <class Row, class Keep>
 __device__ __forceinline__ typename Row::C exponentials(Row& row, typename Row::C largest,
                                                         bool near, const Keep& keep) {
   using C = typename Row::C;
-  if (near)
+  const auto sum = [&](const auto& exp) {
     return row.part([&](const C(&x)[1], std::int64_t, int k, int e) {
-      const C v = exp_near(x[0] - largest);
+      const C v = exp(x[0] - largest);
       keep(k, e, v);
       return v;
     });
-  return row.part([&](const C(&x)[1], std::int64_t, int k, int e) {
-    const C v = exp_below(x[0] - largest);
-    keep(k, e, v);
-    return v;
-  });
+  };
+  return near ? sum([](C x) { return exp_near(x); }) : sum([](C x) { return exp_below(x); });
 }
 
 }  // namespace planck::row_device

@@ -1,5 +1,5 @@
 // cuda:rows. A row is read once and written once where it is held on chip, which is up to 16 Ki
-// (dense: 32 Ki) elements; longer rows are read again for each pass.
+// (dense: 32 Ki, 16-bit cross_entropy: 64 Ki) elements; longer rows are read again for each pass.
 #include "planck/ops/reduce/held_rows.cuh"
 #include "planck/ops/softmax/kernels.h"
 #include "planck/ops/softmax/row.math.h"
@@ -17,23 +17,61 @@ struct Targets {
     return wide ? static_cast<const std::int64_t*>(data)[row * stride]
                 : static_cast<const std::int32_t*>(data)[row * stride];
   }
+  // The same, where it is written: not behind sums that need it last.
+  __device__ __forceinline__ std::int64_t early(std::int64_t row) const {
+    const auto* at = static_cast<const std::int32_t*>(data) + row * stride * (wide ? 2 : 1);
+    const std::int32_t low = load_early(at);
+    return wide ? static_cast<std::int64_t>(load_early(at + 1)) << 32 |
+                      static_cast<std::uint32_t>(low)
+                : low;
+  }
 };
 
 template <class T>
+__device__ __forceinline__ Compute<T> load_logit(const T* p) {
+  if constexpr (sizeof(T) == 2)
+    return widen(T::from_bits(load_early(reinterpret_cast<const std::uint16_t*>(p))));
+  else
+    return load_early(p);
+}
+
+template <class T, RowWay kWay>
 struct SoftmaxArguments {
   RowShape shape;
-  RowView<const T> in[2];
-  RowView<T> out;
+  OperandOf<const T, kWay> in[2];
+  OperandOf<T, kWay> out;
   SoftmaxKind kind;
   // cross_entropy
   Targets targets;
   Compute<T>* lse;
   T* loss;  // backward: dloss
   std::int64_t lse_stride, loss_stride;
+
+  template <RowWay kTo>
+  SoftmaxArguments<T, kTo> as() const {
+    return {shape, {in[0], in[1]}, out, kind, targets, lse, loss, lse_stride, loss_stride};
+  }
 };
 
+// Calls f with an exp: the short one where all its arguments are near 0.
+template <class F>
+__device__ __forceinline__ void with_exp(bool near, const F& f) {
+  if (near)
+    f([](auto x) { return exp_near(x); });
+  else
+    f([](auto x) { return math::exp(x); });
+}
+
+// Wide rows keep 64 exponentials a thread: registers for five blocks of 128 threads.
+inline constexpr std::int64_t kWidestKept = 8192;
 template <class T, RowWay kWay, bool kLog>
-__global__ void __launch_bounds__(1024) softmax_forward(const SoftmaxArguments<T> a) {
+inline constexpr int kForwardRegisters = kWay == RowWay::wide      ? 96
+                                         : !kLog || sizeof(T) != 2 ? 64
+                                         : kWay == RowWay::brief   ? 32
+                                                                   : 48;
+template <class T, RowWay kWay, bool kLog>
+__global__ void __maxnreg__((kForwardRegisters<T, kWay, kLog>))
+    softmax_forward(const SoftmaxArguments<T, kWay> a) {
   using R = RowOf<T, 1, kWay>;
   using C = typename R::C;
   __shared__ C sums[kMostWarps];
@@ -61,33 +99,33 @@ __global__ void __launch_bounds__(1024) softmax_forward(const SoftmaxArguments<T
   }
 }
 
-// Packed elements leave registers for two blocks of 1,024 threads.
 template <class T, RowWay kWay>
-__global__ void __launch_bounds__(1024, kWay == RowWay::dense && sizeof(T) == 2 ? 2 : 1)
-    entropy_forward(const SoftmaxArguments<T> a) {
+__global__ void __launch_bounds__(1024) entropy_forward(const SoftmaxArguments<T, kWay> a) {
   using R = RowOf<T, 1, kWay>;
   using C = typename R::C;
   __shared__ C sums[kMostWarps];
   __shared__ typename R::K keys[kMostWarps];
   R row(a.shape, a.in);
+  bool counts = false;
+  C logit = 0;  // the target's
+  if (row.leads()) {
+    const std::int64_t target = a.targets.early(row.row);
+    counts = target != a.targets.ignore && target >= 0 && target < a.shape.length;
+    if (counts) logit = load_logit(a.in[0].at(row.row, target));
+  }
   bool near;
   const C largest = row.largest(keys, near);
   const C sum = row.joined(exponentials(row, largest, near, [](int, int, C) {}), sums);
   if (!row.leads()) return;
   const C log_sum = math::log(sum);
-  const std::int64_t target = a.targets.at(row.row);
-  C loss = 0;
-  if (target != a.targets.ignore && target >= 0 && target < a.shape.length)
-    loss = (largest -
-            widen(a.in[0].data[a.in[0].rows.offset(row.row) + a.in[0].elements.offset(target)])) +
-           log_sum;
+  const C loss = counts ? (largest - logit) + log_sum : C(0);
   a.loss[row.row * a.loss_stride] = reduce_device::stored<T>(canonical_nan(loss));
   a.lse[row.row * a.lse_stride] =
       canonical_nan(largest - largest == C(0) ? largest + log_sum : largest);
 }
 
 template <class T, RowWay kWay>
-__global__ void __launch_bounds__(1024) softmax_backward(const SoftmaxArguments<T> a) {
+__global__ void __launch_bounds__(1024) softmax_backward(const SoftmaxArguments<T, kWay> a) {
   using R = RowOf<T, 2, kWay>;
   using C = typename R::C;
   __shared__ C shared[kMostWarps];
@@ -95,19 +133,18 @@ __global__ void __launch_bounds__(1024) softmax_backward(const SoftmaxArguments<
   const bool log = a.kind == SoftmaxKind::log_softmax_backward;
   const C sum = row.sum(
       shared, [&](const C(&in)[2], std::int64_t, int, int) { return log ? in[1] : in[1] * in[0]; });
-  if (!log)
+  if (!log) {
     row.map(a.out, [&](const C(&in)[2], std::int64_t, int, int) { return (in[1] - sum) * in[0]; });
-  else if (row.all_near([](const C(&in)[2]) { return in[0]; }))
+    return;
+  }
+  with_exp(row.all_near([](const C(&in)[2]) { return in[0]; }), [&](const auto& exp) {
     row.map(a.out,
-            [&](const C(&in)[2], std::int64_t, int, int) { return in[1] - exp_near(in[0]) * sum; });
-  else
-    row.map(a.out, [&](const C(&in)[2], std::int64_t, int, int) {
-      return in[1] - math::exp(in[0]) * sum;
-    });
+            [&](const C(&in)[2], std::int64_t, int, int) { return in[1] - exp(in[0]) * sum; });
+  });
 }
 
 template <class T, RowWay kWay>
-__global__ void __launch_bounds__(1024) entropy_backward(const SoftmaxArguments<T> a) {
+__global__ void __launch_bounds__(1024) entropy_backward(const SoftmaxArguments<T, kWay> a) {
   using R = RowOf<T, 1, kWay>;
   using C = typename R::C;
   R row(a.shape, a.in);
@@ -115,18 +152,16 @@ __global__ void __launch_bounds__(1024) entropy_backward(const SoftmaxArguments<
   const std::int64_t target = a.targets.at(row.row);
   const bool counts = target != a.targets.ignore && target >= 0 && target < a.shape.length;
   const C lse = a.lse[row.row * a.lse_stride], dloss = widen(a.loss[row.row * a.loss_stride]);
-  if (!counts)
+  if (!counts) {
     row.map(a.out, [](const C(&)[1], std::int64_t, int, int) { return C(0); });
-  else if (row.all_near([&](const C(&x)[1]) { return x[0] - lse; }))
+    return;
+  }
+  with_exp(row.all_near([&](const C(&x)[1]) { return x[0] - lse; }), [&](const auto& exp) {
     row.map(a.out, [&](const C(&x)[1], std::int64_t i, int, int) {
-      const C p = exp_near(x[0] - lse);
+      const C p = exp(x[0] - lse);
       return dloss * (i == target ? p - C(1) : p);
     });
-  else
-    row.map(a.out, [&](const C(&x)[1], std::int64_t i, int, int) {
-      const C p = math::exp(x[0] - lse);
-      return dloss * (i == target ? p - C(1) : p);
-    });
+  });
 }
 
 // Rows without elements.
@@ -157,29 +192,34 @@ __global__ void __launch_bounds__(1024)
   *bad = all;
 }
 
+// Whether rows may be wide.
+template <class T>
+using Wide = std::bool_constant<sizeof(T) == 2>;
+
 template <class T>
 Result<void> run(const Stream& stream, const SoftmaxProblem& p, const Operands& operands) {
   const std::int64_t length = p.length();
   const unsigned along = 1u << p.axis;
-  SoftmaxArguments<T> a{};
+  SoftmaxArguments<T, RowWay::held> a{};
   a.kind = p.kind;
   a.in[0] = RowView<const T>::make(operands[0], along, length);
   if (p.entropy()) {
     const View& t = operands[1];
     a.targets = {t.data, t.strides[0], p.ignore_index, t.dtype == Dtype::i64};
   }
-  const auto launch_way = [&](const char* name, const auto& kernel_of) {
+  const auto launch_way = [&](const char* name, auto wide, const auto& kernel_of) {
     if (length == 0) return Result<void>{};
-    return visit_way(a.shape.way, [&](auto way) {
-      return launch(stream, name, kernel_of(way), a.shape.blocks(), a.shape.threads(), a);
+    return visit_way<wide()>(a.shape.way, [&](auto way) {
+      return launch(stream, name, kernel_of(way), a.shape.blocks(), a.shape.threads(),
+                    a.template as<way()>());
     });
   };
   switch (p.kind) {
     case SoftmaxKind::softmax:
     case SoftmaxKind::log_softmax:
       a.out = RowView<T>::make(operands[1], along, length);
-      a.shape = RowShape::make<T, 1>(p.rows(), length, a.in[0].dense && a.out.dense);
-      return launch_way("softmax", [&](auto way) {
+      a.shape = RowShape::make<T, 1>(p.rows(), length, a.in[0].dense && a.out.dense, kWidestKept);
+      return launch_way("softmax", Wide<T>{}, [&](auto way) {
         return p.kind == SoftmaxKind::softmax ? softmax_forward<T, way(), false>
                                               : softmax_forward<T, way(), true>;
       });
@@ -189,9 +229,11 @@ Result<void> run(const Stream& stream, const SoftmaxProblem& p, const Operands& 
       a.out = RowView<T>::make(operands[2], along, length);
       a.shape =
           RowShape::make<T, 2>(p.rows(), length, a.in[0].dense && a.in[1].dense && a.out.dense);
-      return launch_way("softmax backward", [](auto way) { return softmax_backward<T, way()>; });
+      return launch_way("softmax backward", std::false_type{},
+                        [](auto way) { return softmax_backward<T, way()>; });
     case SoftmaxKind::cross_entropy:
-      a.shape = RowShape::make<T, 1>(p.rows(), length, a.in[0].dense);
+      a.shape =
+          RowShape::make<T, 1>(p.rows(), length, a.in[0].dense, kMostElements<T, 1, RowWay::wide>);
       a.loss = static_cast<T*>(operands[2].data);
       a.loss_stride = operands[2].strides[0];
       a.lse = static_cast<Compute<T>*>(operands[3].data);
@@ -204,7 +246,8 @@ Result<void> run(const Stream& stream, const SoftmaxProblem& p, const Operands& 
       if (length == 0)
         return launch(stream, "cross_entropy nothing", empty_rows<T>, ceil_div(a.shape.rows, 256),
                       256, a.loss, a.loss_stride, a.lse, a.lse_stride, a.shape.rows);
-      return launch_way("cross_entropy", [](auto way) { return entropy_forward<T, way()>; });
+      return launch_way("cross_entropy", Wide<T>{},
+                        [](auto way) { return entropy_forward<T, way()>; });
     case SoftmaxKind::cross_entropy_backward:
       a.lse = static_cast<Compute<T>*>(operands[2].data);
       a.lse_stride = operands[2].strides[0];
@@ -212,7 +255,7 @@ Result<void> run(const Stream& stream, const SoftmaxProblem& p, const Operands& 
       a.loss_stride = operands[3].strides[0];
       a.out = RowView<T>::make(operands[4], along, length);
       a.shape = RowShape::make<T, 1>(p.rows(), length, a.in[0].dense && a.out.dense);
-      return launch_way("cross_entropy backward",
+      return launch_way("cross_entropy backward", std::false_type{},
                         [](auto way) { return entropy_backward<T, way()>; });
   }
   return {};
