@@ -263,16 +263,16 @@ template <class C>
 void norm_backward_cpu(const Stream& stream, const NormProblem& p, const Operands& operands,
                        C* partials, bool bypass) {
   // Eight rows of x and dy, and digits, in the second-level cache.
-  constexpr int kFusedLength = (1 << 15) / sizeof(C);
+  constexpr int kLongest = (1 << 15) / sizeof(C);
   const RowGradient<C> dx(p, operands, bypass);
   const auto rows_of_dx = [&] { for_rows(stream, p.rows(), p.length(), dx); };
   if (!p.weighted && !p.biased) return rows_of_dx();
-  const bool fused = p.length() <= kFusedLength;
+  const bool fused = p.length() <= kLongest;
   const ParameterGradients<C> sums(p, operands, partials, fused ? kCpuFusedRows : kNormChunkRows);
   const std::int64_t tiles = sums.tiles();
   if (fused) {
     parallel_for(stream, sums.chunks(), [&](std::int64_t chunk) {
-      sums.template chunk<kFusedLength>(chunk, 0, tiles, [&](std::int64_t row, int count) {
+      sums.template chunk<kLongest>(chunk, 0, tiles, [&](std::int64_t row, int count) {
         for (int k = 0; k < count; ++k) dx(row + k);
       });
     });
