@@ -46,6 +46,7 @@ if(PLANCK_WITH_CUDA)
     ${PROJECT_SOURCE_DIR}/planck/ops/matmul/matmul.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.math.cuda.test.cu
+    ${PROJECT_SOURCE_DIR}/planck/ops/reduce/reduce.cuda.test.cu
     ${PROJECT_SOURCE_DIR}/planck/ops/softmax/rows.cuda.test.cu)
   target_link_libraries(ops_cuda_test PRIVATE planck_verify planck::planck planck_build_flags
     GTest::gtest_main)

@@ -6,9 +6,10 @@
 
 namespace planck::reduce_cuts {
 
-inline constexpr std::int64_t kLeastColumnRows = 512;  // of a chunk, where there are several
-inline constexpr std::int64_t kLeastRuns = 2048;       // of a chunk of a row: 32 KiB
-inline constexpr std::int64_t kEnoughBlocks = 8192;
+inline constexpr std::int64_t kLeastColumnRows = 512;     // of a chunk, where there are several
+inline constexpr std::int64_t kEnoughGroups = 1024;       // for a block each
+inline constexpr std::int64_t kEnoughBlocks = 16384;      // of chunks of rows, 32 KiB at least
+inline constexpr std::int64_t kEnoughColumnBlocks = 128;  // which go down many rows
 
 constexpr std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

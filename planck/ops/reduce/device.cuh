@@ -4,6 +4,7 @@
 
 #include "planck/ops/reduce/columns.cuh"
 #include "planck/ops/reduce/layout.h"
+#include "planck/ops/reduce/outer_map.cuh"
 #include "planck/ops/reduce/reduce_pass.h"
 
 namespace planck::reduce_device {
@@ -46,16 +47,17 @@ Result<void> reduce_rows(const Stream& stream, const ReducePass& pass, bool firs
   const RowCut cut = RowCut::make(a.groups, a.runs);
   auto* partials = static_cast<typename F::A*>(pass.partials);
   if (cut.chunks > 1) a.sink.partials = partials;
+  a.padded_chunks = ceil_div(cut.chunks, 4) * 4;  // so that those of a group are whole packs
   if (auto ok = launch_rows(stream, a, first, cut); !ok || cut.chunks == 1) return ok;
   RowArguments<FNext> b{};
   b.in = partials;
-  b.kept = AxisMap::line(cut.chunks);
+  b.kept = AxisMap::line(a.padded_chunks);
   b.reduced = AxisMap::line(1);
   b.reduced.extent[0] = cut.chunks;
   b.groups = a.groups;
   b.length = cut.chunks;
   b.runs = ceil_div(cut.chunks, FNext::kRun);
-  b.packs = b.dense = cut.chunks % FNext::kRun == 0 || a.groups == 1;
+  b.packs = b.dense = true;
   b.whole = cut.chunks / FNext::kRun;
   b.parameters = static_cast<const typename F::C*>(pass.parameters);
   b.sink = make_sink<FNext>(pass);
@@ -77,33 +79,21 @@ Result<void> reduce_columns(const Stream& stream, const ReducePass& pass, bool f
   a.inner = l.inner();
   a.outer = l.groups / a.inner;
   a.length = l.length;
-  Walk outer = walk_of(l.kept, 0);
-  Nest rest = l.kept;
-  --rest.rank;
-  rest.operands = 1;
-  if (rest.rank == 0) {
-    outer = Walk{};
-    outer.offset = rest.offset[0];
-    outer.extent[0] = 1;
-  } else {
-    outer = walk_of(rest, 0);
-  }
-  a.outer_map = AxisMap::of(outer);
+  a.outer_map = outer_map_of(l);
   a.reduced = AxisMap::of(l.reduced);
   a.parameters = static_cast<const typename F::C*>(pass.parameters);
   a.flip = flip_of<F>(pass);
   a.sink = make_sink<F>(pass);
-  const bool packs = is_aligned(pass.x) && a.inner % kRun == 0 &&
+  const bool packs = is_aligned(pass.x) && a.inner % kRun == 0 && a.reduced.rank == 1 &&
                      a.outer_map.aligned(sizeof(typename F::Stored)) &&
                      a.reduced.aligned(sizeof(typename F::Stored));
-  auto* partials = static_cast<typename F::A*>(pass.partials);
-  const auto run_first = [&]() -> Result<void> {
-    if (packs) return launch_columns_of<F, kRun>(stream, a, first);
-    return launch_columns_of<F, 1>(stream, a, first);
-  };
   cut_columns(a, packs ? kRun : 1);
+  auto* partials = static_cast<typename F::A*>(pass.partials);
   if (a.chunks > 1) a.sink.partials = partials;
-  if (auto ok = run_first(); !ok || a.chunks == 1) return ok;
+  if (auto ok = packs ? launch_columns<F, kRun>(stream, a, first)
+                      : launch_columns<F, 1>(stream, a, first);
+      !ok || a.chunks == 1)
+    return ok;
   std::int64_t chunks = a.chunks;
   while (true) {  // over [outer, chunks, inner]
     ColumnArguments<FNext> b{};
@@ -119,7 +109,7 @@ Result<void> reduce_columns(const Stream& stream, const ReducePass& pass, bool f
     cut_columns(b, 1);
     partials += a.outer * chunks * a.inner;
     if (b.chunks > 1) b.sink.partials = partials;
-    if (auto ok = launch_columns_of<FNext, 1>(stream, b, false); !ok || b.chunks == 1) return ok;
+    if (auto ok = launch_columns<FNext, 1>(stream, b, false); !ok || b.chunks == 1) return ok;
     chunks = b.chunks;
   }
 }

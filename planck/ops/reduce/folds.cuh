@@ -3,6 +3,7 @@
 
 #include "planck/math/exp.h"
 #include "planck/ops/reduce/axis_map.cuh"
+#include "planck/ops/reduce/exponentials.cuh"
 #include "planck/ops/reduce/finish.h"
 #include "planck/ops/reduce/joins.cuh"
 #include "planck/ops/reduce/reduce.loops.h"
@@ -80,13 +81,65 @@ struct Fold {
       return J::template of<A>(a, b);
   }
 
- private:
   // Negative where the smallest is looked for; integers turned around.
   __device__ static C oriented(C x, K flip) {
     if constexpr (std::is_floating_point_v<C>)
       return rm::from_bits(rm::bits_of(x) ^ (flip & rm::kLeastKey<K>));
     else
       return x ^ flip;
+  }
+};
+
+// What a thread has seen of elements that may be joined in any order, each after those before it.
+template <class F>
+struct Seen {
+  using C = typename F::C;
+  using A = typename F::A;
+  static constexpr bool kFloats = std::is_same_v<C, float> && std::is_same_v<A, typename F::K> &&
+                                  !std::is_same_v<typename F::Stored, A>;
+  using Best = std::conditional_t<F::kSearches || kFloats, C, A>;
+  Best best = least();
+  int at = 0;  // the first, which the least leaves where it is
+
+  __device__ __forceinline__ void take(const Loaded<typename F::Stored>& x, int place,
+                                       typename F::K flip) {
+    if constexpr (F::kSearches) {
+      const C v = F::oriented(x, flip);
+      if (rm::takes_over<true>(v, best)) {
+        best = v;
+        at = place;
+      }
+    } else if constexpr (kFloats) {
+      best = row_device::larger(best, F::oriented(x, flip));
+    } else {
+      best = F::Join::template of<A>(best, F::lift(x, C(0), flip, 0));
+    }
+  }
+  // What was seen later, of which place 0 is `place` here.
+  __device__ __forceinline__ void join(const Seen& later, int place) {
+    if (!rm::takes_over<true>(later.best, best)) return;
+    best = later.best;
+    at = place + later.at;
+  }
+  // first: the index of place 0; any: whether anything was seen.
+  __device__ __forceinline__ A result(std::int64_t first, bool any) const {
+    if (!any) return F::nothing();
+    if constexpr (F::kSearches)
+      return {rm::index_key_of(best, typename F::K(0)), first + at};
+    else if constexpr (kFloats)
+      return rm::key_of(best, typename F::K(0));
+    else
+      return best;
+  }
+
+ private:
+  __device__ static Best least() {
+    if constexpr (!F::kSearches && !kFloats)
+      return F::nothing();
+    else if constexpr (std::is_floating_point_v<C>)
+      return -math::infinity_of(C(0));
+    else
+      return rm::kLeastKey<C>;
   }
 };
 

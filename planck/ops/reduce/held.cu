@@ -18,10 +18,15 @@ struct HeldArguments {
   rm::Finish<Compute<T>> finish;
 };
 
-// logsumexp of packed elements leaves registers for two blocks of 1,024 threads.
+// Registers of a thread. logsumexp computes for half as long as it reads: fewer registers, and more
+// blocks do one while others do the other. f32 [8192, 8192] on an H200: 79 us with 64, 72 with 48.
 template <class T, RowWay kWay, bool kVar>
-__global__ void __launch_bounds__(1024, kWay == RowWay::dense && sizeof(T) == 2 && !kVar ? 2 : 1)
-    held_rows(const HeldArguments<T> a) {
+inline constexpr int kHeldRegisters = kVar || kWay != RowWay::dense || sizeof(T) == 8 ? 64
+                                      : sizeof(T) == 4                                ? 48
+                                                                                      : 32;
+
+template <class T, RowWay kWay, bool kVar>
+__global__ void __maxnreg__((kHeldRegisters<T, kWay, kVar>)) held_rows(const HeldArguments<T> a) {
   using R = RowOf<T, 1, kWay>;
   using C = typename R::C;
   __shared__ C sums[kMostWarps];

@@ -129,4 +129,32 @@ __device__ __forceinline__ A join_run(A (&v)[kCount]) {
   return v[0];
 }
 
+// The join of turns 0 ... `turn` if turn + 1 is a power of two, in `sum`; before it that of `turn`
+// alone. What waits lies in `few`, in registers, up to 2^kFew turns; then in `many`, which is not:
+// memory takes a microsecond.
+template <class J, int kLevel = 0, int kFew, int kMany, int kCount, class A>
+__device__ __forceinline__ void join_turn(int turn, A (&sum)[kCount], A (&few)[kFew][kCount],
+                                          A (&many)[kMany][kCount]) {
+  const auto join = [&](const A(&before)[kCount]) {
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) sum[e] = J::template of<A>(before[e], sum[e]);
+  };
+  const auto keep = [&](A(&to)[kCount]) {
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) to[e] = sum[e];
+  };
+  if constexpr (kLevel < kFew) {
+    if (turn >> kLevel & 1) {
+      join(few[kLevel]);
+      join_turn<J, kLevel + 1>(turn, sum, few, many);
+    } else {
+      keep(few[kLevel]);
+    }
+  } else {
+    int d = 0;
+    for (; turn >> (kFew + d) & 1; ++d) join(many[d]);
+    keep(many[d]);
+  }
+}
+
 }  // namespace planck::reduce_device

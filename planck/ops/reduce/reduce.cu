@@ -1,5 +1,5 @@
-// cuda:tree. Rows a block each, or several blocks; columns a thread each, or several slots; var and
-// logsumexp in two passes.
+// cuda:tree. Rows a warp or a block each, or several blocks; columns a thread each, or several slots;
+// var and logsumexp in two passes, or one where a block or a cluster holds what it reads.
 #include "planck/loops/launch.cuh"
 #include "planck/ops/reduce/axis_map.cuh"
 #include "planck/ops/reduce/cuts.h"
@@ -64,6 +64,7 @@ Result<void> reduce_cuda(const Stream& stream, Workspace workspace, const Reduce
     case ReduceKind::var:
     case ReduceKind::logsumexp: {
       if (holds(pass)) return held_pass(stream, pass);
+      if (holds_columns(stream, pass)) return held_columns_pass(stream, pass);
       const std::size_t value = p.element_dtype == Dtype::f64 ? 8 : 4;
       const auto partials =
           static_cast<std::size_t>(reduce_cuts::partials(pass.layout.groups, pass.layout.length)) *

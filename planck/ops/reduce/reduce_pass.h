@@ -27,4 +27,8 @@ Result<void> find_pass(const Stream&, const ReducePass&, bool first);
 bool holds(const ReducePass&);
 Result<void> held_pass(const Stream&, const ReducePass&);
 
+// The same of dense columns, where the device has clusters that hold them.
+bool holds_columns(const Stream&, const ReducePass&);
+Result<void> held_columns_pass(const Stream&, const ReducePass&);
+
 }  // namespace planck::reduce_device

@@ -1,205 +1,194 @@
-// Groups of consecutive elements on the device: short ones several a warp, long ones a block each
-// or several blocks.
+// Groups of consecutive elements on the device: short ones several a warp, longer ones a warp or a
+// block each, or several blocks.
+//
+// On an H200, us, where reading takes 64 (bf16: 35):    f32 [65536, 1024]  [8192, 8192]  all   bf16
+//   four runs a thread, eight in short rows                            72            67   69     40
+//   eight, a row of 129 runs or more a warp's at least                 66            66   68     37
+// f64 [4096, 8192], two blocks a row and a launch 80; 16 warps a row 66. argmax, a chain of
+// comparisons over all of a thread's elements 78, over each run 66. A second turn of a thread over
+// its row costs 5 to 8: blocks of more warps are better.
 #pragma once
 
-#include "planck/loops/chain.cuh"
-#include "planck/ops/reduce/cuts.h"
-#include "planck/ops/reduce/folds.cuh"
+#include "planck/ops/reduce/dense_rows.cuh"
+#include "planck/ops/reduce/short_rows.cuh"
 
 namespace planck::reduce_device {
 
-inline constexpr int kTeamRuns = 8;  // of a thread at once, short rows
-inline constexpr int kWarpTeams = 32 * kTeamRuns;
-inline constexpr int kRowRuns = 4;               // and long rows
-inline constexpr int kWarpRuns = 32 * kRowRuns;  // 2 KiB
-inline constexpr int kRowDigits = 24;
+// Where a warp of a long row works.
+struct RowPlace {
+  int own, lane;                     // warp of the group's
+  std::int64_t group, chunk, first;  // first: run of this lane
+  bool inside;
 
-template <class F>
-struct RowArguments {
-  const typename F::Stored* in;
-  AxisMap kept, reduced;
-  std::int64_t groups, length, runs;
-  bool packs;          // runs are 16-byte accesses
-  bool dense;          // and follow one another
-  std::int64_t whole;  // runs without the last, where it is not a whole one
-  const typename F::C* parameters;
-  typename F::K flip;
-  FoldSink<F> sink;
-  // short rows
-  int log2_team;
-  // long rows
-  std::int64_t chunks;
-  int turns;  // of kWarpRuns runs a warp, a power of two
+  template <class F>
+  __device__ __forceinline__ explicit RowPlace(const RowArguments<F>& a) {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    lane = static_cast<int>(threadIdx.x) % 32;
+    own = warp & (a.warps - 1);
+    group = blockIdx.x;
+    if (a.chunks > 1)
+      group /= a.chunks;
+    else
+      group = group * (static_cast<int>(blockDim.x) / 32 / a.warps) + warp / a.warps;
+    chunk = a.chunks > 1 ? blockIdx.x - group * a.chunks : 0;
+    first = (chunk * a.warps + own) * (static_cast<std::int64_t>(a.turns) * kWarpRuns) + lane;
+    inside = group < a.groups;
+  }
+  template <class F>
+  __device__ __forceinline__ void put(const RowArguments<F>& a, const typename F::A& sum) const {
+    if (own == 0 && lane == 0 && inside)
+      a.sink.put(group, group * a.padded_chunks + chunk, sum, a.parameters);
+  }
 };
 
-// The join of a run's elements.
+// Runs k * 32 + lane of a warp: what becomes of them where order matters,
 template <class F>
-__device__ __forceinline__ typename F::A join_pack(const RowArguments<F>& a,
-                                                   const Pack<F::kRunBytes>& p, std::int64_t first,
-                                                   typename F::C parameter) {
-  if constexpr (F::kSearches) {
-    typename F::C x[F::kRun];
-#pragma unroll
-    for (int e = 0; e < F::kRun; ++e) x[e] = element<typename F::Stored>(p, e);
-    return F::best_of(x, F::kRun, a.flip, first);
-  } else {
-    typename F::A v[F::kRun];
+struct OrderedRuns {
+  using A = typename F::A;
+  using Many = A[kRowDigits][1];  // an array of its own, for it is not in registers
+  A v[kRowRuns], few[1][1], sum[1] = {F::nothing()};
+
+  __device__ __forceinline__ void none(int k) { v[k] = F::nothing(); }
+  __device__ __forceinline__ void pack(const RowArguments<F>& a, int k, int,
+                                       const Pack<F::kRunBytes>& p, typename F::C parameter) {
+    v[k] = join_pack<F>(a, p, 0, parameter);
+  }
+  // Elements one by one, element(e) of the first n.
+  template <class E>
+  __device__ __forceinline__ void singles(const RowArguments<F>& a, int k, int, int n,
+                                          const E& element, typename F::C parameter) {
+    A value[F::kRun];
 #pragma unroll
     for (int e = 0; e < F::kRun; ++e)
-      v[e] = F::lift(element<typename F::Stored>(p, e), parameter, a.flip, first + e);
-    return join_run<typename F::Join>(v);
+      value[e] = e < n ? F::lift(loaded(element(e)), parameter, a.flip, 0) : F::nothing();
+    v[k] = join_run<typename F::Join>(value);
   }
-}
-
-// Of any run, wherever it lies.
+  __device__ __forceinline__ void end_turn(int turn, int turns, Many& many) {
+    sum[0] = row_device::join_lanes<typename F::Join, kRowRuns, A>(v);
+    if (turns > 1) join_turn<typename F::Join>(turn, sum, few, many);
+  }
+  __device__ __forceinline__ A result(std::int64_t, bool) const { return sum[0]; }
+};
+// and where it does not.
 template <class F>
-__device__ __forceinline__ typename F::A load_run(const RowArguments<F>& a, std::int64_t base,
-                                                  std::int64_t run, typename F::C parameter) {
-  const std::int64_t first = run * F::kRun;
-  if (a.packs && run < a.whole)
-    return join_pack<F>(a, load_pack<F::kRunBytes, false>(a.in + base + a.reduced.offset(first), 0),
-                        first, parameter);
-  typename F::A v[F::kRun];
+struct SeenRuns {
+  using A = typename F::A;
+  struct Many {};
+  Seen<F> seen;
+
+  __device__ __forceinline__ void none(int) {}
+  __device__ __forceinline__ void pack(const RowArguments<F>& a, int, int place,
+                                       const Pack<F::kRunBytes>& p, typename F::C) {
+    if constexpr (F::kSearches) {  // chains of a run each, not one of all
+      Seen<F> run;
+#pragma unroll
+      for (int e = 0; e < F::kRun; ++e) run.take(element<typename F::Stored>(p, e), e, a.flip);
+      seen.join(run, place);
+    } else {
+#pragma unroll
+      for (int e = 0; e < F::kRun; ++e)
+        seen.take(element<typename F::Stored>(p, e), place + e, a.flip);
+    }
+  }
+  template <class E>
+  __device__ __forceinline__ void singles(const RowArguments<F>& a, int, int place, int n,
+                                          const E& element, typename F::C) {
+#pragma unroll
+    for (int e = 0; e < F::kRun; ++e)
+      if (e < n) seen.take(loaded(element(e)), place + e, a.flip);
+  }
+  __device__ __forceinline__ void end_turn(int, int, Many&) {}
+  __device__ __forceinline__ A result(std::int64_t first, bool any) const {
+    const A own[1] = {seen.result(first, any)};
+    return join_warp<typename F::Join, 1, A>(own);
+  }
+};
+
+// A block for each chunk of a group, or for several groups; each warp goes over consecutive runs.
+template <class F>
+__global__ void __launch_bounds__(32 * kMostRowWarps, 1) long_rows(const RowArguments<F> a) {
+  using A = typename F::A;
+  using J = typename F::Join;
+  __shared__ A shared[kMostRowWarps];
+  follow();
+  const RowPlace at(a);
+  const std::int64_t base = at.inside ? a.kept.offset(at.group) : 0;
+  const typename F::C parameter = at.inside ? given(a, at.group) : typename F::C(0);
+  const std::int64_t runs = at.inside ? a.runs - at.first : 0;
+  const std::int64_t whole = at.inside ? a.whole - at.first : 0;
+  using Runs = std::conditional_t<F::kAnyOrder, SeenRuns<F>, OrderedRuns<F>>;
+  Runs seen;
+  typename Runs::Many many;
 #pragma unroll 1
-  for (int e = 0; e < F::kRun; ++e)
-    v[e] = first + e < a.length ? F::lift(loaded(a.in[base + a.reduced.offset(first + e)]),
-                                          parameter, a.flip, first + e)
-                                : F::nothing();
-  return join_run<typename F::Join>(v);
-}
-
-// Runs `run`, run + 32, … of a row: all loads are under way before the first is used.
-template <class F>
-__device__ __forceinline__ void load_runs(const RowArguments<F>& a, std::int64_t base,
-                                          std::int64_t run, typename F::C parameter,
-                                          typename F::A (&v)[kRowRuns]) {
-  if (!a.dense) {
+  for (int turn = 0; turn < a.turns; ++turn) {
+    const std::int64_t run = static_cast<std::int64_t>(turn) * kWarpRuns;
+    const auto place = [&](int k) { return (turn * kWarpRuns + k * 32) * F::kRun; };
+    const typename F::Stored* p = a.in + base + (at.first + run) * F::kRun;
+    Pack<F::kRunBytes> packs[kRowRuns];
+    if (run + kWarpRuns - 32 < whole) {
 #pragma unroll
-    for (int k = 0; k < kRowRuns; ++k)
-      v[k] = run + k * 32 < a.runs ? load_run<F>(a, base, run + k * 32, parameter) : F::nothing();
-    return;
+      for (int k = 0; k < kRowRuns; ++k)
+        packs[k] = load_pack<F::kRunBytes, false>(p + k * 32 * F::kRun, 0);
+#pragma unroll
+      for (int k = 0; k < kRowRuns; ++k) seen.pack(a, k, place(k), packs[k], parameter);
+    } else {
+#pragma unroll
+      for (int k = 0; k < kRowRuns; ++k)
+        if (run + k * 32 < whole)
+          packs[k] = load_pack<F::kRunBytes, false>(p + k * 32 * F::kRun, 0);
+#pragma unroll
+      for (int k = 0; k < kRowRuns; ++k) {
+        seen.none(k);
+        if (run + k * 32 < whole)
+          seen.pack(a, k, place(k), packs[k], parameter);
+        else if (run + k * 32 == whole && whole < runs)  // not a whole one
+          seen.singles(
+              a, k, place(k), static_cast<int>(a.length % F::kRun),
+              [&](int e) { return p[k * 32 * F::kRun + e]; }, parameter);
+      }
+    }
+    seen.end_turn(turn, a.turns, many);
   }
-  const typename F::Stored* p = a.in + base + run * F::kRun;
-  Pack<F::kRunBytes> packs[kRowRuns];
-#pragma unroll
-  for (int k = 0; k < kRowRuns; ++k)
-    if (run + k * 32 < a.whole) packs[k] = load_pack<F::kRunBytes, false>(p + k * 32 * F::kRun, 0);
-#pragma unroll
-  for (int k = 0; k < kRowRuns; ++k)
-    v[k] = run + k * 32 < a.whole ? join_pack<F>(a, packs[k], (run + k * 32) * F::kRun, parameter)
-                                  : F::nothing();
-  const std::int64_t last = a.whole - run;  // the run that is not a whole one is this lane's
-  if (a.whole < a.runs && last >= 0 && last < kWarpRuns && last % 32 == 0) {
-    const typename F::A rest = load_run<F>(a, base, a.whole, parameter);
-#pragma unroll
-    for (int k = 0; k < kRowRuns; ++k)
-      if (last == k * 32) v[k] = rest;
-  }
+  at.put(a, join_warps<J>(seen.result(at.first * F::kRun, runs > 0), a.warps, shared));
 }
 
+// Groups whose elements are not 16-byte runs behind one another.
 template <class F>
-__device__ __forceinline__ typename F::C given(const RowArguments<F>& a, std::int64_t group) {
-  if constexpr (F::kGiven)
-    return a.parameters[group];
-  else
-    return typename F::C(0);
-}
-
-// Teams of 2^log2_team runs, up to a warp's.
-template <class F>
-__global__ void __launch_bounds__(256) short_rows(const RowArguments<F> a) {
+__global__ void __launch_bounds__(32 * kMostRowWarps, 1) strided_rows(const RowArguments<F> a) {
   using A = typename F::A;
   using J = typename F::Join;
+  constexpr int kRuns = 4;  // of a thread at once
+  static_assert(kRowRuns % kRuns == 0);
+  __shared__ A shared[kMostRowWarps];
   follow();
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const std::int64_t warp =
-      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
-  const std::int64_t first = warp * (kWarpTeams >> a.log2_team);
-  if (first >= a.groups) return;
-  A v[kTeamRuns];
-  const auto group = [&](int k) { return first + ((k * 32 + lane) >> a.log2_team); };
-  const int mask = (1 << a.log2_team) - 1;
-  if (a.dense && a.whole == a.runs) {
-    Pack<F::kRunBytes> packs[kTeamRuns];
-    bool valid[kTeamRuns];
-#pragma unroll
-    for (int k = 0; k < kTeamRuns; ++k) {
-      const int run = (k * 32 + lane) & mask;
-      valid[k] = group(k) < a.groups && run < a.runs;
-      if (valid[k])
-        packs[k] =
-            load_pack<F::kRunBytes, false>(a.in + a.kept.offset(group(k)) + run * F::kRun, 0);
-    }
-#pragma unroll
-    for (int k = 0; k < kTeamRuns; ++k)
-      v[k] = valid[k]
-                 ? join_pack<F>(a, packs[k], ((k * 32 + lane) & mask) * F::kRun, given(a, group(k)))
-                 : F::nothing();
-  } else {
-#pragma unroll
-    for (int k = 0; k < kTeamRuns; ++k) {
-      const int run = (k * 32 + lane) & mask;
-      v[k] = group(k) < a.groups && run < a.runs
-                 ? load_run<F>(a, a.kept.offset(group(k)), run, given(a, group(k)))
-                 : F::nothing();
-    }
-  }
-  // Lanes at distance 1, 2 and 4 share their runs out: each goes on with every eighth.
-  const int halved = a.log2_team < 3 ? a.log2_team : 3;
-#pragma unroll
-  for (int level = 0; level < 3; ++level)
-    if (level < halved)
-#pragma unroll
-      for (int k = 0; k < kTeamRuns >> (level + 1); ++k)
-        v[k] = exchanged<J>(v[2 * k], v[2 * k + 1], 1 << level);
-  for (int level = 3; level < a.log2_team; ++level)  // other lanes, then runs
-    v[0] = J::template of<A>(v[0], across(v[0], level < 5 ? 1 << level : 1 << (level - 5)));
-  const int low = lane & ((1 << halved) - 1);
-#pragma unroll
-  for (int k = 0; k < kTeamRuns; ++k) {
-    const int run = ((k << halved) + low) * 32 + lane - low;
-    const std::int64_t at = first + (run >> a.log2_team);
-    if (k < kTeamRuns >> halved && (run & mask) == 0 && at < a.groups)
-      a.sink.put(at, at, v[k], a.parameters);
-  }
-}
-
-// A block for each chunk of a group; each warp goes over consecutive runs.
-template <class F>
-__global__ void __launch_bounds__(256) long_rows(const RowArguments<F> a) {
-  using A = typename F::A;
-  using J = typename F::Join;
-  __shared__ A shared[8];
-  follow();
-  const int warps = static_cast<int>(blockDim.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  const std::int64_t group = a.chunks == 1 ? blockIdx.x : blockIdx.x / a.chunks;
-  const std::int64_t chunk = blockIdx.x - group * a.chunks;
-  const std::int64_t base = a.kept.offset(group);
-  const typename F::C parameter = given(a, group);
-  std::int64_t run =
-      (chunk * warps + threadIdx.x / 32) * (static_cast<std::int64_t>(a.turns) * kWarpRuns) + lane;
+  const RowPlace at(a);
+  const std::int64_t base = at.inside ? a.kept.offset(at.group) : 0;
+  const typename F::C parameter = at.inside ? given(a, at.group) : typename F::C(0);
   [[maybe_unused]] A digits[kRowDigits];
   A sum = F::nothing();
 #pragma unroll 1
-  for (int turn = 0; turn < a.turns; ++turn, run += kWarpRuns) {
-    A v[kRowRuns];
-    load_runs<F>(a, base, run, parameter, v);
+  for (int turn = 0; turn < a.turns * (kRowRuns / kRuns); ++turn) {
+    A v[kRuns];
+#pragma unroll
+    for (int k = 0; k < kRuns; ++k) {
+      const std::int64_t run = at.first + (static_cast<std::int64_t>(turn) * kRuns + k) * 32;
+      v[k] = at.inside && run < a.runs ? load_run<F>(a, base, run, parameter) : F::nothing();
+    }
     if constexpr (F::kAnyOrder) {
 #pragma unroll
-      for (int k = 0; k < kRowRuns; ++k) sum = F::then(sum, v[k]);
+      for (int k = 0; k < kRuns; ++k) sum = F::then(sum, v[k]);
     } else {
       sum = join_warp<J>(v);
       int d = 0;
       for (; (turn >> d) & 1; ++d) sum = J::template of<A>(digits[d], sum);
-      if (turn + 1 < a.turns) digits[d] = sum;
+      digits[d] = sum;
     }
   }
   if constexpr (F::kAnyOrder) {
     const A own[1] = {sum};
     sum = join_warp<J, 1, A>(own);
   }
-  sum = join_warps<J>(sum, warps, shared);
-  if (threadIdx.x == 0) a.sink.put(group, blockIdx.x, sum, a.parameters);
+  at.put(a, join_warps<J>(sum, a.warps, shared));
 }
 
 struct RowCut {
@@ -209,18 +198,16 @@ struct RowCut {
 
   static RowCut make(std::int64_t groups, std::int64_t runs) {
     RowCut c;
-    c.is_short = runs <= kWarpTeams;
+    c.is_short = runs <= kShortRuns;
     if (c.is_short) {
       while ((1 << c.log2_team) < runs) ++c.log2_team;
       return c;
     }
-    while (c.warps < 8 && c.warps * kWarpRuns < runs) c.warps *= 2;
-    while (c.warps * kWarpRuns * c.turns < reduce_cuts::kLeastRuns &&
-           static_cast<std::int64_t>(c.warps) * kWarpRuns * c.turns < runs)
-      c.turns *= 2;
     const auto chunk = [&] { return static_cast<std::int64_t>(c.warps) * kWarpRuns * c.turns; };
-    while (chunk() < runs && groups * ceil_div(runs, chunk()) > reduce_cuts::kEnoughBlocks)
-      c.turns *= 2;
+    const auto blocks = [&] { return groups * ceil_div(runs, chunk()); };
+    const int most = groups >= reduce_cuts::kEnoughGroups ? kMostRowWarps : kRowWarps;
+    while (c.warps < most && chunk() < runs) c.warps *= 2;
+    while (chunk() < runs && blocks() > reduce_cuts::kEnoughBlocks) c.turns *= 2;
     c.chunks = ceil_div(runs, chunk());
     return c;
   }
@@ -229,13 +216,15 @@ struct RowCut {
 template <class F>
 Result<void> launch_rows(const Stream& stream, RowArguments<F> a, bool first, const RowCut& cut) {
   a.log2_team = cut.log2_team;
+  a.warps = cut.warps;
   a.turns = cut.turns;
   a.chunks = cut.chunks;
+  const int threads = 32 * (cut.warps > kRowWarps ? cut.warps : kRowWarps);
   const std::int64_t warp_groups = kWarpTeams >> cut.log2_team;
-  const std::int64_t blocks =
-      cut.is_short ? ceil_div(ceil_div(a.groups, warp_groups), 8) : a.groups * cut.chunks;
-  const int threads = cut.is_short ? 256 : 32 * cut.warps;
-  const auto kernel = cut.is_short ? short_rows<F> : long_rows<F>;
+  const std::int64_t blocks = cut.is_short ? ceil_div(ceil_div(a.groups, warp_groups), kRowWarps)
+                              : cut.chunks == 1 ? ceil_div(a.groups, threads / 32 / cut.warps)
+                                                : a.groups * cut.chunks;
+  const auto kernel = cut.is_short ? short_rows<F> : a.dense ? long_rows<F> : strided_rows<F>;
   return first ? launch(stream, "reduce rows", kernel, blocks, threads, a)
                : launch_next(stream, "reduce rows", kernel, blocks, threads, a);
 }

@@ -1,0 +1,312 @@
+// The CUDA kernels of the reduce family against the CPU's, bit for bit: shapes on both sides of
+// every border between kernels, views, graphs, repeats, and more than 2^31 elements.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "planck/core/allocator.h"
+#include "planck/core/cuda_runtime.h"
+#include "planck/ops/reduce/problem.h"
+#include "planck/verify/fill.h"
+#include "planck/verify/guarded_tensor.h"
+
+namespace planck {
+namespace {
+
+using verify::Fill;
+using verify::GuardedTensor;
+using verify::HostTensor;
+using verify::Layout;
+using Tensors = std::vector<HostTensor>;
+
+#define PLANCK_NEEDS_GPU() \
+  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
+
+const Kernel<ReduceProblem>& kernel(const ReduceProblem& p, DeviceKind device) {
+  for (const Kernel<ReduceProblem>& k : p.kernels())
+    if (k.device == device) return k;  // the first: the default
+  std::abort();
+}
+
+ReduceProblem problem(ReduceKind kind, Dtype dtype, const Shape& shape, unsigned axes) {
+  ReduceProblem p;
+  p.kind = kind;
+  p.element_dtype = dtype;
+  p.shape = shape;
+  p.axes = axes;
+  return p;
+}
+
+bool is_output(const ReduceProblem& p, std::size_t i) {
+  return p.info().operands[i].role == Role::output;
+}
+
+// x with values, outputs without.
+Tensors make_tensors(const ReduceProblem& p, Fill how, std::uint64_t seed) {
+  Tensors all;
+  const auto specs = p.specs();
+  for (std::size_t i = 0; i < p.info().operands.size(); ++i) {
+    HostTensor t(specs[i].dtype, specs[i].shape);
+    if (!is_output(p, i)) fill(t, is_float(t.dtype) ? how : Fill::integers, seed, i);
+    all.push_back(std::move(t));
+  }
+  return all;
+}
+
+Tensors on_cpu(const ReduceProblem& p, Tensors tensors) {
+  const Kernel<ReduceProblem>& k = kernel(p, DeviceKind::cpu);
+  const auto workspace = allocate(Stream::cpu(), k.workspace(p));
+  EXPECT_TRUE(workspace.has_value());
+  Operands operands;
+  for (std::size_t i = 0; i < tensors.size(); ++i) operands[i] = tensors[i].view();
+  const auto ran = k.launch(Stream::cpu(), {workspace->data(), workspace->bytes()}, p, operands);
+  EXPECT_TRUE(ran.has_value());
+  return tensors;
+}
+
+// Runs the default CUDA kernel, `repeats` times alone and once as a graph, and compares every
+// output with the CPU's.
+void check(const ReduceProblem& p, Fill how, std::uint64_t seed, Layout layout = Layout::contiguous,
+           int repeats = 1) {
+  SCOPED_TRACE(std::string(p.info().name) + " " + std::string(name(p.element_dtype)) + " " +
+               to_string(p.shape) + " axes=" + std::to_string(p.axes) + " " +
+               std::string(verify::name(layout)) + " " + std::string(verify::name(how)));
+  ASSERT_TRUE(p.check().has_value()) << p.check().error().message;
+  const Tensors before = make_tensors(p, how, seed);
+  const Tensors expected = on_cpu(p, before);
+  const Stream stream = Stream::cuda().value();
+  const Kernel<ReduceProblem>& k = kernel(p, DeviceKind::cuda);
+  const auto workspace = verify::GuardedBytes::filled(stream, k.workspace(p), 0xa5);
+  ASSERT_TRUE(workspace.has_value());
+  for (int repeat = 0; repeat <= repeats; ++repeat) {
+    const bool graph = repeat == repeats;
+    Operands operands;
+    std::vector<GuardedTensor> placed;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const Role role = p.info().operands[i].role;
+      const auto where = verify::place(layout, before[i].dtype, before[i].shape, role);
+      const auto plain = verify::place(Layout::contiguous, before[i].dtype, before[i].shape, role);
+      auto made = GuardedTensor::make(stream, before[i].dtype, before[i].shape,
+                                      where ? *where : *plain, 0x5a, &before[i]);
+      ASSERT_TRUE(made.has_value()) << made.error().message;
+      placed.push_back(std::move(*made));
+      operands[i] = placed[i].view();
+    }
+    const auto launch = [&] {
+      return k.launch(stream, {workspace->data(), k.workspace(p)}, p, operands);
+    };
+    if (graph) {
+      ASSERT_TRUE(cuda::begin_capture(0, stream.native()).has_value());
+      const auto ran = launch();
+      const auto recorded = cuda::end_capture(0, stream.native());
+      ASSERT_TRUE(ran.has_value()) << ran.error().message;
+      ASSERT_TRUE(recorded.has_value()) << recorded.error().message;
+      ASSERT_TRUE(cuda::replay(0, stream.native(), *recorded).has_value());
+      ASSERT_TRUE(stream.synchronize().has_value());
+      cuda::destroy_graph(*recorded);
+    } else {
+      const auto ran = launch();
+      ASSERT_TRUE(ran.has_value()) << ran.error().message;
+      const auto done = stream.synchronize();
+      ASSERT_TRUE(done.has_value()) << done.error().message;
+    }
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      ASSERT_TRUE(placed[i].download(stream).has_value());
+      EXPECT_EQ(is_output(p, i) ? placed[i].stray_writes() : placed[i].changes(), "")
+          << p.info().operands[i].name;
+      if (is_output(p, i))
+        ASSERT_EQ(verify::bit_difference(expected[i], placed[i].values()), "")
+            << p.info().operands[i].name << (graph ? ", in a graph" : "");
+    }
+  }
+  const auto guarded = workspace->surrounded_by(stream, 0xa5);
+  ASSERT_TRUE(guarded.has_value());
+  EXPECT_TRUE(*guarded) << "a write outside of the workspace";
+}
+
+constexpr ReduceKind kKinds[] = {ReduceKind::sum,  ReduceKind::max,       ReduceKind::argmax,
+                                 ReduceKind::var,  ReduceKind::logsumexp, ReduceKind::min,
+                                 ReduceKind::mean, ReduceKind::prod,      ReduceKind::argmin};
+// The first five have kernels of their own; the others take turns.
+bool is_due(ReduceKind kind, std::uint64_t turn) {
+  const auto at = static_cast<std::uint64_t>(std::find(kKinds, std::end(kKinds), kind) - kKinds);
+  return at < 5 || at - 5 == turn % 4;
+}
+bool takes(ReduceKind kind, Dtype dtype) {
+  return is_float(dtype) ||
+         (kind != ReduceKind::var && kind != ReduceKind::logsumexp && kind != ReduceKind::mean);
+}
+// Long products overflow: only NaN and Inf would be compared.
+Fill values_for(ReduceKind kind, std::uint64_t seed) {
+  return seed % 3 == 0 && kind != ReduceKind::prod ? Fill::adversarial : Fill::uniform;
+}
+
+class ReduceCuda : public testing::TestWithParam<Dtype> {};
+
+// Rows: parts of a warp, a warp, several warps, several turns, several blocks.
+TEST_P(ReduceCuda, RowsHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  std::uint64_t seed = 0, turn = 0;
+  for (std::int64_t length : {1,    2,    5,    31,   64,    65,    127,   128,   256,  500,
+                              512,  513,  1000, 1024, 1025,  1027,  2048,  2056,  4096, 4100,
+                              8191, 8192, 8200, 8201, 16384, 16400, 20000, 33000, 70001})
+    for (std::int64_t rows : {1, 3, 9}) {
+      if (length < 1000 && rows == 9) rows = 133;
+      ++turn;
+      for (ReduceKind kind : kKinds) {
+        if (!takes(kind, GetParam()) || !is_due(kind, turn)) continue;
+        ++seed;
+        const ReduceProblem p = problem(kind, GetParam(), {rows, length}, 2);
+        check(p, values_for(kind, seed), seed);
+        if (length < 10000 && seed % 2 == 0)  // not those that broadcast
+          check(p, values_for(kind, seed), seed, verify::kAllLayouts[1 + seed / 2 % 7]);
+      }
+    }
+}
+
+// Columns: one block or several below one another, held or read twice, odd widths.
+TEST_P(ReduceCuda, ColumnsHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  struct Size {
+    std::int64_t outer, length, inner;
+  };
+  const Size sizes[] = {
+      {1, 1, 5},     {1, 2, 40},    {3, 63, 33},   {1, 64, 4},     {7, 65, 8},     {1, 100, 1},
+      {1, 257, 130}, {2, 300, 32},  {2, 511, 16},  {1, 512, 36},   {1, 513, 260},  {3, 1000, 17},
+      {1, 1024, 64}, {1, 1025, 64}, {1, 2047, 12}, {1, 2049, 128}, {1, 4096, 31},  {2, 4097, 24},
+      {1, 8191, 40}, {1, 8192, 8},  {1, 8193, 48}, {1, 16384, 4},  {1, 20000, 20}, {1, 40000, 12},
+      {1, 70001, 2}, {300, 70, 6},  {40, 600, 18}, {1, 300, 4100}, {1, 70, 10000}};
+  std::uint64_t seed = 0, turn = 0;
+  for (const Size& s : sizes) {
+    ++turn;
+    for (ReduceKind kind : kKinds) {
+      if (!takes(kind, GetParam()) || !is_due(kind, turn)) continue;
+      ++seed;
+      const ReduceProblem p = problem(kind, GetParam(), {s.outer, s.length, s.inner}, 2);
+      check(p, values_for(kind, seed), seed);
+      if (seed % 2 == 0)
+        check(p, values_for(kind, seed), seed, verify::kAllLayouts[1 + seed / 2 % 7]);
+    }
+  }
+}
+
+TEST_P(ReduceCuda, SeveralAxesHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  std::uint64_t seed = 0;
+  for (const Shape& shape : {Shape{3, 70, 5, 24}, Shape{2, 3, 300, 7}, Shape{20, 2, 64, 33}})
+    for (unsigned axes : {1u, 5u, 6u, 10u, 7u, 12u, 15u})
+      for (ReduceKind kind : kKinds) {
+        if (!takes(kind, GetParam())) continue;
+        const bool finds = kind == ReduceKind::argmax || kind == ReduceKind::argmin;
+        if (finds && axes != 1u && axes != 15u) continue;
+        ++seed;
+        const ReduceProblem p = problem(kind, GetParam(), shape, axes);
+        check(p, values_for(kind, seed), seed);
+        check(p, values_for(kind, seed), seed, verify::kAllLayouts[1 + seed % 7]);
+      }
+}
+
+TEST_P(ReduceCuda, ScansHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  std::uint64_t seed = 0;
+  for (std::int64_t length :
+       {1, 31, 32, 33, 64, 100, 1023, 1024, 1028, 1030, 8191, 8192, 8200, 20011})
+    for (std::int64_t others : {1, 5, 255, 256, 290}) {
+      if (length > 2000 && others > 5) continue;
+      for (ReduceKind kind : {ReduceKind::cumsum, ReduceKind::cummax, ReduceKind::cummin})
+        for (unsigned axes : {1u, 2u}) {
+          ++seed;
+          const Shape shape = axes == 2u ? Shape{others, length} : Shape{length, others};
+          ReduceProblem p = problem(kind, GetParam(), shape, axes);
+          p.reverse = kind == ReduceKind::cumsum && seed % 2 == 0;
+          check(p, values_for(kind, seed), seed);
+          if (seed % 3 == 0)
+            check(p, values_for(kind, seed), seed, verify::kAllLayouts[1 + seed / 3 % 7]);
+        }
+    }
+}
+INSTANTIATE_TEST_SUITE_P(All, ReduceCuda,
+                         testing::Values(Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16,
+                                         Dtype::i32, Dtype::i64));
+
+TEST(ReduceCudaRepeats, TwentyRunsGiveTheSameBits) {
+  PLANCK_NEEDS_GPU();
+  std::uint64_t seed = 0;
+  for (ReduceKind kind : kKinds)
+    for (Dtype dtype : {Dtype::f32, Dtype::bf16})
+      for (unsigned axes : {1u, 2u, 3u}) {
+        ++seed;
+        check(problem(kind, dtype, {2048, 513}, axes), Fill::uniform, seed, Layout::contiguous, 20);
+        check(problem(kind, dtype, {513, 2048}, axes), Fill::uniform, seed, Layout::contiguous, 20);
+      }
+}
+
+// x [2^31 / 4096 + 100, 4096] of bf16, on the device alone. Its first and last rows have values,
+// the rest are the bytes of one small number: what the CPU makes of a few rows tells the result.
+TEST(ReduceCudaLong, MoreThan31Bits) {
+  PLANCK_NEEDS_GPU();
+  if (std::getenv("PLANCK_LONG_TESTS") == nullptr) GTEST_SKIP() << "PLANCK_LONG_TESTS is not set";
+  constexpr std::int64_t kWidth = 4096, kRows = (std::int64_t{1} << 31) / kWidth + 100, kEnd = 64;
+  const Shape shape = {kRows, kWidth};
+  const Stream stream = Stream::cuda().value();
+  const auto x = allocate(stream, static_cast<std::size_t>(kRows * kWidth) * 2);
+  ASSERT_TRUE(x.has_value());
+  ASSERT_TRUE(cuda::fill(0, stream.native(), x->data(), 0xb0, x->bytes()).has_value());  // -1.28e-9
+  HostTensor end(Dtype::bf16, {kEnd, kWidth});
+  fill(end, Fill::uniform, 1, 0);
+  auto* bytes = static_cast<std::byte*>(x->data());
+  for (std::int64_t at : {std::int64_t{0}, kRows - kEnd})
+    ASSERT_TRUE(cuda::copy_to_device(0, stream.native(), bytes + at * kWidth * 2, end.bytes.data(),
+                                     end.bytes.size())
+                    .has_value());
+  const auto reduced = [&](ReduceKind kind, unsigned axes) {
+    const ReduceProblem p = problem(kind, Dtype::bf16, shape, axes);
+    const Kernel<ReduceProblem>& k = kernel(p, DeviceKind::cuda);
+    const auto workspace = allocate(stream, k.workspace(p));
+    HostTensor result(p.out_dtype(), p.out_shape());
+    const auto out = allocate(stream, result.bytes.size());
+    EXPECT_TRUE(workspace && out);
+    const auto ran =
+        k.launch(stream, {workspace->data(), workspace->bytes()}, p,
+                 {View{x->data(), Dtype::bf16, shape, row_major(shape), true},
+                  View{out->data(), result.dtype, result.shape, row_major(result.shape), true}});
+    EXPECT_TRUE(ran.has_value());
+    EXPECT_TRUE(
+        cuda::copy_to_host(0, stream.native(), result.bytes.data(), out->data(), out->bytes()));
+    EXPECT_TRUE(stream.synchronize().has_value());
+    return result;
+  };
+  for (ReduceKind kind : {ReduceKind::sum, ReduceKind::max, ReduceKind::argmax}) {
+    // Rows: those at both ends are those of the small tensor, all others the same.
+    const ReduceProblem few = problem(kind, Dtype::bf16, {kEnd, kWidth}, 2);
+    Tensors small = make_tensors(few, Fill::uniform, 1);
+    small[0] = end;
+    const HostTensor expected = on_cpu(few, small)[1], rows = reduced(kind, 2);
+    for (std::int64_t r = 0; r < kEnd; ++r) {
+      ASSERT_EQ(rows.number(r), expected.number(r)) << r;
+      ASSERT_EQ(rows.number(kRows - kEnd + r), expected.number(r)) << r;
+    }
+    for (std::int64_t r = kEnd; r < kRows - kEnd; ++r)
+      ASSERT_EQ(rows.number(r), rows.number(kEnd)) << r;
+  }
+  // Columns and all: a tensor of one value but for an element at the end.
+  ASSERT_TRUE(cuda::fill(0, stream.native(), x->data(), 0x00, x->bytes()).has_value());
+  const std::int64_t at = kRows * kWidth - 3;
+  const bf16 one(1.0f);
+  ASSERT_TRUE(cuda::copy_to_device(0, stream.native(), bytes + at * 2, &one, 2).has_value());
+  for (unsigned axes : {1u, 3u}) {
+    const HostTensor sums = reduced(ReduceKind::sum, axes), most = reduced(ReduceKind::max, axes),
+                     places = reduced(ReduceKind::argmax, axes);
+    for (std::int64_t i = 0; i < sums.count(); ++i) {
+      const bool here = axes == 3u || i == kWidth - 3;
+      ASSERT_EQ(sums.number(i), here ? 1.0 : 0.0) << i;
+      ASSERT_EQ(most.number(i), here ? 1.0 : 0.0) << i;
+      ASSERT_EQ(places.number(i), here ? static_cast<double>(axes == 3u ? at : kRows - 1) : 0.0)
+          << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace planck
