@@ -1,5 +1,5 @@
-// cuda:tree. Rows a warp or a block each, or several blocks; columns a thread each, or several slots;
-// var and logsumexp in two passes, or one where a block or a cluster holds what it reads.
+// cuda:tree. Rows a warp or a block each, or several blocks; columns a thread each, or several
+// slots; var and logsumexp in two passes, or one where a block or a cluster holds what it reads.
 #include "planck/loops/launch.cuh"
 #include "planck/ops/reduce/axis_map.cuh"
 #include "planck/ops/reduce/cuts.h"

@@ -210,19 +210,18 @@ TEST_P(ReduceCuda, SeveralAxesHaveTheBitsOfTheCpu) {
 TEST_P(ReduceCuda, ScansHaveTheBitsOfTheCpu) {
   PLANCK_NEEDS_GPU();
   std::uint64_t seed = 0;
-  for (std::int64_t length :
-       {1, 31, 32, 33, 64, 100, 1023, 1024, 1028, 1030, 8191, 8192, 8200, 20011})
-    for (std::int64_t others : {1, 5, 255, 256, 290}) {
-      if (length > 2000 && others > 5) continue;
+  for (std::int64_t length : {1, 33, 100, 1024, 1030, 8191, 8200, 20011})
+    for (std::int64_t others : {3, 255, 290}) {
+      if (length > 2000 && others > 3) continue;
       for (ReduceKind kind : {ReduceKind::cumsum, ReduceKind::cummax, ReduceKind::cummin})
         for (unsigned axes : {1u, 2u}) {
           ++seed;
           const Shape shape = axes == 2u ? Shape{others, length} : Shape{length, others};
           ReduceProblem p = problem(kind, GetParam(), shape, axes);
-          p.reverse = kind == ReduceKind::cumsum && seed % 2 == 0;
+          p.reverse = kind == ReduceKind::cumsum && seed % 4 >= 2;
           check(p, values_for(kind, seed), seed);
-          if (seed % 3 == 0)
-            check(p, values_for(kind, seed), seed, verify::kAllLayouts[1 + seed / 3 % 7]);
+          if (seed % 5 < 2)
+            check(p, values_for(kind, seed), seed, verify::kAllLayouts[1 + seed / 5 % 7]);
         }
     }
 }
@@ -234,12 +233,12 @@ TEST(ReduceCudaRepeats, TwentyRunsGiveTheSameBits) {
   PLANCK_NEEDS_GPU();
   std::uint64_t seed = 0;
   for (ReduceKind kind : kKinds)
-    for (Dtype dtype : {Dtype::f32, Dtype::bf16})
-      for (unsigned axes : {1u, 2u, 3u}) {
-        ++seed;
-        check(problem(kind, dtype, {2048, 513}, axes), Fill::uniform, seed, Layout::contiguous, 20);
-        check(problem(kind, dtype, {513, 2048}, axes), Fill::uniform, seed, Layout::contiguous, 20);
-      }
+    for (unsigned axes : {1u, 2u, 3u}) {
+      if (!is_due(kind, 1)) continue;
+      ++seed;
+      check(problem(kind, seed % 2 == 0 ? Dtype::bf16 : Dtype::f32, {1048, 520}, axes),
+            Fill::uniform, seed, Layout::contiguous, 20);
+    }
 }
 
 // x [2^31 / 4096 + 100, 4096] of bf16, on the device alone. Its first and last rows have values,
