@@ -6,8 +6,8 @@
 // returned is the canonical one.
 //
 // Largest error, in units in the last place of the exact result (a subnormal's is the smallest
-// number). The tests hold these figures: f32 for every 4099th float, every 61st from 1/64 to 64, and
-// for every float in the long tests; f64 and functions of two arguments for samples.
+// number). The tests hold these figures: f32 for every 4099th float and every 61st from 1/64 to 64,
+// the long tests for every float; f64 and functions of two arguments for samples.
 //
 //              f32    f64                        f32    f64
 //   exp        1.1    1.1          tanh          1.4    1.5
