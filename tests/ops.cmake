@@ -19,6 +19,7 @@ add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/ops/matmul/matmul.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/pool/pool.examples.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/pool/pool.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.dynamic.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.exact.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.packed.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.test.cpp

@@ -209,5 +209,12 @@ class FullDisk(CommandTest):
         self.assertEqual(done.stderr.count("\n"), 1)
 
 
+
+class Filters(CommandTest):
+    def test_a_filter_that_matches_nothing_is_refused(self):
+        for command in ("verify", "bench"):
+            self.refuse("--filter zzz matches none", command, "--filter", "zzz")
+        self.refuse("--filter zzz matches none", "verify", "--only-values", "--filter", "zzz")
+
 if __name__ == "__main__":
     unittest.main()

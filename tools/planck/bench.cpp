@@ -117,6 +117,7 @@ Result<void> bench(const BenchOptions& options) {
   const bool on_cuda = stream->device().kind == DeviceKind::cuda;
   std::vector<verify::BenchCase> cases = verify::all_benches(stream->device().kind);
   std::erase_if(cases, [&](const auto& c) { return !std::regex_search(name(c), *filter); });
+  if (auto ok = refuse_nothing(cases.empty(), options.filter, "benchmarks"); !ok) return ok;
   if (options.list) {
     for (const auto& c : cases) fmt::print("{}\n", name(c));
     return {};

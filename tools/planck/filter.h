@@ -16,4 +16,11 @@ inline Result<std::regex> parse_filter(const std::string& text) {
   }
 }
 
+// Nothing looked at must not read as all well.
+inline Result<void> refuse_nothing(bool nothing, const std::string& text, const char* what) {
+  if (!nothing) return {};
+  return fail(ErrorCode::invalid_problem,
+              "--filter " + text + " matches none of the " + what + "; planck ops lists the ops");
+}
+
 }  // namespace planck::cli

@@ -58,9 +58,10 @@ Result<Findings> verify_device(const VerifyOptions& options) {
 
   const auto size = options.lengthy ? verify::ListSize::lengthy : verify::ListSize::usual;
   std::vector<verify::Case> cases = verify::all_cases(size);
-  std::erase_if(cases, [&](const verify::Case& c) {
-    return options.only_values || !std::regex_search(c.id(), *filter);
-  });
+  std::erase_if(cases, [&](const auto& c) { return !std::regex_search(c.id(), *filter); });
+  if (auto ok = refuse_nothing(cases.empty(), options.filter, "cases"); !ok)
+    return tl::unexpected(ok.error());
+  if (options.only_values) cases.clear();
   {
     Progress progress(cases.size(), Progress::Unit::steps);
     for (std::size_t k = 0; k < cases.size(); ++k) {

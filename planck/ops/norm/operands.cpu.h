@@ -1,9 +1,6 @@
-// Operands of the CPU norms that every row shares, and how rows are spread over threads.
+// Operands of the CPU norms that every row shares.
 #pragma once
 
-#include <algorithm>
-
-#include "planck/loops/parallel.h"
 #include "planck/ops/softmax/rows.cpu.h"
 
 namespace planck {
@@ -31,15 +28,5 @@ class Parameter {
   bool given_;
   alignas(64) C constant_[kBlock];
 };
-
-template <class F>
-void for_rows(const Stream& stream, std::int64_t rows, std::int64_t length, const F& row) {
-  const std::int64_t together =
-      std::max<std::int64_t>(1, kRowTask / std::max<std::int64_t>(1, length));
-  parallel_for(stream, (rows + together - 1) / together, [&](std::int64_t task) {
-    const std::int64_t end = std::min(rows, (task + 1) * together);
-    for (std::int64_t r = task * together; r < end; ++r) row(r);
-  });
-}
 
 }  // namespace planck

@@ -2,6 +2,9 @@
 // r * length + i.
 #pragma once
 
+#include <algorithm>
+
+#include "planck/loops/parallel.h"
 #include "planck/loops/positions.h"
 #include "planck/ops/reduce/reduce.loops.h"
 #include "planck/ops/softmax/row.loops.h"
@@ -10,6 +13,17 @@
 namespace planck {
 
 inline constexpr std::int64_t kRowTask = 1 << 16;  // elements worth a task
+
+// row(r) for every row; short ones several to a task.
+template <class F>
+void for_rows(const Stream& stream, std::int64_t rows, std::int64_t length, const F& row) {
+  const std::int64_t together =
+      std::max<std::int64_t>(1, kRowTask / std::max<std::int64_t>(1, length));
+  parallel_for(stream, (rows + together - 1) / together, [&](std::int64_t task) {
+    const std::int64_t end = std::min(rows, (task + 1) * together);
+    for (std::int64_t r = task * together; r < end; ++r) row(r);
+  });
+}
 
 // Axes in `along` are the row's elements, in row-major order, the others number the rows, likewise.
 inline Walk row_walk(const View& v, unsigned along) {

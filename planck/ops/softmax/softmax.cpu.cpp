@@ -62,16 +62,6 @@ void map_row(RowMap how, const RowOperand<C>& x, const RowOperand<C>* y, const R
   });
 }
 
-template <class F>
-void for_rows(const Stream& stream, std::int64_t rows, std::int64_t length, const F& row) {
-  const std::int64_t together =
-      std::max<std::int64_t>(1, kRowTask / std::max<std::int64_t>(1, length));
-  parallel_for(stream, (rows + together - 1) / together, [&](std::int64_t task) {
-    const std::int64_t end = std::min(rows, (task + 1) * together);
-    for (std::int64_t r = task * together; r < end; ++r) row(r);
-  });
-}
-
 template <class C>
 void forward(const Stream& stream, const SoftmaxProblem& p, const Operands& operands, bool bypass) {
   const std::int64_t length = p.length();
