@@ -1,0 +1,44 @@
+// var and logsumexp: what is known of a block of elements, and how neighbouring blocks become one.
+//
+// A group is cut into blocks of kStatBlock consecutive elements, the last of which may be shorter.
+// Within a block the mean (the largest) comes first and then the canonical sum of squares (of
+// exponentials), so that a processor reads memory once and the block twice; blocks are joined in
+// the pairwise order. No block knows of another: they may go to any threads.
+#pragma once
+
+#include <cstdint>
+
+#include "planck/core/macros.h"
+#include "planck/math/exp.h"
+
+namespace planck::reduce_math {
+
+inline constexpr std::int64_t kStatBlock = 512;
+
+// n elements around their mean.
+template <class C>
+struct Spread {
+  C n, mean, squares;
+};
+// b follows a, which has at least as many elements. The means are d apart, and the mean of all
+// divides d as n to b.n.
+template <class C>
+PLANCK_HD Spread<C> joined(const Spread<C>& a, const Spread<C>& b) {
+  const C n = a.n + b.n, part = b.n / n, d = b.mean - a.mean;
+  return {n, math::fma_of(d, part, a.mean), math::fma_of(d * part, d * a.n, a.squares + b.squares)};
+}
+
+// sum = Σ exp(x − largest); 0 where the largest is −Inf, anything where it is +Inf or NaN.
+template <class C>
+struct ExpSum {
+  C largest, sum;
+};
+template <class C>
+PLANCK_HD ExpSum<C> joined(const ExpSum<C>& a, const ExpSum<C>& b) {
+  const bool b_leads = b.largest > a.largest || b.largest != b.largest;
+  const ExpSum<C>&high = b_leads ? b : a, &low = b_leads ? a : b;
+  const C scale = low.largest == high.largest ? C(1) : math::exp(low.largest - high.largest);
+  return {high.largest, math::fma_of(low.sum, scale, high.sum)};
+}
+
+}  // namespace planck::reduce_math
