@@ -15,6 +15,7 @@
 
 #include "planck/loops/steps-inl.h"
 #include "planck/ops/reduce/lift-inl.h"
+#include "planck/ops/reduce/stats.vectors-inl.h"
 #include "planck/ops/reduce/tree-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -164,6 +165,11 @@ void columns(const void* const* rows, int count, Dtype dtype, std::int64_t ahead
 
 template <template <class> class S, class C>
 inline constexpr StatLoops<S, C> kStats = {row<S, C>, columns<S, C>};
+#if PLANCK_VECTOR_MATH
+template <template <class> class S>
+inline constexpr StatLoops<S, float> kStats<S, float> = {stat_vectors::row<S<float>>,
+                                                         stat_vectors::columns<S<float>>};
+#endif
 
 }  // namespace
 
