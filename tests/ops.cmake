@@ -25,6 +25,7 @@ add_executable(ops_test
   ${PROJECT_SOURCE_DIR}/planck/ops/quantize/quantize.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/reduce/reduce.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/reduce/running_extreme.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/ops/reduce/stats.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/index/index.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/softmax/plans.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/ops/softmax/softmax.test.cpp

@@ -110,6 +110,16 @@ HWY_INLINE V exp_below(V x) {
   const Factored e = factored(p.r, p.n);
   return scaled(e.factor, e.n);
 }
+// Of -kExpNear <= x <= 0, where results are normal numbers: neither a bound nor a product is
+// needed, and the exponent is added as an integer.
+inline constexpr float kExpNear = 87.0f;
+HWY_INLINE V exp_near(V x) {
+  using C = math::exp_detail::Constants<float>;
+  const V rounder = all(math::Layout<float>::kRounder);
+  const V t = hn::MulAdd(x, all(C::kInverse), rounder), n = hn::Sub(t, rounder);
+  const V r = hn::NegMulAdd(n, all(C::kLow), hn::NegMulAdd(n, all(C::kHigh), x));
+  return from_bits(hn::Add(bits_of(factored(r, n).factor), hn::ShiftLeft<23>(bits_of(t))));
+}
 HWY_INLINE V exp_any_nan(V x) {
   return exp_below(at_most(math::exp_detail::Constants<float>::kHighest, x));
 }

@@ -4,7 +4,8 @@
 //   mean               sum / n, one division in the compute type
 //   max  min           NaN where there is one; +0 is above -0
 //   var                sum of (x - mean)^2, divided by n - correction; NaN where n <= correction
-//   logsumexp          max + log(sum of exp(x - max)); max itself where it is infinite
+//   logsumexp          max + log(sum of exp(x - max)); max itself where it is infinite.
+//                      Both by blocks of 512 elements, which are joined
 //   argmax  argmin     the row-major index among the reduced elements, i64; the first of equals, +0
 //                      and -0 are equal, the first NaN where there is one. One axis, or all
 //   any  all           of bool

@@ -15,6 +15,7 @@
 #include "planck/loops/steps-inl.h"
 #include "planck/ops/reduce/lift-inl.h"
 #include "planck/ops/reduce/reduce.vectors-inl.h"
+#include "planck/ops/reduce/tree-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
@@ -45,42 +46,6 @@ HWY_INLINE const A* lifted(const Source& from, int i, int m, rm::KeyOf<C> flip, 
     }
     return out;
   }
-}
-
-// out[i] = in[2 i] . in[2 i + 1]
-template <class J, class A>
-HWY_INLINE void level(const A* in, int pairs, A* out) {
-#pragma GCC ivdep  // out[i] may be in[i]: it is written after everything that reads it
-  for (int i = 0; i < pairs; ++i) out[i] = J::template of<A>(in[2 * i], in[2 * i + 1]);
-}
-
-template <class J, class A>
-A tree_of(const A* in, int n, A* work) {
-  if (n == 1) return in[0];
-  for (const A* from = in; n > 1; n = (n + 1) / 2, from = work) {
-    const int pairs = n / 2;
-    level<J>(from, pairs, work);
-    if (n % 2) work[pairs] = from[n - 1];
-  }
-  return work[0];
-}
-
-// Whole blocks, with constant lengths; memory is asked for ahead.
-template <class J, class A>
-HWY_INLINE A tree_of_block(const A* in, A* work, std::int64_t ahead) {
-  for (int c = 0; c < kBlock; c += kChunk) {
-    prefetch_ahead(in + c, ahead);
-    level<J>(in + c, kChunk / 2, work + c / 2);
-  }
-  level<J>(work, 256, work);
-  level<J>(work, 128, work);
-  level<J>(work, 64, work);
-  level<J>(work, 32, work);
-  level<J>(work, 16, work);
-  level<J>(work, 8, work);
-  level<J>(work, 4, work);
-  level<J>(work, 2, work);
-  return J::template of<A>(work[0], work[1]);
 }
 
 template <class J, Lift kLift, class C, class A>

@@ -1,6 +1,7 @@
 // The kernel tables of the reduce family.
 
 #include "planck/math/running_sum.h"
+#include "planck/ops/reduce/blocks.math.h"
 #include "planck/ops/reduce/kernels.h"
 #include "planck/ops/reduce/reduce.cuda.h"
 #include "planck/plan/kernel_table.h"
@@ -30,12 +31,17 @@ PrecisionGuarantee guarantee(const ReduceProblem& p) {
     case ReduceKind::prod:
       roundings = static_cast<double>(p.reduced());
       break;
-    case ReduceKind::var:  // the mean's error counts twice, the square three times
+    case ReduceKind::var:
+      // Within a block the mean's error counts twice, the square three times. A join rounds the
+      // squares twice and each mean once, and what it adds is off by twice the means' errors and
+      // six: less than three a level.
       roundings = 3 * depth + 6;
       break;
-    case ReduceKind::logsumexp:
-      roundings = depth + 8;
+    case ReduceKind::logsumexp: {  // of two sums that are joined, one is scaled by an exp
+      constexpr std::int64_t kBlock = reduce_math::kStatBlock;
+      roundings = depth + pairwise_depth((p.reduced() + kBlock - 1) / kBlock) + 8;
       break;
+    }
     case ReduceKind::cumsum:
       roundings = running_depth(p.reduced());
       break;

@@ -1,14 +1,18 @@
-// Naive references of the row-wise families, for their tests. They share no code with the library.
+// Naive references of the row-wise families, for their tests. They share no code with the library
+// but exp and log.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "planck/math/exp.h"
+#include "planck/math/log.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
 #include "planck/verify/placed_run.h"
@@ -34,6 +38,62 @@ C pairwise_sum(const std::vector<C>& v) {
   return pairwise(v, 0, v.size(), C(0), [](C a, C b) { return a + b; });
 }
 
+// var and logsumexp by blocks of 512 elements, joined pairwise (docs/numerics.md).
+template <class C>
+std::vector<std::vector<C>> blocks_of(const std::vector<C>& v) {
+  std::vector<std::vector<C>> blocks;
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    if (i % 512 == 0) blocks.emplace_back();
+    blocks.back().push_back(v[i]);
+  }
+  return blocks;
+}
+template <class C>
+C block_var(const std::vector<C>& v, std::int64_t correction) {
+  const auto n = static_cast<std::int64_t>(v.size());
+  if (n <= correction) return std::numeric_limits<C>::quiet_NaN();
+  struct Block {
+    C n, mean, squares;
+  };
+  std::vector<Block> found;
+  for (const std::vector<C>& block : blocks_of(v)) {
+    const C count = static_cast<C>(block.size()), mean = pairwise_sum(block) / count;
+    std::vector<C> squares;
+    for (C x : block) squares.push_back((x - mean) * (x - mean));
+    found.push_back({count, mean, pairwise_sum(squares)});
+  }
+  const Block all = pairwise(found, 0, found.size(), Block{}, [](Block a, Block b) {
+    const C both = a.n + b.n, part = b.n / both, d = b.mean - a.mean;
+    const C between = d * part;
+    return Block{both, std::fma(d, part, a.mean),
+                 std::fma(between, d * a.n, a.squares + b.squares)};
+  });
+  return all.squares / static_cast<C>(n - correction);
+}
+// exp and log are the library's, which have tests of their own.
+template <class C>
+C block_logsumexp(const std::vector<C>& v) {
+  constexpr C kInfinity = std::numeric_limits<C>::infinity();
+  struct Block {
+    C largest, sum;
+  };
+  std::vector<Block> found;
+  for (const std::vector<C>& block : blocks_of(v)) {
+    C largest = -kInfinity;
+    for (C x : block) largest = std::isnan(x) || std::isnan(largest) ? NAN : std::max(largest, x);
+    std::vector<C> terms;
+    for (C x : block) terms.push_back(math::exp(x - largest));
+    found.push_back({largest, largest == -kInfinity ? 0 : pairwise_sum(terms)});
+  }
+  const Block all = pairwise(found, 0, found.size(), Block{-kInfinity, 0}, [](Block a, Block b) {
+    if (std::isnan(a.largest) || std::isnan(b.largest)) return Block{NAN, 0};
+    if (a.largest == b.largest) return Block{a.largest, a.sum + b.sum};
+    if (a.largest < b.largest) std::swap(a, b);
+    return Block{a.largest, std::fma(b.sum, math::exp(b.largest - a.largest), a.sum)};
+  });
+  return std::isfinite(all.largest) ? all.largest + math::log(all.sum) : all.largest;
+}
+
 inline std::string attribute(const Case& c, std::string_view key, std::string_view otherwise) {
   const auto it = c.attributes.find(key);
   return std::string(it == c.attributes.end() ? otherwise : std::string_view(it->second));
@@ -54,15 +114,22 @@ inline double ulp_at(Dtype t, double value) {
   return std::ldexp(1.0, exponent - digits + 1);
 }
 
+// Where a case is run: the layout of each operand, contiguous where the list ends, and numbers of
+// CPU threads (0: one a core).
+struct Where {
+  std::vector<verify::Layout> layouts = {};
+  std::vector<int> threads = {0};
+};
+
 // Runs every kernel of the case's table on the CPU and, where there is one, on a GPU, and hands the
 // outputs by name to `check`.
 using Check = std::function<void(const NamedTensors& outputs, const KernelStatus& kernel)>;
-inline void with_outputs(const Case& c, const NamedTensors& inputs, const Check& check) {
-  static const std::vector<Stream> streams = [] {
-    std::vector<Stream> all = {Stream::cpu()};
-    if (auto cuda = Stream::cuda()) all.push_back(*cuda);
-    return all;
-  }();
+inline void with_outputs(const Case& c, const NamedTensors& inputs, const Check& check,
+                         const Where& where = {}) {
+  static const auto cuda = Stream::cuda();
+  std::vector<Stream> streams;
+  for (int threads : where.threads) streams.push_back(Stream::cpu(threads));
+  if (cuda) streams.push_back(*cuda);
   const auto problem = verify::parse_problem(all_ops(), c);
   ASSERT_TRUE(problem) << c.id() << ": " << problem.error().message;
   verify::Subject subject{&c, problem->get(), nullptr, (*problem)->specs()};
@@ -74,7 +141,7 @@ inline void with_outputs(const Case& c, const NamedTensors& inputs, const Check&
       ASSERT_TRUE(plan) << plan.error().message;
       subject.plan = plan->get();
       const verify::Outcome outcome =
-          verify::execute(subject, stream, inputs, {.what = "values", .layouts = {}});
+          verify::execute(subject, stream, inputs, {.what = "values", .layouts = where.layouts});
       ASSERT_EQ(outcome.fault, "") << c.id();
       NamedTensors outputs;
       for (std::size_t i = 0; i < subject.specs.size(); ++i)
@@ -82,6 +149,30 @@ inline void with_outputs(const Case& c, const NamedTensors& inputs, const Check&
           outputs.emplace(subject.info().operands[i].name, outcome.outputs[i]);
       check(outputs, kernel);
     }
+}
+
+// Row-major positions of the elements that become output i of a reduction, in row-major order.
+inline std::vector<std::vector<std::int64_t>> members(const Case& c, const Shape& shape) {
+  const std::string axes = attribute(c, "axes", c.op == "cumsum" ? "0" : "all");
+  const auto reduced = [&](int d) {
+    return axes == "all" || axes.find(static_cast<char>('0' + d)) != std::string::npos;
+  };
+  std::int64_t outputs = 1;
+  for (int d = 0; d < shape.rank(); ++d)
+    if (!reduced(d)) outputs *= shape[d];
+  std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(outputs));
+  for (std::int64_t i = 0; i < numel(shape); ++i) {
+    std::int64_t rest = i, out = 0, step = 1;
+    for (int d = shape.rank() - 1; d >= 0; --d) {
+      if (!reduced(d)) {
+        out += rest % shape[d] * step;
+        step *= shape[d];
+      }
+      rest /= shape[d];
+    }
+    all[static_cast<std::size_t>(out)].push_back(i);
+  }
+  return all;
 }
 
 }  // namespace planck::rows_test

@@ -22,18 +22,6 @@ struct Shared {
   V a, b, c, d;
 };
 
-// e^x, vm::exp_below's bits where the result is a normal number: neither a bound nor a product is
-// needed, and the exponent is added as an integer.
-HWY_INLINE V exp_near(V x) {
-  using C = math::exp_detail::Constants<float>;
-  const hn::RebindToUnsigned<vm::D> u;
-  const V rounder = vm::all(math::Layout<float>::kRounder);
-  const V t = hn::MulAdd(x, vm::all(C::kInverse), rounder), n = hn::Sub(t, rounder);
-  const V r = hn::NegMulAdd(n, vm::all(C::kLow), hn::NegMulAdd(n, vm::all(C::kHigh), x));
-  return hn::BitCast(vm::D(), hn::Add(hn::BitCast(u, vm::factored(r, n).factor),
-                                      hn::ShiftLeft<23>(hn::BitCast(u, t))));
-}
-
 // Which operands are read (bits 0, 1, 2), and the function. x is any float: exp has no bound from
 // above only where a row's largest element was taken away.
 #define PLANCK_ROW(Name, reads, ...)                                                         \
@@ -47,7 +35,7 @@ HWY_INLINE V exp_near(V x) {
 PLANCK_ROW(First, 1, x)
 PLANCK_ROW(Square, 1, hn::Mul(hn::Sub(x, s.a), hn::Sub(x, s.a)))
 PLANCK_ROW(Exponential, 1, vm::exp_below(hn::Sub(x, s.a)))
-PLANCK_ROW(ExponentialNear, 1, exp_near(hn::Sub(x, s.a)))
+PLANCK_ROW(ExponentialNear, 1, vm::exp_near(hn::Sub(x, s.a)))
 PLANCK_ROW(Scaled, 1, hn::Mul(x, s.a))
 PLANCK_ROW(Softmax, 1, hn::Mul(vm::exp_below(hn::Sub(x, s.a)), s.b))
 PLANCK_ROW(LogSoftmax, 1, hn::Sub(hn::Sub(x, s.a), s.b))
@@ -198,15 +186,14 @@ inline float sum(RowMap how, Dtype t, const RowInput<float> (&in)[3], std::int64
 
 inline float exponentials(Dtype t, const RowInput<float>& x, std::int64_t n, float* kept,
                           float& largest) {
-  constexpr float kNear = 87.0f;  // above e^-87.3 results are normal
   return dense::with_storage(t, [&](auto storage) {
     using S = decltype(storage);
     const dense::Range range = dense::range(storage, x.data, n, 4096);
     const float least = reduce_math::value_of<float>(range.least, 0);
     largest = reduce_math::value_of<float>(dense::largest_key(range, 0), 0);
     const RowInput<float> inputs[3] = {x, {nullptr}, {nullptr}};
-    return largest - least <= kNear ? sum_of<ExponentialNear, S>(inputs, n, {largest}, kept)
-                                    : sum_of<Exponential, S>(inputs, n, {largest}, kept);
+    return largest - least <= vm::kExpNear ? sum_of<ExponentialNear, S>(inputs, n, {largest}, kept)
+                                           : sum_of<Exponential, S>(inputs, n, {largest}, kept);
   });
 }
 
