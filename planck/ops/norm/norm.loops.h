@@ -23,8 +23,8 @@ struct NormLoops {
   void (*forward)(const NormRows&, int rows, bool centered, C eps, row_math::Shared<C>* shared,
                   const Sink& to) = nullptr;
   // Gradients of a row, c and d of whose `shared` are computed.
-  void (*backward)(const NormRows&, bool centered, row_math::Shared<C>& shared, const Sink& to,
-                   std::int64_t ahead) = nullptr;
+  void (*backward)(const NormRows&, bool centered, row_math::Shared<C>& shared,
+                   const Sink& to) = nullptr;
   // Columns [column, column + n) of eight rows: the sums down the rows of dy * xhat and of dy,
   // joined in pairs. Either result may be null.
   void (*columns)(const NormRows&, const row_math::Shared<C> (&)[8], std::int64_t column, int n,

@@ -142,11 +142,12 @@ inline void forward(const NormRows& in, int rows, bool centered, float eps,
   });
 }
 
+// ---- gradients: four rows on, x and dy are asked for
+
 // The sums of g = dy * weight and of g * xhat along a row.
 template <class S>
 HWY_INLINE void gradient_sums(const typename S::T* x, const typename S::T* dy, std::int64_t n,
-                              const Parameter<S>& weight, const Statistics s, std::int64_t ahead,
-                              float (&sums)[2]) {
+                              const Parameter<S>& weight, const Statistics s, float (&sums)[2]) {
   const auto w = weight.row();
   if constexpr (std::is_same_v<S, dense::AsBf16>)
     if (n % 2 == 0)
@@ -155,7 +156,7 @@ HWY_INLINE void gradient_sums(const typename S::T* x, const typename S::T* dy, s
           [=](const auto& at) HWY_ATTR {
             const auto there = dense::pairs_at(at);
             const Pairs v = there.load(x), given = there.load(dy), by = load_pairs<S>(w, there);
-            ask(x + there.i + ahead);
+            ask(x + there.i + 4 * n), ask(dy + there.i + 4 * n);
             const V even = hn::Mul(given.even, by.even), odd = hn::Mul(given.odd, by.odd);
             return dense::Vectors<2>{{hn::Add(even, odd), hn::Add(hn::Mul(even, s.hat(v.even)),
                                                                   hn::Mul(odd, s.hat(v.odd)))}};
@@ -165,7 +166,7 @@ HWY_INLINE void gradient_sums(const typename S::T* x, const typename S::T* dy, s
       n,
       [=](const auto& at) HWY_ATTR {
         const V g = hn::Mul(at.load(S(), dy), load<S>(w, at));
-        ask(x + at.i + ahead);
+        ask(x + at.i + 4 * n), ask(dy + at.i + 4 * n);
         return dense::Vectors<2>{{g, hn::Mul(g, s.hat(at.load(S(), x)))}};
       },
       sums);
@@ -174,11 +175,11 @@ HWY_INLINE void gradient_sums(const typename S::T* x, const typename S::T* dy, s
 template <class S>
 void gradient_of(const typename S::T* x, const typename S::T* dy, std::int64_t n,
                  const Parameter<S>& weight, bool centered, row_math::Shared<float>& shared,
-                 typename S::T* to, bool stream, std::int64_t ahead) {
+                 typename S::T* to, bool stream) {
   const auto w = weight.row();
   const Statistics s{vm::all(shared.a), vm::all(shared.b)};
   float sums[2];
-  gradient_sums<S>(x, dy, n, weight, s, ahead, sums);
+  gradient_sums<S>(x, dy, n, weight, s, sums);
   const float count = static_cast<float>(n);
   shared.c = centered ? sums[0] / count : 0.0f;
   shared.d = sums[1] / count;
@@ -190,23 +191,23 @@ void gradient_of(const typename S::T* x, const typename S::T* dy, std::int64_t n
     if (n % 2 == 0)
       return dense::store_pairs<dense::Known::nothing>(to, n, stream, [=](const auto& at) HWY_ATTR {
         const Pairs v = at.load(x), given = at.load(dy), by = load_pairs<S>(w, at);
-        ask(dy + at.i + ahead);
+        ask(x + at.i + 4 * n), ask(dy + at.i + 4 * n);
         return Pairs{of(v.even, given.even, by.even), of(v.odd, given.odd, by.odd)};
       });
   dense::store<dense::Known::nothing>(S(), to, n, stream, [=](const auto& at) HWY_ATTR {
-    ask(dy + at.i + ahead);
+    ask(x + at.i + 4 * n), ask(dy + at.i + 4 * n);
     return of(at.load(S(), x), at.load(S(), dy), load<S>(w, at));
   });
 }
 
 inline void backward(const NormRows& in, bool centered, row_math::Shared<float>& shared,
-                     const Sink& to, std::int64_t ahead) {
+                     const Sink& to) {
   dense::with_storage(in.dtype, [&](auto storage) {
     using S = decltype(storage);
     using T = typename S::T;
     const Parameter<S> weight(in.weight, 1.0f);
     gradient_of<S>(static_cast<const T*>(in.x), static_cast<const T*>(in.dy), in.n, weight,
-                   centered, shared, static_cast<T*>(to.data), to.stream, ahead);
+                   centered, shared, static_cast<T*>(to.data), to.stream);
   });
 }
 
@@ -224,10 +225,7 @@ inline void columns(const NormRows& in, const row_math::Shared<float> (&shared)[
         const Statistics s{vm::all(shared[r].a), vm::all(shared[r].b)};
         const T *from = x + r * length, *given_row = dy + r * length;
         for (int k = 0; k < kWide; ++k) {
-          if (r == 2 || r == 3) {  // the others are asked for by rows
-            ask(from + at[k].i + 8 * length);
-            ask(given_row + at[k].i + 8 * length);
-          }
+          ask(from + at[k].i + 8 * length), ask(given_row + at[k].i + 8 * length);
           const V given = at[k].load(storage, given_row);
           terms.v[2 * k] = hn::Mul(given, s.hat(at[k].load(storage, from)));
           terms.v[2 * k + 1] = given;
