@@ -14,15 +14,21 @@ namespace planck {
 
 inline constexpr std::int64_t kRowTask = 1 << 16;  // elements worth a task
 
-// row(r) for every row; short ones several to a task.
+// batch(r, count) for all rows, up to `most` of them at a time; short ones several to a task.
 template <class F>
-void for_rows(const Stream& stream, std::int64_t rows, std::int64_t length, const F& row) {
+void for_batches(const Stream& stream, std::int64_t rows, std::int64_t length, std::int64_t most,
+                 const F& batch) {
   const std::int64_t together =
       std::max<std::int64_t>(1, kRowTask / std::max<std::int64_t>(1, length));
   parallel_for(stream, (rows + together - 1) / together, [&](std::int64_t task) {
     const std::int64_t end = std::min(rows, (task + 1) * together);
-    for (std::int64_t r = task * together; r < end; ++r) row(r);
+    for (std::int64_t r = task * together; r < end; r += most)
+      batch(r, static_cast<int>(std::min(most, end - r)));
   });
+}
+template <class F>
+void for_rows(const Stream& stream, std::int64_t rows, std::int64_t length, const F& row) {
+  for_batches(stream, rows, length, 1, [&](std::int64_t r, int) { row(r); });
 }
 
 // Axes in `along` are the row's elements, in row-major order, the others number the rows, likewise.
@@ -61,6 +67,8 @@ class RowOperand {
   }
   Sink sink(std::int64_t begin, bool stream) const { return {at(begin), operand_.dtype, stream}; }
   bool dense() const { return dense_; }
+  // How many rows loops take at a time.
+  std::int64_t batch() const { return dense_ ? kRowBatch : 1; }
   std::int64_t row_bytes(std::int64_t length) const {
     return length * static_cast<std::int64_t>(storage_bytes(operand_.dtype));
   }
@@ -119,10 +127,6 @@ C sum_of_row(const RowOperand<C>& x, std::int64_t begin, std::int64_t length, Li
              C parameter) {
   const ReduceStep<C> step{Join::add, lift};
   if (length == 0) return C(0);
-  if (const void* at = x.vectors(begin, length))
-    return row_loops<C>().sum(lift == Lift::square ? RowMap::square : RowMap::first, x.dtype(),
-                              {{at, 0, x.row_bytes(length)}, {nullptr}, {nullptr}}, length,
-                              {parameter});
   if (const void* at = x.in_place(begin, length))
     return reduce_sums<C>().row(step, {at, x.dtype()}, length, parameter);
   reduce_math::JoinCounter<reduce_math::Add, C> sum;
