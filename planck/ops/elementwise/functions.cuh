@@ -34,7 +34,8 @@ struct Binary {
 
 // pow of f32, f16 and bf16, a pack at once: usual arguments have no special cases, and whether all
 // are usual, or one is negative, is asked once a pack. 2^26 elements on an H200, share of a copy:
-// f32 0.65 → 0.83, bf16 0.68 → 0.78, f16 0.75 → 0.82; of positive numbers 0.89, 0.90 and 0.94.
+// f32 0.65 → 0.83, bf16 0.68 → 0.78, f16 0.75 → 0.82; of positive numbers 0.89, 0.90 and 0.94. By
+// powers of two and a table (math/log2.h) in place of e and a division f32 is at 0.98 and 0.99.
 template <class T>
 __device__ __noinline__ float unusual_power(float a, float b) {
   return em::binary_of<em::Pow, T>(a, b);
