@@ -189,19 +189,19 @@ HWY_INLINE Vectors<kSums> vector_sums(const F& value) {
   return all;
 }
 
-// Sums of vectors, kLanes of them and more, to one number: lanes that are missing are -0.
+// Sums of vectors, kLanes of them and more, to one number: what is missing is -0.
 HWY_INLINE float tree_of_lanes(float* sums, int count) {
-  const V none = vm::all(-0.0f);
-  for (; count > kLanes; count = (count / 2 + kLanes - 1) / kLanes * kLanes) {
-    for (int c = 0; c < count; c += 2 * kLanes) {
-      const V left = hn::Load(D(), sums + c);
-      const V right = c + kLanes < count ? hn::Load(D(), sums + c + kLanes) : none;
-      hn::Store(pair_sums(left, right), D(), sums + c / 2);
-    }
-  }
-  V left = hn::Load(D(), sums);
-  for (int lanes = kLanes; lanes > 1; lanes /= 2) left = pair_sums(left, none);
-  return hn::GetLane(left);
+  const auto at = [&](int k) HWY_ATTR {
+    return k * kLanes < count ? hn::Load(D(), sums + k * kLanes) : vm::all(-0.0f);
+  };
+  for (int next = 0; count > 4 * kLanes; count = next, next = 0)
+    for (int k = 0; k * kLanes < count; k += kLanes, next += kLanes)
+      hn::Store(vector_sums<1>([&](int v) HWY_ATTR { return Vectors<1>{{at(k + v)}}; }).v[0], D(),
+                sums + next);
+  V all = pair_sums_in_parts(pair_sums_in_parts(at(0), at(1)), pair_sums_in_parts(at(2), at(3)));
+  for (int parts = kLanes / 4; parts > 1; parts /= 2) all = part_sums(all, all);
+  all = pair_sums_in_parts(all, all);
+  return hn::GetLane(pair_sums_in_parts(all, all));
 }
 
 // The canonical sums of n > 0 values each; value(at) gives a vector of each. What is missing counts

@@ -172,23 +172,18 @@ HWY_INLINE float exponential_sum(const typename S::T* x, std::int64_t n, const P
              : exponential_sum<Exponential, S>(x, n, p.largest, ahead, take);
 }
 
-// What follows the rows is asked for two rows ahead. While a row's sum is joined, the next one's
-// largest element is looked for, so that neither is waited for.
-template <class S>
-HWY_INLINE std::int64_t ahead_of(std::int64_t n) {
-  return 2 * n * static_cast<std::int64_t>(sizeof(typename S::T));
-}
-
 inline void exponentials(Dtype t, const void* rows_of_x, int rows, std::int64_t n,
                          Exponentials<float>* each) {
   dense::with_storage(t, [&](auto storage) {
     using S = decltype(storage);
     const auto* x = static_cast<const typename S::T*>(rows_of_x);
+    // The largest element of the next row before the sum: neither is waited for.
+    const std::int64_t ahead = 2 * n * static_cast<std::int64_t>(sizeof(typename S::T));
     Peak next = peak<S>(x, n);
     for (int r = 0; r < rows; ++r) {
       const Peak p = next;
       if (r + 1 < rows) next = peak<S>(x + (r + 1) * n, n);
-      each[r] = {p.largest, exponential_sum<S>(x + r * n, n, p, ahead_of<S>(n), Drop())};
+      each[r] = {p.largest, exponential_sum<S>(x + r * n, n, p, ahead, Drop())};
     }
   });
 }
@@ -214,9 +209,12 @@ inline void softmax(const void* rows_of_x, std::int64_t rows, std::int64_t n, co
     using T = typename S::T;
     const T* x = static_cast<const T*>(rows_of_x);
     T* y = static_cast<T*>(to.data);
+    constexpr std::int64_t kFar = 1 << 14;  // a row that lasts while the next one comes
     const bool whole = std::is_same_v<S, dense::AsF32> && n % dense::kPairLanes == 0 &&
                        (!to.stream || (reinterpret_cast<std::uintptr_t>(y) % 64 == 0 &&
                                        static_cast<std::size_t>(n) * sizeof(T) % 64 == 0));
+    const std::int64_t bytes = n * static_cast<std::int64_t>(sizeof(T));
+    const std::int64_t ahead = bytes < kFar ? 2 * bytes : bytes;
     alignas(64) float kept[kKeptRow + kRowRoom];
     Peak next = peak<S>(x, n);
     float inverse = 0;
@@ -225,10 +223,10 @@ inline void softmax(const void* rows_of_x, std::int64_t rows, std::int64_t n, co
       const Peak p = next;
       float sum;
       if (waits) {
-        sum = exponential_sum<S>(x, n, p, ahead_of<S>(n),
+        sum = exponential_sum<S>(x, n, p, ahead,
                                  Exchange<S>{kept, vm::all(inverse), y - n, to.stream});
       } else {
-        sum = exponential_sum<S>(x, n, p, ahead_of<S>(n), Keep{kept});
+        sum = exponential_sum<S>(x, n, p, ahead, Keep{kept});
       }
       if (r + 1 < rows) next = peak<S>(x + n, n);
       inverse = 1.0f / sum;
