@@ -98,10 +98,33 @@ struct Statistics {
   HWY_INLINE V hat(V x) const { return hn::Mul(hn::Sub(x, mean), rstd); }
 };
 
+// A parameter of bf16 in short rows, as the two vectors that every row would make of it.
+class Widened {
+ public:
+  static constexpr std::int64_t kLongest = 2048;  // both in the first-level cache
+
+  Widened(const Parameter<dense::AsBf16>& parameter, std::int64_t n) {
+    const auto row = parameter.row();
+    for (std::int64_t i = 0; i < n; i += dense::kPairLanes) {
+      const int m = static_cast<int>(std::min<std::int64_t>(dense::kPairLanes, n - i));
+      const Pairs p = load_pairs<dense::AsBf16>(row, dense::SomePairs{i, m});
+      hn::Store(p.even, vm::D(), wide_ + i);
+      hn::Store(p.odd, vm::D(), wide_ + i + vm::kLanes);
+    }
+  }
+  const float* row() const { return wide_; }
+
+ private:
+  alignas(64) float wide_[kLongest];
+};
 template <class S>
-void normalized(const typename S::T* x, std::int64_t n, const Parameter<S>& weight,
-                const Parameter<S>& bias, const row_math::Shared<float>& shared, typename S::T* to,
-                bool stream) {
+HWY_INLINE Pairs load_pairs(const float* row, const auto& at) {
+  return {hn::LoadU(vm::D(), row + at.i), hn::LoadU(vm::D(), row + at.i + vm::kLanes)};
+}
+
+template <class S, class P>
+void normalized(const typename S::T* x, std::int64_t n, const P& weight, const P& bias,
+                const row_math::Shared<float>& shared, typename S::T* to, bool stream) {
   const auto w = weight.row(), b = bias.row();
   const Statistics s{vm::all(shared.a), vm::all(shared.b)};
   const auto of = [=](V v, V by, V plus) HWY_ATTR { return hn::Add(hn::Mul(s.hat(v), by), plus); };
@@ -112,33 +135,42 @@ void normalized(const typename S::T* x, std::int64_t n, const Parameter<S>& weig
         const Pairs v = at.load(x), by = load_pairs<S>(w, at), plus = load_pairs<S>(b, at);
         return Pairs{of(v.even, by.even, plus.even), of(v.odd, by.odd, plus.odd)};
       });
-  dense::store<dense::Known::nothing>(S(), to, n, stream, [=](const auto& at) HWY_ATTR {
-    ask(x + at.i + 2 * n);
-    return of(at.load(S(), x), load<S>(w, at), load<S>(b, at));
-  });
+  if constexpr (!std::is_same_v<P, Widened>)
+    dense::store<dense::Known::nothing>(S(), to, n, stream, [=](const auto& at) HWY_ATTR {
+      ask(x + at.i + 2 * n);
+      return of(at.load(S(), x), load<S>(w, at), load<S>(b, at));
+    });
+}
+
+template <class S, class P>
+HWY_INLINE void forward(const NormRows& in, int rows, bool centered, float eps, const P& weight,
+                        const P& bias, row_math::Shared<float>* shared, const Sink& to) {
+  using T = typename S::T;
+  const T* x = static_cast<const T*>(in.x);
+  const std::int64_t n = in.n;
+  const float count = static_cast<float>(n);
+  const auto mean_of = [&](int r) { return centered ? plain_sum<S>(x + r * n, n) / count : 0.0f; };
+  // The next row's mean in between: neither a sum that is joined nor a root is waited for.
+  shared[0].a = mean_of(0);
+  for (int r = 0; r < rows; ++r) {
+    const float sum = square_sum<S>(x + r * n, n, shared[r].a);
+    if (r + 1 < rows) shared[r + 1].a = mean_of(r + 1);
+    shared[r].b = 1.0f / math::sqrt_of(sum / count + eps);
+    normalized<S>(x + r * n, n, weight, bias, shared[r], static_cast<T*>(to.data) + r * n,
+                  to.stream);
+  }
 }
 
 inline void forward(const NormRows& in, int rows, bool centered, float eps,
                     row_math::Shared<float>* shared, const Sink& to) {
   dense::with_storage(in.dtype, [&](auto storage) {
     using S = decltype(storage);
-    using T = typename S::T;
-    const T* x = static_cast<const T*>(in.x);
-    const std::int64_t n = in.n;
     const Parameter<S> weight(in.weight, 1.0f), bias(in.bias, -0.0f);
-    const float count = static_cast<float>(n);
-    const auto mean_of = [&](int r) {
-      return centered ? plain_sum<S>(x + r * n, n) / count : 0.0f;
-    };
-    // The next row's mean in between: neither a sum that is joined nor a root is waited for.
-    shared[0].a = mean_of(0);
-    for (int r = 0; r < rows; ++r) {
-      const float sum = square_sum<S>(x + r * n, n, shared[r].a);
-      if (r + 1 < rows) shared[r + 1].a = mean_of(r + 1);
-      shared[r].b = 1.0f / math::sqrt_of(sum / count + eps);
-      normalized<S>(x + r * n, n, weight, bias, shared[r], static_cast<T*>(to.data) + r * n,
-                    to.stream);
-    }
+    if constexpr (std::is_same_v<S, dense::AsBf16>)
+      if (in.n % 2 == 0 && in.n <= Widened::kLongest && rows > 2)
+        return forward<S>(in, rows, centered, eps, Widened(weight, in.n), Widened(bias, in.n),
+                          shared, to);
+    forward<S>(in, rows, centered, eps, weight, bias, shared, to);
   });
 }
 

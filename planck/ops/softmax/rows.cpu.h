@@ -73,6 +73,7 @@ class RowOperand {
     return length * static_cast<std::int64_t>(storage_bytes(operand_.dtype));
   }
   C number(std::int64_t position) const {
+    if (plain()) return *reinterpret_cast<const C*>(at(position));
     C value;
     operand_.walk.runs(position, 1, [&](std::int64_t offset, std::int64_t, std::int64_t) {
       load_block(block_ops(), operand_.dtype, operand_.base, offset, 1, 1, &value);
@@ -81,6 +82,10 @@ class RowOperand {
   }
   void put_number(std::int64_t position, C value) const {
     const C v = math::canonical(value);
+    if (plain()) {
+      *reinterpret_cast<C*>(at(position)) = v;
+      return;
+    }
     operand_.walk.runs(position, 1, [&](std::int64_t offset, std::int64_t, std::int64_t) {
       store_block(block_ops(), operand_.dtype, operand_.base, offset, 1, 1, &v);
     });
@@ -98,6 +103,9 @@ class RowOperand {
            (operand_.walk.offset + begin) *
                static_cast<std::int64_t>(storage_bytes(operand_.dtype));
   }
+  // Numbers of the compute type, which mean, rstd and lse are.
+  bool plain() const { return dense_ && operand_.dtype == dtype_of<C>; }
+
   MapOperand operand_;
   bool dense_;
 };
