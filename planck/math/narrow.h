@@ -22,6 +22,7 @@
 // The polynomials are minimax ones whose last bits were then chosen by trial, over all arguments.
 #pragma once
 
+#include "planck/math/log2_of_bf16.h"
 #include "planck/math/pow.h"
 #include "planck/math/trig.h"
 
@@ -227,8 +228,18 @@ PLANCK_HD float pow(float x, float y) {
 // See planck::math::usual.
 namespace usual {
 
+template <class T>
 PLANCK_HD math::usual::Power power_of(float x, float y) {
-  const auto e = pow_detail::exponent_of(y, detail::log2_of_normal(abs_of(x)));
+  float log;
+  if constexpr (std::is_same_v<T, bf16>) {
+    const std::uint32_t bits = bits_of(abs_of(x));
+    const std::uint32_t k = (bits - log_detail::Constants<float>::kRootHalf) & 0xff800000u;
+    log = fma_of(static_cast<float>(static_cast<std::int32_t>(k)), 0x1p-23f,
+                 detail::log2_of_mantissa(bits >> 16 & 127));
+  } else {
+    log = detail::log2_of_normal(abs_of(x));
+  }
+  const auto e = pow_detail::exponent_of(y, log);
   return math::usual::assembled(detail::exp2_of(e.f), e);
 }
 

@@ -14,8 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE::vector_math {
 
-// Usual arguments have at most kUsualBase and less than infinity's bits here.
-inline constexpr std::uint32_t kUsualBase = 0x7effffff;
+// Usual arguments have at most math::usual::kBase here.
 HWY_INLINE U base_of(V x) { return hn::Sub(bits_of(hn::Abs(x)), all_bits(0x00800000)); }
 
 // Entry i of a table of 16, by the lower bits of i.

@@ -115,13 +115,15 @@ PLANCK_HD T with_special_logs(T log, T a) {
 // numbers ask once whether all are.
 namespace usual {
 
-inline constexpr float kSmallest = 0x1p-126f, kNear = 125;
+inline constexpr std::uint32_t kBase = 0x7effffff;  // at most, of usual bases
+PLANCK_HD std::uint32_t base_of(float x) { return bits_of(abs_of(x)) - 0x00800000u; }
+inline constexpr float kNear = 125;
 struct Power {
-  float size, exponent;  // |x|^y, n
+  float size, exponent;  // |x|^y, −n
 };
 PLANCK_HD Power assembled(float power, const pow_detail::Exponent& e) {
   return {from_bits(bits_of(power) + (bits_of(e.shifted) << Layout<float>::kMantissa)),
-          e.shifted - Layout<float>::kRounder};
+          Layout<float>::kRounder - e.shifted};
 }
 PLANCK_HD Power power_of(float x, float y) {
   const auto e = pow_detail::exponent_of(y, log2_pair(abs_of(x)));

@@ -149,7 +149,7 @@ HWY_INLINE bool find_power(const Unit& x, const Unit& b, Unit& y) {
   }
   if (any_above(x, 0x7fffffff, [](V v) HWY_ATTR { return vm::bits_of(v); }))
     for (int k = 0; k < kVectors; ++k) y.v[k] = vm::with_sign_of_power(y.v[k], x.v[k], b.v[k]);
-  return !any_above(x, vm::kUsualBase, [](V v) HWY_ATTR { return vm::base_of(v); }) &
+  return !any_above(x, math::usual::kBase, [](V v) HWY_ATTR { return vm::base_of(v); }) &
          !any_above(n, math::bits_of(math::pow_detail::kFar), size_of);
 }
 template <class T>
