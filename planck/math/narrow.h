@@ -229,15 +229,15 @@ PLANCK_HD float pow(float x, float y) {
 namespace usual {
 
 template <class T>
-PLANCK_HD math::usual::Power power_of(float x, float y) {
+PLANCK_HD math::usual::Power power_of(float a, float y) {
   float log;
   if constexpr (std::is_same_v<T, bf16>) {
-    const std::uint32_t bits = bits_of(abs_of(x));
+    const std::uint32_t bits = bits_of(a);
     const std::uint32_t k = (bits - log_detail::Constants<float>::kRootHalf) & 0xff800000u;
     log = fma_of(static_cast<float>(static_cast<std::int32_t>(k)), 0x1p-23f,
                  detail::log2_of_mantissa(bits >> 16 & 127));
   } else {
-    log = detail::log2_of_normal(abs_of(x));
+    log = detail::log2_of_normal(a);
   }
   const auto e = pow_detail::exponent_of(y, log);
   return math::usual::assembled(detail::exp2_of(e.f), e);

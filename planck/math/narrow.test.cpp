@@ -119,7 +119,7 @@ void hold_usual_pow() {
     for (unsigned b = a % 997; b < 65536; b += 997) {
       const auto x = static_cast<float>(T::from_bits(static_cast<std::uint16_t>(a)));
       const auto y = static_cast<float>(T::from_bits(static_cast<std::uint16_t>(b)));
-      const auto p = math::narrow::usual::power_of<T>(x, y);
+      const auto p = math::narrow::usual::power_of<T>(math::abs_of(x), y);
       if (math::usual::base_of(x) > math::usual::kBase ||
           !(math::abs_of(p.exponent) <= math::usual::kNear))
         continue;

@@ -110,23 +110,23 @@ PLANCK_HD T with_special_logs(T log, T a) {
 
 }  // namespace pow_detail
 
-// |x|^y of usual arguments, a normal x and a finite y, for which there is nothing to choose; right
-// where the size of n, the exponent, is at most kNear, so that the result is normal too. Packs of
-// numbers ask once whether all are.
+// a^y, a = |x|, of usual arguments, a normal x and a finite y, for which there is nothing to
+// choose; right where the size of n, the exponent, is at most kNear, so that the result is normal
+// too. Packs of numbers ask once whether all are.
 namespace usual {
 
 inline constexpr std::uint32_t kBase = 0x7effffff;  // at most, of usual bases
 PLANCK_HD std::uint32_t base_of(float x) { return bits_of(abs_of(x)) - 0x00800000u; }
 inline constexpr float kNear = 125;
 struct Power {
-  float size, exponent;  // |x|^y, −n
+  float size, exponent;  // a^y, −n
 };
 PLANCK_HD Power assembled(float power, const pow_detail::Exponent& e) {
   return {from_bits(bits_of(power) + (bits_of(e.shifted) << Layout<float>::kMantissa)),
           Layout<float>::kRounder - e.shifted};
 }
-PLANCK_HD Power power_of(float x, float y) {
-  const auto e = pow_detail::exponent_of(y, log2_pair(abs_of(x)));
+PLANCK_HD Power power_of(float a, float y) {
+  const auto e = pow_detail::exponent_of(y, log2_pair(a));
   return assembled(polynomial(e.f, exp_detail::exp2_terms()), e);
 }
 
