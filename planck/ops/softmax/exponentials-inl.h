@@ -117,29 +117,19 @@ struct Keep {
     hn::StoreU(v.odd, vm::D(), kept + at.i + vm::kLanes);
   }
 };
-// Those kept of the row before, scaled, are its results; they make room. Rows of whole lines, all
-// of whose results are numbers.
-template <class S>
+// Those kept of the row before, scaled, are its results; they make room. Rows of f32 in whole pairs
+// of vectors, all of whose results are numbers.
 struct Exchange {
   float* kept;
   V by;
-  typename S::T* to;
+  float* to;
   bool stream;
   HWY_INLINE void operator()(const dense::Whole& at, V v) const {
     const V y = hn::Mul(hn::LoadU(vm::D(), kept + at.i), by);
-    stream ? S::stream(y, to + at.i) : S::store(y, to + at.i);
-    Keep{kept}(at, v);
-  }
-  HWY_INLINE void operator()(const dense::WholePairs& at, const dense::Pairs& v) const {
-    const dense::Word y =
-        dense::narrowed({hn::Mul(hn::LoadU(vm::D(), kept + at.i), by),
-                         hn::Mul(hn::LoadU(vm::D(), kept + at.i + vm::kLanes), by)});
-    auto* words = reinterpret_cast<std::uint32_t*>(to + at.i);
-    stream ? hn::Stream(y, dense::Words(), words) : hn::StoreU(y, dense::Words(), words);
+    stream ? hn::Stream(y, vm::D(), to + at.i) : hn::StoreU(y, vm::D(), to + at.i);
     Keep{kept}(at, v);
   }
   HWY_INLINE void operator()(const dense::Some&, V) const {}
-  HWY_INLINE void operator()(const dense::SomePairs&, const dense::Pairs&) const {}
 };
 
 // The canonical sum of exp(x - largest). What lies `ahead` bytes on is asked for.
@@ -207,12 +197,12 @@ inline void softmax(const void* rows_of_x, std::int64_t rows, std::int64_t n, co
   dense::with_storage(to.dtype, [&](auto storage) {
     using S = decltype(storage);
     using T = typename S::T;
+    constexpr bool kExchange = std::is_same_v<S, dense::AsF32>;
+    constexpr std::int64_t kFar = 1 << 14;  // bytes of a row that lasts while the next one comes
     const T* x = static_cast<const T*>(rows_of_x);
     T* y = static_cast<T*>(to.data);
-    constexpr std::int64_t kFar = 1 << 14;  // a row that lasts while the next one comes
-    const bool whole = std::is_same_v<S, dense::AsF32> && n % dense::kPairLanes == 0 &&
-                       (!to.stream || (reinterpret_cast<std::uintptr_t>(y) % 64 == 0 &&
-                                       static_cast<std::size_t>(n) * sizeof(T) % 64 == 0));
+    const bool whole = kExchange && n % dense::kPairLanes == 0 &&
+                       (!to.stream || reinterpret_cast<std::uintptr_t>(y) % 64 == 0);
     const std::int64_t bytes = n * static_cast<std::int64_t>(sizeof(T));
     const std::int64_t ahead = bytes < kFar ? 2 * bytes : bytes;
     alignas(64) float kept[kKeptRow + kRowRoom];
@@ -221,18 +211,18 @@ inline void softmax(const void* rows_of_x, std::int64_t rows, std::int64_t n, co
     bool waits = false;  // whether what is kept is still to be written
     for (std::int64_t r = 0; r < rows; ++r, x += n, y += n) {
       const Peak p = next;
-      float sum;
-      if (waits) {
-        sum = exponential_sum<S>(x, n, p, ahead,
-                                 Exchange<S>{kept, vm::all(inverse), y - n, to.stream});
-      } else {
-        sum = exponential_sum<S>(x, n, p, ahead, Keep{kept});
-      }
+      const float sum = [&] {
+        if constexpr (kExchange)
+          if (waits)
+            return exponential_sum<S>(x, n, p, ahead,
+                                      Exchange{kept, vm::all(inverse), y - n, to.stream});
+        return exponential_sum<S>(x, n, p, ahead, Keep{kept});
+      }();
       if (r + 1 < rows) next = peak<S>(x + n, n);
       inverse = 1.0f / sum;
       // No result is NaN where the largest element is finite.
       const bool numbers = p.largest - p.largest == 0.0f;
-      waits = whole && r + 1 < rows && numbers;
+      waits = whole && numbers && r + 1 < rows;
       if (waits) continue;
       if (numbers)
         scaled<dense::Known::numbers, S>(kept, n, inverse, y, to.stream);
