@@ -4,6 +4,8 @@
 #include <atomic>
 
 #include "planck/loops/parallel.h"
+#include "planck/math/exp_terms.h"
+#include "planck/ops/softmax/entropy.loops.h"
 #include "planck/ops/softmax/kernels.h"
 #include "planck/ops/softmax/rows.cpu.h"
 
@@ -128,6 +130,22 @@ std::int64_t target_of(const View& targets, std::int64_t row) {
 }
 
 template <class C>
+TermSum<C> sum_of_terms(const RowOperand<C>& x, std::int64_t begin, std::int64_t length) {
+  if (entropy_loops<C>().row != nullptr)
+    if (const void* at = x.in_place(begin, length))
+      return entropy_loops<C>().row(x.dtype(), at, length);
+  TermSum<C> s;
+  s.largest = largest_of_row(x, begin, length);
+  s.center = math::center_of_terms(s.largest);
+  s.sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
+    alignas(64) C raw[kBlock];
+    entropy_loops<C>().terms(x.source(begin + i, m, raw), m, s.center, buffer);
+    return Source{buffer, dtype_of<C>};
+  });
+  return s;
+}
+
+template <class C>
 void entropy(const Stream& stream, const SoftmaxProblem& p, const Operands& operands) {
   const std::int64_t length = p.length();
   const RowOperand<C> x(operands[0], 2u), loss(operands[2], 0u), lse(operands[3], 0u);
@@ -138,11 +156,10 @@ void entropy(const Stream& stream, const SoftmaxProblem& p, const Operands& oper
     if (!ignored && !inside) bad.fetch_add(1, std::memory_order_relaxed);
     C value = 0, together = -math::infinity_of(C(0));
     if (length > 0) {
-      const Exponentials<C> e =
-          exponentials<C>(x, x.vectors(row * length, length), row * length, length, nullptr);
-      const C log_sum = math::log(e.sum);
-      together = e.largest - e.largest == C(0) ? e.largest + log_sum : e.largest;
-      if (!ignored && inside) value = (e.largest - x.number(row * length + target)) + log_sum;
+      const TermSum<C> s = sum_of_terms(x, row * length, length);
+      const C log_sum = math::log(s.sum / math::exp_term(s.largest - s.center));
+      together = s.largest - s.largest == C(0) ? s.largest + log_sum : s.largest;
+      if (!ignored && inside) value = (s.largest - x.number(row * length + target)) + log_sum;
     }
     lse.put_number(row, together);
     loss.put_number(row, value);
