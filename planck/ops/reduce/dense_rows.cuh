@@ -8,10 +8,6 @@
 //   32 elements a thread, a row a block's  1.04  1.04     0.96  0.89   0.96  0.96      0.97  0.91
 //   less before the first load, fewer registers, wide rows; extremes and NaN found by integers
 //                                          1.05  1.04     0.96  0.97   1.00  1.01      1.00  0.98
-// cross_entropy of bf16 is bound by its instructions, 18 an element: 73 us, now 63, where reading
-// takes 29. Tried, no faster: blocks that stay, with the next row on its way to registers or to
-// shared memory (by bulk copies or cp.async); rows in shared memory, read once for the largest and
-// again for exponentials; 16-bit floats widened by the tensor cores.
 #pragma once
 
 #include "planck/ops/reduce/exponentials.cuh"

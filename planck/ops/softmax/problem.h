@@ -4,9 +4,9 @@
 //     backward          dx = (dy - sum of dy * y) * y
 //   log_softmax         y = (x - m) - log(s)
 //     backward          dx = dy - exp(y) * (sum of dy)
-//   cross_entropy       logits [N, C], targets [N]: loss[n] = (m - x[n, t]) + log(s); lse[n] = m +
-//   log(s),
-//                       m itself where it is not finite
+//   cross_entropy       logits [N, C], targets [N]: loss[n] = (m - x[n, t]) + l; lse[n] = m + l, m
+//                       itself where it is not finite; l = log(sum of e(x - c) / e(m - c)), e and c
+//                       those of math/exp_terms.h
 //     backward          dlogits[n, c] = dloss[n] * (exp(x[n, c] - lse[n]) - (c == t ? 1 : 0))
 //
 // Every operation is rounded in the compute type; sums are in the canonical pairwise order along

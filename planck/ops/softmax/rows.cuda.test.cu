@@ -173,6 +173,18 @@ TEST(RowsCuda, RowsOfOneSignHaveTheBitsOfTheCpu) {
         }
 }
 
+// A warp has more tiles of such a row than lanes.
+TEST(RowsCuda, LongRowsOfLogitsHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  const Stream stream = Stream::cuda().value();
+  for (const auto& [dtype, length] :
+       {std::pair{Dtype::f32, std::int64_t{700008}}, std::pair{Dtype::bf16, std::int64_t{4300008}},
+        std::pair{Dtype::f16, std::int64_t{2097160}}}) {
+    OnBoth(plain("cross_entropy", dtype, 2, length), stream).expect_same(Layout::contiguous);
+    OnBoth(hostile("cross_entropy", dtype, 2, length, 1), stream).expect_same(Layout::contiguous);
+  }
+}
+
 TEST(RowsCuda, RepeatsGiveTheSameBits) {
   PLANCK_NEEDS_GPU();
   const Stream stream = Stream::cuda().value();

@@ -4,6 +4,8 @@
 #include <atomic>
 
 #include "planck/loops/parallel.h"
+#include "planck/math/exp_terms.h"
+#include "planck/ops/softmax/entropy.loops.h"
 #include "planck/ops/softmax/kernels.h"
 #include "planck/ops/softmax/rows.cpu.h"
 
@@ -132,26 +134,39 @@ std::int64_t target_of(const View& targets, std::int64_t row) {
 }
 
 template <class C>
+TermSum<C> sum_of_terms(const RowOperand<C>& x, std::int64_t begin, std::int64_t length) {
+  if (entropy_loops<C>().row != nullptr)
+    if (const void* at = x.in_place(begin, length))
+      return entropy_loops<C>().row(x.dtype(), at, length);
+  TermSum<C> s;
+  s.largest = largest_of_row(x, begin, length);
+  s.center = math::center_of_terms(s.largest);
+  s.sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
+    alignas(64) C raw[kBlock];
+    entropy_loops<C>().terms(x.source(begin + i, m, raw), m, s.center, buffer);
+    return Source{buffer, dtype_of<C>};
+  });
+  return s;
+}
+
+template <class C>
 void entropy(const Stream& stream, const SoftmaxProblem& p, const Operands& operands) {
   const std::int64_t length = p.length();
   const RowOperand<C> x(operands[0], 2u), loss(operands[2], 0u), lse(operands[3], 0u);
   std::atomic<std::int64_t> bad = 0;
-  for_batches(stream, p.rows(), length, x.batch(), [&](std::int64_t first, int count) {
-    Exponentials<C> each[kRowBatch];
-    if (length > 0) exponentials(x, first * length, count, length, each);
-    for (int k = 0; k < count; ++k) {
-      const std::int64_t row = first + k, target = target_of(operands[1], row);
-      const bool ignored = target == p.ignore_index, inside = target >= 0 && target < length;
-      if (!ignored && !inside) bad.fetch_add(1, std::memory_order_relaxed);
-      C value = 0, together = -math::infinity_of(C(0));
-      if (length > 0) {
-        const C largest = each[k].largest, log_sum = math::log(each[k].sum);
-        together = largest - largest == C(0) ? largest + log_sum : largest;
-        if (!ignored && inside) value = (largest - x.number(row * length + target)) + log_sum;
-      }
-      lse.put_number(row, together);
-      loss.put_number(row, value);
+  for_rows(stream, p.rows(), length, [&](std::int64_t row) {
+    const std::int64_t target = target_of(operands[1], row);
+    const bool ignored = target == p.ignore_index, inside = target >= 0 && target < length;
+    if (!ignored && !inside) bad.fetch_add(1, std::memory_order_relaxed);
+    C value = 0, together = -math::infinity_of(C(0));
+    if (length > 0) {
+      const TermSum<C> s = sum_of_terms(x, row * length, length);
+      const C log_sum = math::log(s.sum / math::exp_term(s.largest - s.center));
+      together = s.largest - s.largest == C(0) ? s.largest + log_sum : s.largest;
+      if (!ignored && inside) value = (s.largest - x.number(row * length + target)) + log_sum;
     }
+    lse.put_number(row, together);
+    loss.put_number(row, value);
   });
   if (operands[4].present) *static_cast<std::int64_t*>(operands[4].data) = bad.load();
 }

@@ -1,6 +1,7 @@
 // cuda:rows. A row is read once and written once where it is held on chip, which is up to 16 Ki
-// (dense: 32 Ki, 16-bit cross_entropy: 64 Ki) elements; longer rows are read again for each pass.
-#include "planck/ops/reduce/held_rows.cuh"
+// (dense: 32 Ki) elements; longer rows are read again for each pass. cross_entropy streams dense
+// rows (entropy_streamed.cuh).
+#include "planck/ops/softmax/entropy_streamed.cuh"
 #include "planck/ops/softmax/kernels.h"
 #include "planck/ops/softmax/row.math.h"
 
@@ -8,32 +9,6 @@ namespace planck {
 
 namespace row_device {
 namespace {
-
-struct Targets {
-  const void* data;
-  std::int64_t stride, ignore;
-  bool wide;
-  __device__ __forceinline__ std::int64_t at(std::int64_t row) const {
-    return wide ? static_cast<const std::int64_t*>(data)[row * stride]
-                : static_cast<const std::int32_t*>(data)[row * stride];
-  }
-  // The same, where it is written: not behind sums that need it last.
-  __device__ __forceinline__ std::int64_t early(std::int64_t row) const {
-    const auto* at = static_cast<const std::int32_t*>(data) + row * stride * (wide ? 2 : 1);
-    const std::int32_t low = load_early(at);
-    return wide ? static_cast<std::int64_t>(load_early(at + 1)) << 32 |
-                      static_cast<std::uint32_t>(low)
-                : low;
-  }
-};
-
-template <class T>
-__device__ __forceinline__ Compute<T> load_logit(const T* p) {
-  if constexpr (sizeof(T) == 2)
-    return widen(T::from_bits(load_early(reinterpret_cast<const std::uint16_t*>(p))));
-  else
-    return load_early(p);
-}
 
 template <class T, RowWay kWay>
 struct SoftmaxArguments {
@@ -100,31 +75,6 @@ __global__ void __maxnreg__((kForwardRegisters<T, kWay, kLog>))
 }
 
 template <class T, RowWay kWay>
-__global__ void __launch_bounds__(1024) entropy_forward(const SoftmaxArguments<T, kWay> a) {
-  using R = RowOf<T, 1, kWay>;
-  using C = typename R::C;
-  __shared__ C sums[kMostWarps];
-  __shared__ typename R::K keys[kMostWarps];
-  R row(a.shape, a.in);
-  bool counts = false;
-  C logit = 0;  // the target's
-  if (row.leads()) {
-    const std::int64_t target = a.targets.early(row.row);
-    counts = target != a.targets.ignore && target >= 0 && target < a.shape.length;
-    if (counts) logit = load_logit(a.in[0].at(row.row, target));
-  }
-  bool near;
-  const C largest = row.largest(keys, near);
-  const C sum = row.joined(exponentials(row, largest, near, [](int, int, C) {}), sums);
-  if (!row.leads()) return;
-  const C log_sum = math::log(sum);
-  const C loss = counts ? (largest - logit) + log_sum : C(0);
-  a.loss[row.row * a.loss_stride] = reduce_device::stored<T>(canonical_nan(loss));
-  a.lse[row.row * a.lse_stride] =
-      canonical_nan(largest - largest == C(0) ? largest + log_sum : largest);
-}
-
-template <class T, RowWay kWay>
 __global__ void __launch_bounds__(1024) softmax_backward(const SoftmaxArguments<T, kWay> a) {
   using R = RowOf<T, 2, kWay>;
   using C = typename R::C;
@@ -170,7 +120,7 @@ __global__ void empty_rows(T* loss, std::int64_t loss_stride, Compute<T>* lse,
                            std::int64_t lse_stride, std::int64_t rows) {
   const std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (r >= rows) return;
-  loss[r * loss_stride] = reduce_device::stored<T>(Compute<T>(0));
+  loss[r * loss_stride] = stored<T>(Compute<T>(0));
   lse[r * lse_stride] = -math::infinity_of(Compute<T>(0));
 }
 
@@ -195,6 +145,38 @@ __global__ void __launch_bounds__(1024)
 // Whether rows may be wide.
 template <class T>
 using Wide = std::bool_constant<sizeof(T) == 2>;
+
+template <class T>
+Result<void> entropy(const Stream& stream, const SoftmaxProblem& p, const Operands& operands,
+                     const RowView<const T>& x, const Targets& targets) {
+  EntropyArguments<T, RowWay::held> a{};
+  a.in[0] = x;
+  a.targets = targets;
+  a.shape = RowShape::make<T, 1>(p.rows(), p.length(), x.dense);
+  a.loss = static_cast<T*>(operands[2].data);
+  a.loss_stride = operands[2].strides[0];
+  a.lse = static_cast<Compute<T>*>(operands[3].data);
+  a.lse_stride = operands[3].strides[0];
+  if (operands[4].present)
+    if (auto ok = launch(stream, "cross_entropy targets", count_bad, 1, 1024, targets, p.rows(),
+                         p.length(), static_cast<std::int64_t*>(operands[4].data));
+        !ok)
+      return ok;
+  if (p.length() == 0)
+    return launch(stream, "cross_entropy nothing", empty_rows<T>, ceil_div(p.rows(), 256), 256,
+                  a.loss, a.loss_stride, a.lse, a.lse_stride, p.rows());
+  if constexpr (sizeof(T) < 8) {
+    if (x.dense && p.length() >= kStreamed) {
+      cut_stream<T>(a);
+      return launch(stream, "cross_entropy", entropy_streamed<T>, a.shape.blocks(),
+                    a.shape.threads(), a.template as<RowWay::dense>());
+    }
+  }
+  return visit_way(a.shape.way, [&](auto way) {
+    return launch(stream, "cross_entropy", entropy_forward<T, way()>, a.shape.blocks(),
+                  a.shape.threads(), a.template as<way()>());
+  });
+}
 
 template <class T>
 Result<void> run(const Stream& stream, const SoftmaxProblem& p, const Operands& operands) {
@@ -232,22 +214,7 @@ Result<void> run(const Stream& stream, const SoftmaxProblem& p, const Operands& 
       return launch_way("softmax backward", std::false_type{},
                         [](auto way) { return softmax_backward<T, way()>; });
     case SoftmaxKind::cross_entropy:
-      a.shape =
-          RowShape::make<T, 1>(p.rows(), length, a.in[0].dense, kMostElements<T, 1, RowWay::wide>);
-      a.loss = static_cast<T*>(operands[2].data);
-      a.loss_stride = operands[2].strides[0];
-      a.lse = static_cast<Compute<T>*>(operands[3].data);
-      a.lse_stride = operands[3].strides[0];
-      if (operands[4].present)
-        if (auto ok = launch(stream, "cross_entropy targets", count_bad, 1, 1024, a.targets,
-                             a.shape.rows, length, static_cast<std::int64_t*>(operands[4].data));
-            !ok)
-          return ok;
-      if (length == 0)
-        return launch(stream, "cross_entropy nothing", empty_rows<T>, ceil_div(a.shape.rows, 256),
-                      256, a.loss, a.loss_stride, a.lse, a.lse_stride, a.shape.rows);
-      return launch_way("cross_entropy", Wide<T>{},
-                        [](auto way) { return entropy_forward<T, way()>; });
+      return entropy(stream, p, operands, a.in[0], a.targets);
     case SoftmaxKind::cross_entropy_backward:
       a.lse = static_cast<Compute<T>*>(operands[2].data);
       a.lse_stride = operands[2].strides[0];
