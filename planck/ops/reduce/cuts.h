@@ -6,10 +6,11 @@
 
 namespace planck::reduce_cuts {
 
-inline constexpr std::int64_t kLeastColumnRows = 512;     // of a chunk, where there are several
-inline constexpr std::int64_t kEnoughGroups = 1024;       // for a block each
-inline constexpr std::int64_t kEnoughBlocks = 16384;      // of chunks of rows, 32 KiB at least
-inline constexpr std::int64_t kEnoughColumnBlocks = 128;  // which go down many rows
+inline constexpr std::int64_t kLeastColumnRows = 256;      // of a chunk, where there are several
+inline constexpr std::int64_t kEnoughGroups = 1024;        // for a block each
+inline constexpr std::int64_t kEnoughBlocks = 16384;       // of chunks of rows, 32 KiB at least
+inline constexpr std::int64_t kEnoughColumnBlocks = 8192;  // of chunks of columns
+inline constexpr std::int64_t kEnoughTallBlocks = 2048;    // of chunks of tall ones
 
 constexpr std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

@@ -191,6 +191,26 @@ TEST_P(ReduceCuda, ColumnsHaveTheBitsOfTheCpu) {
   }
 }
 
+// Long and wide: all rows to a block (where lines are about as many as the device has places), or
+// chunks; the last line and the last rows not whole.
+TEST_P(ReduceCuda, TallColumnsHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  struct Size {
+    std::int64_t outer, length, inner;
+  };
+  const Size sizes[] = {{1, 1023, 520}, {1, 1024, 256},  {2, 1500, 264},  {3, 1040, 576},
+                        {1, 5001, 264}, {1, 33000, 256}, {1, 1900, 3136}, {1, 1024, 6272}};
+  std::uint64_t seed = 0;
+  for (const Size& s : sizes)
+    for (ReduceKind kind : {ReduceKind::sum, ReduceKind::prod, ReduceKind::mean, ReduceKind::max,
+                            ReduceKind::min, ReduceKind::argmax, ReduceKind::argmin}) {
+      if (!takes(kind, GetParam())) continue;
+      ++seed;
+      check(problem(kind, GetParam(), {s.outer, s.length, s.inner}, 2), values_for(kind, seed),
+            seed);
+    }
+}
+
 TEST_P(ReduceCuda, SeveralAxesHaveTheBitsOfTheCpu) {
   PLANCK_NEEDS_GPU();
   std::uint64_t seed = 0;
@@ -224,6 +244,15 @@ TEST_P(ReduceCuda, ScansHaveTheBitsOfTheCpu) {
             check(p, values_for(kind, seed), seed, verify::kAllLayouts[1 + seed / 5 % 7]);
         }
     }
+  // Many columns: a thread has two where they are pairs.
+  for (std::int64_t length : {1, 40, 300})
+    for (std::int64_t others : {8192, 8195, 8198})
+      for (ReduceKind kind : {ReduceKind::cumsum, ReduceKind::cummax, ReduceKind::cummin}) {
+        ++seed;
+        const ReduceProblem p = problem(kind, GetParam(), {length, others}, 1);
+        check(p, values_for(kind, seed), seed);
+        check(p, values_for(kind, seed), seed, verify::kAllLayouts[1 + seed % 7]);
+      }
 }
 INSTANTIATE_TEST_SUITE_P(All, ReduceCuda,
                          testing::Values(Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16,
