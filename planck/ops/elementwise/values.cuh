@@ -1,49 +1,15 @@
-// Packs of stored values of any type and the values that kernels compute with. None stands for an
-// input that an op does not have.
+// Values loaded and stored several at a time. None stands for an input that an op does not have.
 #pragma once
 
-#include "planck/loops/floats.cuh"
+#include "planck/loops/values.cuh"
 
 namespace planck::elementwise_device {
 
 struct None {};
 
-// What a kernel computes with: f32 for 16-bit floats, else the stored type.
-template <class T>
-struct ValueOf {
-  using type = T;
-};
-template <>
-struct ValueOf<f16> {
-  using type = float;
-};
-template <>
-struct ValueOf<bf16> {
-  using type = float;
-};
-template <class T>
-using Value = typename ValueOf<T>::type;
-template <class T>
-inline constexpr bool kIsFloat = std::is_same_v<T, float> || std::is_same_v<T, double> ||
-                                 std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
-
 template <class T>
 __device__ __forceinline__ Value<T> load_one(const void* base, std::int64_t at) {
-  if constexpr (kIsFloat<T>)
-    return widen(static_cast<const T*>(base)[at]);
-  else
-    return static_cast<const T*>(base)[at];
-}
-
-// Element e of a pack of stored integers or bits.
-template <class T, int kBytes>
-__device__ __forceinline__ T bits_at(const Pack<kBytes>& p, int e) {
-  if constexpr (sizeof(T) == 8)
-    return static_cast<T>(static_cast<std::uint64_t>(p.word[2 * e + 1]) << 32 | p.word[2 * e]);
-  else if constexpr (sizeof(T) == 4)
-    return static_cast<T>(p.word[e]);
-  else
-    return static_cast<T>(p.word[e * sizeof(T) / 4] >> (e * sizeof(T) % 4 * 8));
+  return loaded(static_cast<const T*>(base)[at]);
 }
 
 template <class T, int V>
@@ -58,12 +24,7 @@ __device__ __forceinline__ void load_values(const void* base, std::int64_t at, b
   }
   const auto p = load_pack<kBytes, false>(static_cast<const T*>(base) + at, 0);
 #pragma unroll
-  for (int e = 0; e < V; ++e) {
-    if constexpr (kIsFloat<T>)
-      v[e] = element_of<T, kBytes>(p, e);
-    else
-      v[e] = bits_at<T, kBytes>(p, e);
-  }
+  for (int e = 0; e < V; ++e) v[e] = value_at<T>(p, e);
 }
 
 template <class T, int V>

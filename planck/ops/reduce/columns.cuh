@@ -10,6 +10,7 @@
 // Blocks that join in clusters of 2 to 8 take 3 to 20 us longer.
 #pragma once
 
+#include "planck/loops/async_copy.cuh"
 #include "planck/ops/reduce/rows.cuh"
 
 namespace planck::reduce_device {
@@ -39,25 +40,6 @@ inline constexpr int kColumnRun = F::kRun < 4 ? F::kRun : 4;
 template <class F, int kRun>
 inline constexpr int kColumnStages = 128 / (kColumnBatch * kRun *
                                             static_cast<int>(sizeof(typename F::Stored)));
-
-// 16 bytes, or fewer, that arrive in shared memory some time later.
-template <int kBytes>
-__device__ __forceinline__ void copy_async(void* shared, const void* from) {
-  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
-  if constexpr (kBytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(kBytes)
-                 : "memory");
-}
-__device__ __forceinline__ void end_copies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-// All groups of copies but the last kLeft have arrived.
-template <int kLeft>
-__device__ __forceinline__ void await_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
-}
 
 // A thread's rows in the pairwise order.
 template <class F, int kRun>

@@ -28,7 +28,7 @@ namespace {
 template <class T>
 using Running = std::conditional_t<
     std::is_same_v<T, std::int32_t>, std::uint32_t,
-    std::conditional_t<std::is_same_v<T, std::int64_t>, std::uint64_t, Loaded<T>>>;
+    std::conditional_t<std::is_same_v<T, std::int64_t>, std::uint64_t, Value<T>>>;
 
 // Changes no sum, not even its sign.
 template <class R>
@@ -50,7 +50,7 @@ __device__ __forceinline__ Running<T> scan_load(T v) {
 }
 template <class T>
 __device__ __forceinline__ T scan_stored(Running<T> v) {
-  if constexpr (std::is_floating_point_v<Loaded<T>>)
+  if constexpr (std::is_floating_point_v<Value<T>>)
     return stored<T>(rm::canonical(v));
   else
     return static_cast<T>(v);

@@ -25,7 +25,7 @@ struct Better {
 // T: the tensor's element. kJoined: the input is results of an earlier round.
 template <class T, class J, Lift kLift, bool kJoined>
 struct Fold {
-  using C = Loaded<T>;
+  using C = Value<T>;
   using K = rm::KeyOf<C>;
   static constexpr bool kFinds = kLift == Lift::index_key;
   static constexpr bool kSearches = kFinds && !kJoined;  // among elements
@@ -38,7 +38,7 @@ struct Fold {
   static constexpr int kRun = sizeof(Stored) == 1 ? 8 : 16 / static_cast<int>(sizeof(Stored));
   static constexpr int kRunBytes = kRun * static_cast<int>(sizeof(Stored));
 
-  __device__ static A lift(const Loaded<Stored>& x, C parameter, K flip, std::int64_t index) {
+  __device__ static A lift(const Value<Stored>& x, C parameter, K flip, std::int64_t index) {
     if constexpr (kJoined)
       return x;
     else if constexpr (kFinds)
@@ -101,7 +101,7 @@ struct Seen {
   Best best = least();
   int at = 0;  // the first, which the least leaves where it is
 
-  __device__ __forceinline__ void take(const Loaded<typename F::Stored>& x, int place,
+  __device__ __forceinline__ void take(const Value<typename F::Stored>& x, int place,
                                        typename F::K flip) {
     if constexpr (F::kSearches) {
       const C v = F::oriented(x, flip);

@@ -6,57 +6,21 @@
 
 #include <cstdint>
 
-#include "planck/loops/floats.cuh"
+#include "planck/loops/values.cuh"
 #include "planck/ops/reduce/reduce.math.h"
 
 namespace planck::reduce_device {
 
 namespace rm = reduce_math;
 
-// What an element is loaded as: floats in the compute type, integers as they are.
-template <class T>
-struct LoadedOf {
-  using Type = T;
-};
-template <>
-struct LoadedOf<f16> {
-  using Type = float;
-};
-template <>
-struct LoadedOf<bf16> {
-  using Type = float;
-};
-template <class T>
-using Loaded = typename LoadedOf<T>::Type;
+using planck::stored;
 
-template <class T>
-__device__ __forceinline__ Loaded<T> loaded(T v) {
-  if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
-    return widen(v);
-  else
-    return v;
-}
-template <class T>
-__device__ __forceinline__ T stored(Loaded<T> v) {  // NaN is canonical already
-  if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
-    return T::from_bits(static_cast<std::uint16_t>(rounded_pair<T>(v, 0.0f)));
-  else
-    return v;
-}
-
-// Element e of a pack.
+// Element e of a pack, or the only one: what an earlier round has found.
 template <class S, int kBytes>
-__device__ __forceinline__ Loaded<S> element(const Pack<kBytes>& p, int e) {
-  if constexpr (std::is_same_v<S, std::int32_t>)
-    return static_cast<S>(p.word[e]);
-  else if constexpr (std::is_same_v<S, std::int64_t>)
-    return static_cast<S>(p.word[2 * e] | static_cast<std::uint64_t>(p.word[2 * e + 1]) << 32);
-  else if constexpr (std::is_same_v<S, std::uint8_t>)
-    return static_cast<S>(p.word[e / 4] >> (8 * (e % 4)));
-  else if constexpr (std::is_same_v<S, float> || std::is_same_v<S, double> ||
-                     std::is_same_v<S, f16> || std::is_same_v<S, bf16>)
-    return element_of<S>(p, e);
-  else {
+__device__ __forceinline__ Value<S> element(const Pack<kBytes>& p, int e) {
+  if constexpr (kIsFloat<S> || std::is_integral_v<S>) {
+    return value_at<S>(p, e);
+  } else {
     static_assert(sizeof(S) == kBytes);
     S v;
     memcpy(&v, p.word, sizeof v);

@@ -16,7 +16,7 @@ namespace {
 
 template <class T>
 __global__ void fill_nothing(T* out, const AxisMap map, std::int64_t groups,
-                             const rm::Finish<Loaded<T>> finish) {
+                             const rm::Finish<Value<T>> finish) {
   const std::int64_t g = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (g < groups) out[map.offset(g)] = stored<T>(finish.of_nothing());
 }
@@ -25,7 +25,7 @@ template <class T>
 Result<void> launch_nothing_of(const Stream& stream, const ReducePass& pass) {
   return launch(stream, "reduce nothing", fill_nothing<T>, ceil_div(pass.layout.groups, 256), 256,
                 static_cast<T*>(pass.out), AxisMap::of(walk_of(pass.layout.kept, 1)),
-                pass.layout.groups, rm::make_finish<Loaded<T>>(pass.problem));
+                pass.layout.groups, rm::make_finish<Value<T>>(pass.problem));
 }
 
 Result<void> put_nothing(const Stream& stream, const ReducePass& pass) {

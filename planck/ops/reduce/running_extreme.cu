@@ -32,8 +32,8 @@ struct ExtremeArguments {
 };
 
 template <class T>
-__device__ __forceinline__ T extreme_stored(Loaded<T> v) {
-  if constexpr (std::is_floating_point_v<Loaded<T>>)
+__device__ __forceinline__ T extreme_stored(Value<T> v) {
+  if constexpr (std::is_floating_point_v<Value<T>>)
     return stored<T>(rm::canonical(v));
   else
     return v;
@@ -45,7 +45,7 @@ constexpr int kFewColumns = 256;  // strips would leave the device idle
 template <class T, bool kLargest>
 __global__ void __launch_bounds__(32 * kSlots, sizeof(T) == 8 ? 1 : 2)
     extreme_columns(const ExtremeArguments<T> a) {
-  using V = Loaded<T>;
+  using V = Value<T>;
   __shared__ V value[2][kSlots][32];
   __shared__ int at[2][kSlots][32];
   const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(threadIdx.x) / 32;
@@ -121,7 +121,7 @@ struct ExtremeTile {
 template <class T, bool kLargest>
 __global__ void __launch_bounds__(kScanThreads, sizeof(T) == 8 ? 2 : 3)
     extreme_rows(const ExtremeArguments<T> a) {
-  using V = Loaded<T>;
+  using V = Value<T>;
   using Tile = ExtremeTile<T>;
   constexpr int kRun = ScanTile<T>::kRun, kRuns = ScanTile<T>::kRuns;
   extern __shared__ __align__(16) unsigned char memory[];

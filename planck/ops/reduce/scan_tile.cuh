@@ -2,6 +2,7 @@
 // the order of memory to one stretch a lane, and back.
 #pragma once
 
+#include "planck/loops/async_copy.cuh"
 #include "planck/loops/pack.cuh"
 #include "planck/ops/reduce/axis_map.cuh"
 
@@ -107,20 +108,18 @@ struct ScanTile {
       const T* from = x.base + lane * kRun * kSign + kEnd;
 #pragma unroll
       for (int k = 0; k < kRuns; ++k)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                         static_cast<unsigned>(__cvta_generic_to_shared(&at(k * 32 + lane)))),
-                     "l"(from + k * 32 * kRun * kSign));
-      asm volatile("cp.async.wait_all;" ::: "memory");
+        copy_async<16>(&at(k * 32 + lane), from + k * 32 * kRun * kSign);
+      end_copies();
+      await_copies<0>();
     } else if (packs) {
 #pragma unroll
       for (int k = 0; k < kRuns; ++k) {
         const int r = k * 32 + lane;
         const bool there = x.has(r * kRun);
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                         static_cast<unsigned>(__cvta_generic_to_shared(&at(r)))),
-                     "l"(there ? x.at(r * kRun) + kEnd : x.base), "r"(there ? 16 : 0));
+        copy_async_if(there, &at(r), there ? x.at(r * kRun) + kEnd : x.base);
       }
-      asm volatile("cp.async.wait_all;" ::: "memory");
+      end_copies();
+      await_copies<0>();
     } else {
 #pragma unroll 8
       for (int i = lane; i < kWarpStretch; i += 32) element(i) = x.has(i) ? *x.at(i) : T{};
