@@ -17,12 +17,8 @@ ReferenceOutputs one_hot(const ReferenceValues& index, std::int64_t classes, Dty
 ReferenceOutputs sorted(const ReferenceValues& x, int axis, bool descending, std::int64_t kept);
 
 template <IndexKind Kind, OpName N, class K>
-ReferenceOutputs evaluate(const ReadByIndex<Kind, N, K>& op, const ReferenceInputs& in) {
-  return index_by_axis(Kind, op.axis, in[0]->shape, in[0], *in[1], nullptr);
-}
-template <IndexKind Kind, OpName N, class K>
-ReferenceOutputs evaluate(const WriteByIndex<Kind, N, K>& op, const ReferenceInputs& in) {
-  return index_by_axis(Kind, op.axis, in[0]->shape, in[0], *in[1], in[2]);
+ReferenceOutputs evaluate(const ByIndex<Kind, N, K>& op, const ReferenceInputs& in) {
+  return index_by_axis(Kind, op.axis, in[0]->shape, in[0], *in[1], in.size() > 2 ? in[2] : nullptr);
 }
 template <IndexKind Kind, OpName N>
 ReferenceOutputs evaluate(const WriteIntoZeros<Kind, N>& op, const ReferenceInputs& in) {

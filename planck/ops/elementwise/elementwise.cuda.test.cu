@@ -11,6 +11,7 @@
 #include "planck/core/owned_tensor.h"
 #include "planck/ops/elementwise/elementwise.h"
 #include "planck/verify/fill.h"
+#include "planck/verify/on_device.test.h"
 
 namespace planck {
 namespace {
@@ -18,9 +19,6 @@ namespace {
 using verify::Fill;
 using verify::HostTensor;
 using Op = ElementwiseOp;
-
-#define PLANCK_NEEDS_GPU() \
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
 
 // How a tensor of a problem's shape lies in a buffer of its own.
 enum class Way { dense, offset, row, column, transposed, flipped, sparse };
@@ -244,8 +242,7 @@ void expect_ends(Op op, Way b_way) {
 }
 
 TEST(ElementwiseCudaLong, Past2To31Elements) {
-  PLANCK_NEEDS_GPU();
-  if (std::getenv("PLANCK_LONG_TESTS") == nullptr) GTEST_SKIP() << "PLANCK_LONG_TESTS is not set";
+  PLANCK_NEEDS_TIME();
   expect_ends(Op::relu, Way::dense);
   expect_ends(Op::add, Way::dense);
   expect_ends(Op::add, Way::row);

@@ -11,29 +11,16 @@
 #include "planck/math/philox.h"
 #include "planck/ops/embedding/problem.h"
 #include "planck/verify/fill.h"
-#include "planck/verify/guarded_tensor.h"
+#include "planck/verify/on_device.test.h"
 
 namespace planck {
 namespace {
 
+using verify::DeviceRun;
 using verify::Fill;
-using verify::GuardedTensor;
 using verify::HostTensor;
 using verify::Layout;
-using Tensors = std::vector<HostTensor>;
-
-#define PLANCK_NEEDS_GPU() \
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
-
-const Kernel<EmbeddingProblem>& kernel(const EmbeddingProblem& p, DeviceKind device) {
-  for (const Kernel<EmbeddingProblem>& k : p.kernels())
-    if (k.device == device) return k;  // the first: the default
-  std::abort();
-}
-
-bool is_output(const EmbeddingProblem& p, std::size_t i) {
-  return p.info().operands[i].role == Role::output;
-}
+using verify::TestTensors;
 
 // Operands of a problem, outputs as they are before the run.
 struct Inputs {
@@ -42,12 +29,13 @@ struct Inputs {
   std::uint64_t seed = 1;
 };
 
-Tensors make_tensors(const EmbeddingProblem& p, const Inputs& in) {
-  Tensors all;
+TestTensors make_tensors(const EmbeddingProblem& p, const Inputs& in) {
   const auto specs = p.specs();
-  for (std::size_t i = 0; i < p.info().operands.size(); ++i) {
+  TestTensors all(p.info().operands.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!specs[i].used) continue;
     const std::string_view name = p.info().operands[i].name;
-    HostTensor t(specs[i].dtype, specs[i].used ? specs[i].shape : Shape{0});
+    HostTensor t(specs[i].dtype, specs[i].shape);
     const bool integers = name == "indices" || name == "offsets";
     if (integers && in.narrow) t = HostTensor(Dtype::i32, t.shape);
     if (name == "indices")
@@ -64,24 +52,13 @@ Tensors make_tensors(const EmbeddingProblem& p, const Inputs& in) {
       fill(t, Fill::integers, in.seed, i, {-1, p.count() - 1});
     else if (t.dtype != Dtype::i64)
       fill(t, Fill::normal, in.seed, i);
-    all.push_back(std::move(t));
+    all[i] = std::move(t);
   }
   return all;
 }
 
-Tensors on_cpu(const EmbeddingProblem& p, Tensors tensors) {
-  const Kernel<EmbeddingProblem>& k = kernel(p, DeviceKind::cpu);
-  std::vector<std::byte> memory(k.workspace(p) + kWorkspaceAlignment);
-  auto at = reinterpret_cast<std::uintptr_t>(memory.data());
-  at = (at + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-  Operands operands;
-  const auto specs = p.specs();
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (specs[i].used) operands[i] = tensors[i].view();
-  const auto ran =
-      k.launch(Stream::cpu(), {reinterpret_cast<void*>(at), k.workspace(p)}, p, operands);
-  EXPECT_TRUE(ran.has_value());
-  return tensors;
+TestTensors on_cpu(const EmbeddingProblem& p, const TestTensors& before) {
+  return verify::after_run(Stream::cpu(), p, before);
 }
 
 // Runs the default CUDA kernel, alone and as a graph, and compares every output with the CPU's.
@@ -90,63 +67,10 @@ void check(const EmbeddingProblem& p, const Inputs& in, Layout layout = Layout::
                " D=" + std::to_string(p.dim) + " N=" + std::to_string(p.count()) + " mode=" +
                std::to_string(static_cast<int>(p.mode)) + " " + std::string(verify::name(layout)) +
                " " + std::string(name(p.element_dtype)) + " seed=" + std::to_string(in.seed));
-  ASSERT_TRUE(p.check().has_value()) << p.check().error().message;
-  const Tensors before = make_tensors(p, in);
-  const Tensors expected = on_cpu(p, before);
-  const Stream stream = Stream::cuda().value();
-  const Kernel<EmbeddingProblem>& k = kernel(p, DeviceKind::cuda);
-  const auto specs = p.specs();
-  const std::vector<std::byte> scratch(k.workspace(p) + 2 * verify::kRedZoneBytes, std::byte{0xa5});
-  const auto workspace = verify::GuardedBytes::make(stream, scratch);
-  ASSERT_TRUE(workspace.has_value());
-  for (bool graph : {false, true}) {
-    Operands operands;
-    std::vector<GuardedTensor> placed(before.size());
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      if (!specs[i].used) continue;
-      const Role role = p.info().operands[i].role;
-      const auto where = verify::place(layout, before[i].dtype, before[i].shape, role);
-      const auto plain = verify::place(Layout::contiguous, before[i].dtype, before[i].shape, role);
-      auto made = GuardedTensor::make(stream, before[i].dtype, before[i].shape,
-                                      where ? *where : *plain, 0x5a, &before[i]);
-      ASSERT_TRUE(made.has_value()) << made.error().message;
-      placed[i] = std::move(*made);
-      operands[i] = placed[i].view();
-    }
-    const auto launch = [&] {
-      return k.launch(stream, {workspace->data(), k.workspace(p)}, p, operands);
-    };
-    if (graph) {
-      ASSERT_TRUE(cuda::begin_capture(0, stream.native()).has_value());
-      const auto ran = launch();
-      const auto recorded = cuda::end_capture(0, stream.native());
-      ASSERT_TRUE(ran.has_value()) << ran.error().message;
-      ASSERT_TRUE(recorded.has_value()) << recorded.error().message;
-      ASSERT_TRUE(cuda::replay(0, stream.native(), *recorded).has_value());
-      ASSERT_TRUE(stream.synchronize().has_value());
-      cuda::destroy_graph(*recorded);
-    } else {
-      const auto ran = launch();
-      ASSERT_TRUE(ran.has_value()) << ran.error().message;
-      const auto done = stream.synchronize();
-      ASSERT_TRUE(done.has_value()) << done.error().message;
-    }
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      if (!specs[i].used) continue;
-      ASSERT_TRUE(placed[i].download(stream).has_value());
-      EXPECT_EQ(is_output(p, i) ? placed[i].stray_writes() : placed[i].changes(), "")
-          << p.info().operands[i].name;
-      if (is_output(p, i))
-        EXPECT_EQ(verify::bit_difference(expected[i], placed[i].values()), "")
-            << p.info().operands[i].name << (graph ? ", in a graph" : "");
-    }
-  }
-  const auto left = workspace->download(stream);
-  ASSERT_TRUE(left.has_value());
-  for (std::size_t b = 0; b < verify::kRedZoneBytes; ++b) {
-    ASSERT_EQ((*left)[b], std::byte{0xa5}) << "a write before the workspace";
-    ASSERT_EQ((*left)[left->size() - 1 - b], std::byte{0xa5}) << "a write past the workspace";
-  }
+  const DeviceRun alone = verify::laid_out(layout);
+  DeviceRun replayed = alone;
+  replayed.replays = 1;
+  verify::expect_cpu_bits(p, make_tensors(p, in), {alone, replayed});
 }
 
 struct Where {
@@ -223,31 +147,8 @@ TEST(EmbeddingCudaRepeats, AThousandRunsGiveTheSameBits) {
   PLANCK_NEEDS_GPU();
   const EmbeddingProblem p =
       problem({"", 300, 20, 6000}, EmbeddingKind::embedding_backward, Dtype::f32);
-  const Tensors before = make_tensors(p, {Fill::zipf});
-  const std::size_t out = 2;  // dweight
-  ASSERT_TRUE(is_output(p, out));
-  const HostTensor expected = on_cpu(p, before)[out];
-  const Stream stream = Stream::cuda().value();
-  const Kernel<EmbeddingProblem>& k = kernel(p, DeviceKind::cuda);
-  const auto workspace = allocate(stream, k.workspace(p));
-  ASSERT_TRUE(workspace.has_value());
-  const auto specs = p.specs();
-  Operands operands;
-  std::vector<GuardedTensor> placed(before.size());
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    if (!specs[i].used) continue;
-    const auto where = verify::place(Layout::contiguous, before[i].dtype, before[i].shape,
-                                     p.info().operands[i].role);
-    placed[i] = std::move(
-        *GuardedTensor::make(stream, before[i].dtype, before[i].shape, *where, 0x5a, &before[i]));
-    operands[i] = placed[i].view();
-  }
-  for (int repeat = 0; repeat < 1000; ++repeat) {
-    ASSERT_TRUE(k.launch(stream, {workspace->data(), workspace->bytes()}, p, operands).has_value());
-    ASSERT_TRUE(stream.synchronize().has_value());
-    ASSERT_TRUE(placed[out].download(stream).has_value());
-    ASSERT_EQ(verify::bit_difference(expected, placed[out].values()), "") << repeat;
-  }
+  const std::vector<DeviceRun> thousand(1000, verify::laid_out(Layout::contiguous));
+  verify::expect_cpu_bits(p, make_tensors(p, {Fill::zipf}), thousand);
 }
 
 TEST(EmbeddingCudaWide, RowsOfMoreThan32Bits) {
@@ -262,12 +163,11 @@ TEST(EmbeddingCudaWide, RowsOfMoreThan32Bits) {
 // A table of more than 2^31 elements, on the device alone. A row's sum is that of the same entries
 // in a table of the rows that occur, which the CPU computes.
 TEST(EmbeddingCudaLong, TableOfMoreThan31Bits) {
-  PLANCK_NEEDS_GPU();
-  if (std::getenv("PLANCK_LONG_TESTS") == nullptr) GTEST_SKIP() << "PLANCK_LONG_TESTS is not set";
+  PLANCK_NEEDS_TIME();
   const Where where = {"", (std::int64_t{1} << 31) / 512 + 100, 512, 5000};
   const EmbeddingProblem p = problem(where, EmbeddingKind::embedding_backward, Dtype::f16);
-  Tensors inputs = make_tensors(problem({"", 1, where.dim, where.count}, p.kind, p.element_dtype),
-                                {Fill::zeros});
+  const HostTensor given = *make_tensors(
+      problem({"", 1, where.dim, where.count}, p.kind, p.element_dtype), {Fill::zeros})[0];
   std::vector<std::int64_t> rows(static_cast<std::size_t>(where.count));
   for (std::size_t n = 0; n < rows.size(); ++n)  // the last ones often
     rows[n] = n % 3 == 0 ? where.rows - 1 - static_cast<std::int64_t>(n % 40)
@@ -280,11 +180,11 @@ TEST(EmbeddingCudaLong, TableOfMoreThan31Bits) {
   };
   const EmbeddingProblem small =
       problem({"", std::ssize(present), where.dim, where.count}, p.kind, p.element_dtype);
-  Tensors of_small = make_tensors(small, {Fill::zeros});
-  of_small[0] = inputs[0];
+  TestTensors of_small = make_tensors(small, {Fill::zeros});
+  of_small[0] = given;
   for (std::size_t n = 0; n < rows.size(); ++n)
-    of_small[1].set_number(static_cast<std::int64_t>(n), static_cast<double>(number_of(rows[n])));
-  const HostTensor sums = on_cpu(small, of_small)[2];
+    of_small[1]->set_number(static_cast<std::int64_t>(n), static_cast<double>(number_of(rows[n])));
+  const HostTensor sums = *on_cpu(small, of_small)[2];
 
   const Stream stream = Stream::cuda().value();
   const std::size_t row_bytes = static_cast<std::size_t>(where.dim) * 2;
@@ -294,7 +194,7 @@ TEST(EmbeddingCudaLong, TableOfMoreThan31Bits) {
       EXPECT_TRUE(cuda::copy_to_device(0, stream.native(), b.data(), from, bytes).has_value());
     return b;
   };
-  const Buffer dout = on_device(inputs[0].bytes.data(), inputs[0].bytes.size());
+  const Buffer dout = on_device(given.bytes.data(), given.bytes.size());
   const Buffer indices = on_device(rows.data(), rows.size() * 8);
   const Buffer table = on_device(nullptr, static_cast<std::size_t>(where.rows) * row_bytes);
   ASSERT_TRUE(cuda::fill(0, stream.native(), table.data(), 0x5a, table.bytes()).has_value());
@@ -303,10 +203,11 @@ TEST(EmbeddingCudaLong, TableOfMoreThan31Bits) {
   };
   const Shape table_shape = {where.rows, where.dim}, entries = {where.count, where.dim};
   const auto launch = [&](const EmbeddingProblem& of, const Operands& operands) {
-    const Kernel<EmbeddingProblem>& k = kernel(of, DeviceKind::cuda);
-    const auto workspace = allocate(stream, k.workspace(of));
+    const auto plan = Selection<EmbeddingProblem>::select(stream, of, {});
+    ASSERT_TRUE(plan) << plan.error().message;
+    const auto workspace = allocate(stream, plan->workspace_size());
     ASSERT_TRUE(workspace.has_value());
-    const auto ran = k.launch(stream, {workspace->data(), workspace->bytes()}, of, operands);
+    const auto ran = plan->run(stream, {workspace->data(), workspace->bytes()}, operands);
     ASSERT_TRUE(ran.has_value()) << ran.error().message;
     ASSERT_TRUE(stream.synchronize().has_value());
   };
@@ -353,28 +254,14 @@ TEST(EmbeddingCudaAtomic, AddsEveryEntryOnce) {
   EmbeddingProblem p = problem({"", 40, 33, 5000}, EmbeddingKind::embedding_backward, Dtype::f32);
   for (bool accumulate : {false, true}) {
     p.accumulate = accumulate;
-    Tensors tensors = make_tensors(p, {.stray = true, .seed = 3});
+    TestTensors tensors = make_tensors(p, {.stray = true, .seed = 3});
     for (std::size_t i : {0u, 2u})
-      for (std::int64_t e = 0; e < tensors[i].count(); ++e)
-        tensors[i].set_number(e, static_cast<double>(e * 7 % 101 - 50));
-    const Tensors expected = on_cpu(p, tensors);
-    const Stream stream = Stream::cuda().value();
-    Operands operands;
-    std::vector<GuardedTensor> placed;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      const auto where = verify::place(Layout::contiguous, tensors[i].dtype, tensors[i].shape,
-                                       p.info().operands[i].role);
-      placed.push_back(std::move(*GuardedTensor::make(stream, tensors[i].dtype, tensors[i].shape,
-                                                      *where, 0x5a, &tensors[i])));
-      operands[i] = placed[i].view();
-    }
-    for (const Kernel<EmbeddingProblem>& k : p.kernels())
-      if (k.name == "cuda:atomic") ASSERT_TRUE(k.launch(stream, {}, p, operands).has_value());
-    ASSERT_TRUE(stream.synchronize().has_value());
-    for (std::size_t i : {2u, 3u}) {
-      ASSERT_TRUE(placed[i].download(stream).has_value());
-      EXPECT_EQ(verify::bit_difference(expected[i], placed[i].values()), "");
-    }
+      for (std::int64_t e = 0; e < tensors[i]->count(); ++e)
+        tensors[i]->set_number(e, static_cast<double>(e * 7 % 101 - 50));
+    DeviceRun atomic;
+    atomic.preference.kernel = "cuda:atomic";
+    atomic.preference.at_least = Reproducibility::none;
+    verify::expect_cpu_bits(p, tensors, {atomic});
   }
 }
 

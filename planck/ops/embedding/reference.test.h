@@ -14,9 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "planck/ops/ops.h"
-#include "planck/verify/case_lists.h"
-#include "planck/verify/placed_run.h"
+#include "planck/verify/with_outputs.test.h"
 
 namespace planck::embedding_test {
 
@@ -182,44 +180,29 @@ inline std::string difference(const HostTensor& actual, const std::vector<Elemen
 using Reference = std::function<Outputs(const Case&, const NamedTensors&)>;
 
 // Every kernel of the table that runs on the stream's device.
-inline void expect_reference(const Case& c, const Stream& stream, const Reference& reference) {
-  const auto problem = verify::parse_problem(all_ops(), c);
-  ASSERT_TRUE(problem) << c.id() << ": " << problem.error().message;
+inline void expect_reference(const Case& c, const Reference& reference) {
   const NamedTensors inputs = c.make_inputs();
   const Outputs expected = reference(c, inputs);
   bool ordinary = true;
   for (const verify::CaseInput& in : c.inputs) ordinary &= in.fill != verify::Fill::adversarial;
   const auto entries = static_cast<std::size_t>(inputs.find("indices")->second.count());
-  verify::Subject subject{&c, problem->get(), nullptr, (*problem)->specs()};
-  for (const KernelStatus& kernel : (*problem)->kernels()) {
-    if (!kernel.reject.empty() || kernel.device != stream.device().kind) continue;
-    const auto plan =
-        (*problem)->select(stream, {.at_least = Reproducibility::none, .kernel = kernel.name});
-    ASSERT_TRUE(plan) << plan.error().message;
-    subject.plan = plan->get();
-    const verify::Outcome outcome =
-        verify::execute(subject, stream, inputs, {.what = "values", .layouts = {}});
-    ASSERT_EQ(outcome.fault, "") << c.id();
+  verify::with_outputs(c, inputs, [&](const NamedTensors& outputs, const KernelStatus& kernel) {
     for (const auto& [output, values] : expected) {
-      const int i = subject.info().operand(output);
-      ASSERT_GE(i, 0) << output;
-      ASSERT_EQ(difference(outcome.outputs[static_cast<std::size_t>(i)], values, kernel.guarantee,
-                           entries, ordinary),
-                "")
-          << c.id() << ": " << kernel.name << ": " << output;
+      const auto actual = outputs.find(output);
+      ASSERT_NE(actual, outputs.end()) << output;
+      ASSERT_EQ(difference(actual->second, values, kernel.guarantee, entries, ordinary), "")
+          << output;
     }
-  }
+  });
 }
 
 inline void expect_reference_on_all_cases(std::string_view prefix, bool bags,
                                           const Reference& reference) {
-  std::vector<Stream> streams = {Stream::cpu()};
-  if (auto cuda = Stream::cuda()) streams.push_back(*cuda);
   std::size_t cases = 0;
   for (const Case& c : verify::all_cases(verify::ListSize::usual)) {
     if (!c.op.starts_with(prefix) || c.op.starts_with("embedding_bag") != bags) continue;
     ++cases;
-    for (const Stream& stream : streams) expect_reference(c, stream, reference);
+    expect_reference(c, reference);
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(cases, 60u);

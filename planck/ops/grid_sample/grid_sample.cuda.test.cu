@@ -4,20 +4,18 @@
 
 #include <cmath>
 
-#include "planck/core/cuda_runtime.h"
 #include "planck/ops/grid_sample/problem.h"
 #include "planck/verify/fill.h"
-#include "planck/verify/layout.h"
+#include "planck/verify/on_device.test.h"
 
 namespace planck {
 namespace {
 
+using verify::DeviceRun;
 using verify::Fill;
 using verify::HostTensor;
 using verify::Layout;
-
-#define PLANCK_NEEDS_GPU() \
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
+using verify::TestTensors;
 
 // ---- grids ----
 
@@ -69,157 +67,37 @@ struct Where {
   bool channels_last = false;
 };
 
-verify::Placement placement(const Where& w, Dtype dtype, const Shape& shape, Role role,
-                            bool is_image) {
-  const verify::Placement plain{row_major(shape), 0, numel(shape)};
-  if (w.channels_last && is_image) {
-    verify::Placement p = plain;
-    std::int64_t step = shape[1];
+DeviceRun placed_at(const Where& w, int replays = 0) {
+  DeviceRun how = verify::laid_out(w.layout);
+  how.replays = replays;
+  if (!w.channels_last) return how;
+  how.place = [plain = how.place](const OperandInfo& info, const HostTensor& t) {
+    verify::Placement p = plain(info, t);
+    if (info.name == "grid" || info.name == "dgrid") return p;
+    p = {row_major(t.shape), 0, t.count()};
+    std::int64_t step = t.shape[1];
     p.strides[1] = 1;
-    for (int d = shape.rank() - 1; d >= 0; --d) {
+    for (int d = t.shape.rank() - 1; d >= 0; --d) {
       if (d == 1) continue;
       p.strides[d] = step;
-      step *= shape[d];
+      step *= t.shape[d];
     }
     return p;
-  }
-  if (w.layout == Layout::contiguous) return plain;
-  return verify::place(w.layout, dtype, shape, role).value_or(plain);
+  };
+  return how;
 }
 
-template <class Problem>
-struct Tensors {
-  std::vector<HostTensor> values;
-  std::vector<bool> present;
-};
-
-// Operands between guard bytes in the memory of a stream's device; the outputs that come back.
-template <class Problem>
-std::vector<HostTensor> run(const Stream& stream, const Problem& p, const Tensors<Problem>& t,
-                            const Where& where, const PlanPreference& preference = {},
-                            int replays = 0) {
-  const bool gpu = stream.device().kind == DeviceKind::cuda;
-  const auto selected = Selection<Problem>::select(stream, p, preference);
-  EXPECT_TRUE(selected.has_value()) << selected.error().message;
-  if (!selected) return {};
-  const auto infos = p.info().operands;
-  constexpr std::int64_t kGuard = 256;
-  std::vector<std::vector<std::byte>> image(infos.size());
-  std::vector<verify::Placement> placed(infos.size());
-  std::vector<void*> memory(infos.size() + 1, nullptr);
-  Operands operands{};
-  for (std::size_t k = 0; k < infos.size(); ++k) {
-    if (!t.present[k]) continue;
-    const HostTensor& v = t.values[k];
-    const bool is_image = infos[k].name != "grid" && infos[k].name != "dgrid";
-    placed[k] = placement(gpu ? where : Where{}, v.dtype, v.shape, infos[k].role, is_image);
-    image[k].assign(bytes_for(v.dtype, placed[k].span) + 2 * kGuard, std::byte{0xa5});
-    verify::for_each_element(v.shape, placed[k].strides, [&](std::int64_t i, std::int64_t at) {
-      verify::store_pattern(image[k].data() + kGuard, v.dtype, placed[k].offset + at, v.pattern(i));
-    });
-    memory[k] = image[k].data();
-    if (gpu) {
-      memory[k] = cuda::allocate(0, image[k].size()).value();
-      EXPECT_TRUE(
-          cuda::copy_to_device(0, stream.native(), memory[k], image[k].data(), image[k].size()));
-    }
-    const std::int64_t skip = kGuard + placed[k].offset * bits(v.dtype) / 8;
-    operands[k] =
-        View{static_cast<std::byte*>(memory[k]) + skip, v.dtype, v.shape, placed[k].strides, true};
-  }
-  const std::size_t need = selected->workspace_size();
-  std::vector<std::byte> scratch(need + kGuard + 64, std::byte{0xa5});
-  void* workspace = scratch.data();
-  if (gpu) {
-    workspace = memory.back() = cuda::allocate(0, scratch.size()).value();
-    EXPECT_TRUE(
-        cuda::copy_to_device(0, stream.native(), workspace, scratch.data(), scratch.size()));
-  } else {
-    const auto at = reinterpret_cast<std::uintptr_t>(workspace);
-    workspace = reinterpret_cast<void*>((at + 63) / 64 * 64);
-  }
-  if (replays > 0) EXPECT_TRUE(cuda::begin_capture(0, stream.native()).has_value());
-  const auto ran = selected->run(stream, {workspace, need}, operands);
-  EXPECT_TRUE(ran.has_value()) << ran.error().message;
-  if (replays > 0) {
-    const auto graph = cuda::end_capture(0, stream.native());
-    EXPECT_TRUE(graph.has_value()) << graph.error().message;
-    for (int r = 0; graph && r < replays; ++r)
-      EXPECT_TRUE(cuda::replay(0, stream.native(), *graph).has_value());
-    EXPECT_TRUE(stream.synchronize().has_value());
-    if (graph) cuda::destroy_graph(*graph);
-  }
-  const auto done = stream.synchronize();
-  EXPECT_TRUE(done.has_value()) << done.error().message;
-
-  std::vector<HostTensor> out(infos.size());
-  for (std::size_t k = 0; k < infos.size(); ++k) {
-    if (!t.present[k]) continue;
-    std::vector<std::byte> after = image[k];
-    if (gpu) {
-      EXPECT_TRUE(cuda::copy_to_host(0, stream.native(), after.data(), memory[k], after.size())
-                      .has_value());
-      EXPECT_TRUE(stream.synchronize().has_value());
-      cuda::release(0, memory[k]);
-    }
-    if (infos[k].role != Role::output) {
-      if (gpu) EXPECT_TRUE(after == image[k]) << infos[k].name << " was written";
-      continue;
-    }
-    out[k] = HostTensor(t.values[k].dtype, t.values[k].shape);
-    verify::for_each_element(
-        t.values[k].shape, placed[k].strides, [&](std::int64_t i, std::int64_t at) {
-          std::byte* const base = after.data() + kGuard;
-          const std::int64_t where_at = placed[k].offset + at;
-          out[k].set_pattern(i, verify::load_pattern(base, out[k].dtype, where_at));
-          // What is left must be as it was.
-          verify::store_pattern(base, out[k].dtype, where_at, t.values[k].pattern(i));
-        });
-    if (gpu) EXPECT_TRUE(after == image[k]) << infos[k].name << ": written outside";
-  }
-  if (gpu) {
-    std::vector<std::byte> after(scratch.size());
-    EXPECT_TRUE(cuda::copy_to_host(0, stream.native(), after.data(), memory.back(), after.size()));
-    EXPECT_TRUE(stream.synchronize().has_value());
-    for (std::size_t b = need; b < after.size(); ++b)
-      if (after[b] != std::byte{0xa5}) {
-        ADD_FAILURE() << "workspace written at byte " << b << " of " << need;
-        break;
-      }
-    cuda::release(0, memory.back());
-  }
-  return out;
-}
-
-const Stream& gpu() {
-  static const Stream stream = Stream::cuda().value();
-  return stream;
-}
-
-template <class Problem>
-void expect_same(const Problem& p, const Tensors<Problem>& t, const Where& where, int replays = 0) {
-  ASSERT_TRUE(p.check().has_value()) << p.check().error().message;
-  const auto expected = run(Stream::cpu(), p, t, where);
-  const auto actual = run(gpu(), p, t, where, {}, replays);
-  ASSERT_EQ(expected.size(), actual.size());
-  for (std::size_t k = 0; k < expected.size(); ++k) {
-    if (!t.present[k] || p.info().operands[k].role != Role::output) continue;
-    EXPECT_EQ(verify::bit_difference(expected[k], actual[k]), "") << p.info().operands[k].name;
-  }
-}
-
-Tensors<GridSampleProblem> sample_tensors(const GridSampleProblem& p, Points how, bool hostile,
-                                          std::uint64_t seed) {
-  Tensors<GridSampleProblem> t;
+TestTensors sample_tensors(const GridSampleProblem& p, Points how, bool hostile,
+                           std::uint64_t seed) {
+  TestTensors t;
   const auto specs = p.specs();
   const auto infos = p.info().operands;
   for (std::size_t k = 0; k < infos.size(); ++k) {
-    t.values.emplace_back(specs[k].dtype, specs[k].shape);
-    t.present.push_back(true);
+    t.emplace_back(HostTensor(specs[k].dtype, specs[k].shape));
     if (infos[k].name == "grid") {
-      t.values[k] = make_grid(how, p.dtype, p.grid, seed);
+      t[k] = make_grid(how, p.dtype, p.grid, seed);
     } else if (infos[k].role == Role::input || (p.accumulate && infos[k].name == "dinput")) {
-      verify::fill(t.values[k], hostile ? Fill::adversarial : Fill::normal, seed, k);
+      verify::fill(*t[k], hostile ? Fill::adversarial : Fill::normal, seed, k);
     }
   }
   return t;
@@ -273,9 +151,9 @@ TEST_P(GridSampleCuda, HasTheBitsOfTheCpu) {
             const auto points = static_cast<Points>(how);
             SCOPED_TRACE(describe(p, points, where));
             auto t = sample_tensors(p, points, seed % 5 == 0, seed);
-            if (backward && seed % 7 == 0) t.present[sample_operand::Backward::dinput] = false;
-            if (backward && seed % 7 == 1) t.present[sample_operand::Backward::dgrid] = false;
-            expect_same(p, t, where);
+            if (backward && seed % 7 == 0) t[sample_operand::Backward::dinput].reset();
+            if (backward && seed % 7 == 1) t[sample_operand::Backward::dgrid].reset();
+            verify::expect_cpu_bits(p, t, {placed_at(where)});
             if (testing::Test::HasFatalFailure() || seed > 5000) return;
           }
 }
@@ -301,7 +179,7 @@ TEST(GridSampleCudaLarge, HasTheBitsOfTheCpu) {
           const GridSampleProblem p = {backward, Dtype::f32, size.input, size.grid};
           const Where where = {Layout::contiguous, channels_last};
           SCOPED_TRACE(describe(p, points, where));
-          expect_same(p, sample_tensors(p, points, false, 3), where);
+          verify::expect_cpu_bits(p, sample_tensors(p, points, false, 3), {placed_at(where)});
         }
 }
 
@@ -317,7 +195,7 @@ TEST(GridSampleCudaBoxes, HaveTheBitsOfTheCpu) {
         const GridSampleProblem p = {
             false, dtype, {6, channels, 120, 200}, {6, 100, 130, 2}, SampleMode::bilinear, padding};
         SCOPED_TRACE(describe(p, points, {}));
-        expect_same(p, sample_tensors(p, points, false, 17), {});
+        verify::expect_cpu_bits(p, sample_tensors(p, points, false, 17), {DeviceRun{}});
       }
 }
 
@@ -327,31 +205,27 @@ TEST(GridSampleCudaGraph, ReplaysTheSameBits) {
     for (SampleMode mode : {SampleMode::bilinear, SampleMode::bicubic}) {
       const GridSampleProblem p = {backward, Dtype::f32, {2, 20, 40, 40}, {2, 50, 50, 2}, mode};
       SCOPED_TRACE(describe(p, Points::affine, {}));
-      expect_same(p, sample_tensors(p, Points::affine, false, 5), {}, 3);
+      verify::expect_cpu_bits(p, sample_tensors(p, Points::affine, false, 5), {placed_at({}, 3)});
     }
 }
 
 TEST(GridSampleCudaNoCopy, HasTheBitsOfTheCpu) {
   PLANCK_NEEDS_GPU();
-  PlanPreference frugal;
-  frugal.max_workspace_bytes = 0;
+  DeviceRun frugal;
+  frugal.preference.max_workspace_bytes = 0;
   for (Dtype dtype : {Dtype::f32, Dtype::f16})
     for (Points points : {Points::affine, Points::scattered}) {
       const GridSampleProblem p = {false, dtype, {2, 32, 40, 40}, {2, 50, 50, 2}};
       SCOPED_TRACE(describe(p, points, {}));
-      const auto t = sample_tensors(p, points, false, 13);
-      const auto expected = run(Stream::cpu(), p, t, {});
-      const auto actual = run(gpu(), p, t, {}, frugal);
-      ASSERT_EQ(expected.size(), actual.size());
-      EXPECT_EQ(verify::bit_difference(expected[2], actual[2]), "");
+      verify::expect_cpu_bits(p, sample_tensors(p, points, false, 13), {frugal});
     }
 }
 
 TEST(GridSampleCudaAtomic, IsNearTheCpu) {
   PLANCK_NEEDS_GPU();
-  PlanPreference atomic;
-  atomic.kernel = "cuda:atomic";
-  atomic.at_least = Reproducibility::none;
+  DeviceRun atomic;
+  atomic.preference.kernel = "cuda:atomic";
+  atomic.preference.at_least = Reproducibility::none;
   for (SampleMode mode : {SampleMode::bilinear, SampleMode::nearest, SampleMode::bicubic})
     for (bool accumulate : {false, true})
       for (Dtype dtype : {Dtype::f32, Dtype::f64}) {
@@ -360,13 +234,13 @@ TEST(GridSampleCudaAtomic, IsNearTheCpu) {
                                      false,          accumulate};
         SCOPED_TRACE(describe(p, Points::scattered, {}));
         const auto t = sample_tensors(p, Points::scattered, false, 11);
-        const auto expected = run(Stream::cpu(), p, t, {});
-        const auto actual = run(gpu(), p, t, {}, atomic);
+        const TestTensors expected = verify::after_run(Stream::cpu(), p, t);
+        const TestTensors actual = verify::after_run(Stream::cuda().value(), p, t, atomic);
         ASSERT_EQ(expected.size(), actual.size());
         const double bound = dtype == Dtype::f64 ? 1e-12 : 1e-4;
         for (std::size_t k : {3, 4})
-          for (std::int64_t i = 0; i < expected[k].count(); ++i)
-            ASSERT_NEAR(expected[k].number(i), actual[k].number(i), bound) << k << " " << i;
+          for (std::int64_t i = 0; i < expected[k]->count(); ++i)
+            ASSERT_NEAR(expected[k]->number(i), actual[k]->number(i), bound) << k << " " << i;
       }
 }
 
@@ -385,14 +259,11 @@ TEST(AffineGridCuda, HasTheBitsOfTheCpu) {
           SCOPED_TRACE(std::string(p.info().name) + " " + std::string(name(dtype)) + " " +
                        to_string(size) + (align ? " align " : " ") +
                        std::string(verify::name(where.layout)));
-          Tensors<AffineGridProblem> t;
+          TestTensors t;
           const auto specs = p.specs();
-          for (std::size_t k = 0; k < 2; ++k) {
-            t.values.emplace_back(dtype, specs[k].shape);
-            t.present.push_back(true);
-          }
-          verify::fill(t.values[0], seed % 5 ? Fill::normal : Fill::adversarial, seed, 1);
-          expect_same(p, t, where, seed % 11 == 0 ? 2 : 0);
+          for (std::size_t k = 0; k < 2; ++k) t.emplace_back(HostTensor(dtype, specs[k].shape));
+          verify::fill(*t[0], seed % 5 ? Fill::normal : Fill::adversarial, seed, 1);
+          verify::expect_cpu_bits(p, t, {placed_at(where, seed % 11 == 0 ? 2 : 0)});
         }
 }
 

@@ -10,15 +10,12 @@
 #include "planck/loops/launch.cuh"
 #include "planck/ops/index/index.h"
 #include "planck/ops/sort/sort.h"
+#include "planck/verify/on_device.test.h"
 
 namespace planck {
 namespace {
 
 constexpr std::int64_t kCount = (std::int64_t{1} << 31) + 4097;
-
-#define PLANCK_NEEDS_TIME()                                        \
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"; \
-  if (std::getenv("PLANCK_LONG_TESTS") == nullptr) GTEST_SKIP() << "PLANCK_LONG_TESTS is not set"
 
 __host__ __device__ std::uint32_t mixed(std::int64_t i) {
   const auto x = (static_cast<std::uint64_t>(i) + 1) * 0x9e3779b97f4a7c15u;

@@ -29,9 +29,9 @@ inline Result<IndexProblem> along(IndexKind kind, int axis, const Shape& x, bool
 
 }  // namespace index_detail
 
-// x, index → out, bad_indices
+// x, index → out, bad_indices; those that write: x, index, source → out, bad_indices
 template <IndexKind Kind, OpName N, class K>
-struct ReadByIndex {
+struct ByIndex {
   static constexpr std::string_view name = N.view();
   using Gives = Kinds<K, IntKind>;
   int axis = 0;
@@ -40,26 +40,16 @@ struct ReadByIndex {
   }
 };
 template <class K = FloatKind>
-struct Gather : ReadByIndex<IndexKind::gather, "gather", K> {};
+struct Gather : ByIndex<IndexKind::gather, "gather", K> {};
 template <class K = FloatKind>
-struct IndexSelect : ReadByIndex<IndexKind::index_select, "index_select", K> {};
+struct IndexSelect : ByIndex<IndexKind::index_select, "index_select", K> {};
 
-// x, index, source → out, bad_indices
-template <IndexKind Kind, OpName N, class K>
-struct WriteByIndex {
-  static constexpr std::string_view name = N.view();
-  using Gives = Kinds<K, IntKind>;
-  int axis = 0;
-  Result<IndexProblem> problem(std::span<const InputSpec> in) const {
-    return index_detail::along(Kind, axis, in[0].shape, true, in[1], in[0].dtype);
-  }
-};
 template <class K = FloatKind>
-struct Scatter : WriteByIndex<IndexKind::scatter, "scatter", K> {};
+struct Scatter : ByIndex<IndexKind::scatter, "scatter", K> {};
 template <class K = FloatKind>
-struct ScatterAdd : WriteByIndex<IndexKind::scatter_add, "scatter_add", K> {};
+struct ScatterAdd : ByIndex<IndexKind::scatter_add, "scatter_add", K> {};
 template <class K = FloatKind>
-struct IndexAdd : WriteByIndex<IndexKind::index_add, "index_add", K> {};
+struct IndexAdd : ByIndex<IndexKind::index_add, "index_add", K> {};
 
 // index, source → out
 template <IndexKind Kind, OpName N>

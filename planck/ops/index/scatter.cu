@@ -45,7 +45,10 @@ __device__ __forceinline__ void claim(std::uint32_t* winners, std::int64_t eleme
   if (position == last && __ldcg(winners + element) < last) atomicMax(winners + element, last);
 }
 
-__global__ void __launch_bounds__(kMoveThreads) mark_winners(const __grid_constant__ Mark a) {
+// f(at, the distance of the chosen element on the axis) for a thread's items; a counts those
+// without.
+template <class A, class F>
+__device__ __forceinline__ void each_item(const A& a, const F& f) {
   const std::int64_t first = std::int64_t{blockIdx.x} * (kMoveThreads * kMoveItems) + threadIdx.x;
   int bad = 0;
 #pragma unroll
@@ -58,9 +61,15 @@ __global__ void __launch_bounds__(kMoveThreads) mark_winners(const __grid_consta
     if (outside(chosen, a.extent))
       ++bad;
     else
-      claim(a.winners, at[1] + chosen * a.axis_stride, static_cast<std::uint32_t>(at[2]) + 1);
+      f(at, chosen * a.axis_stride);
   }
   count_bad(a.bad, bad);
+}
+
+__global__ void __launch_bounds__(kMoveThreads) mark_winners(const __grid_constant__ Mark a) {
+  each_item(a, [&](const std::int64_t(&at)[3], std::int64_t chosen) {
+    claim(a.winners, at[1] + chosen, static_cast<std::uint32_t>(at[2]) + 1);
+  });
 }
 
 // Operands out, x, the source's line; over out in row-major order. Strides in bytes.
@@ -103,21 +112,9 @@ struct Add {
 template <class T>
 __global__ void __launch_bounds__(kMoveThreads)
     add_integers(const __grid_constant__ Add a, const T* source, T* out) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * (kMoveThreads * kMoveItems) + threadIdx.x;
-  int bad = 0;
-#pragma unroll
-  for (int k = 0; k < kMoveItems; ++k) {
-    const std::int64_t p = first + k * kMoveThreads;
-    if (p >= a.nest.total) break;
-    std::int64_t at[3];
-    a.nest.at(p, at);
-    const std::int64_t chosen = a.index[at[0]];
-    if (outside(chosen, a.extent))
-      ++bad;
-    else
-      atomicAdd(out + at[2] + chosen * a.axis_stride, source[at[1]]);
-  }
-  count_bad(a.bad, bad);
+  each_item(a, [&](const std::int64_t(&at)[3], std::int64_t chosen) {
+    atomicAdd(out + at[2] + chosen, source[at[1]]);
+  });
 }
 
 // Operands index, the key's base; in the order of the source.

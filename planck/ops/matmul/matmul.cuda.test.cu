@@ -9,15 +9,13 @@
 #include "planck/core/owned_tensor.h"
 #include "planck/ops/matmul/matmul.h"
 #include "planck/verify/fill.h"
+#include "planck/verify/on_device.test.h"
 
 namespace planck {
 namespace {
 
 using verify::Fill;
 using verify::HostTensor;
-
-#define PLANCK_NEEDS_GPU() \
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
 
 // A tensor on the host with the values of a fill.
 OwnedTensor values(Dtype dtype, const Shape& shape, Fill fill, std::uint64_t seed) {

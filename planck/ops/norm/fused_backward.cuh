@@ -1,9 +1,9 @@
 // The three gradients of a norm in one pass over x and dy, for dense rows of up to 4,096 elements.
 //
 // A block has all columns, eight a thread in two runs of four (up to 128: one), and goes down a
-// chunk of rows two at a time. The next two rows are on their way to shared memory meanwhile; each
-// thread copies and reads its own part, so that only the sums of a row meet at a barrier. Sums down
-// the rows are joined like the digits of a binary counter, the first in registers, the others in
+// chunk of rows, the sums of two at a time. The next two rows are on their way to shared memory
+// meanwhile; each thread copies and reads its own part, so that only the sums of a row meet at a
+// barrier. Sums down the rows are joined by four rows, then like the digits of a binary counter, in
 // shared memory; a block leaves one partial sum a column, and these are joined by a second launch.
 //
 // layer_norm_backward of [16384, 4096] on an H200, with the second launch; a loop that reads and
@@ -15,9 +15,13 @@
 //   223 us 178 us  a block for each chunk of 32 rows instead of one for each processor
 //   215 us 142 us  eight columns a thread, two rows ahead instead of four, chunks of 128 rows: one
 //                  for each processor
-// The sums of a row while the one before is finished: the registers of both spill, 278 us.
+//   213 us 119 us  47 instructions an element become 30: moments in shared memory, four rows a turn
+//                  of the loop, nothing asked for each column where all are there
+// The sums of a row while the one before is finished: the registers of both spill, 278 us. Four
+// rows between barriers: they spill as well. More rows ahead: no faster.
 #pragma once
 
+#include "planck/loops/async_copy.cuh"
 #include "planck/loops/chain.cuh"
 #include "planck/ops/norm/column_sums.cuh"
 #include "planck/ops/norm/kernels.h"
@@ -26,6 +30,8 @@
 namespace planck::row_device {
 
 using reduce_device::exchanged;
+
+inline constexpr int kFusedWarps = 16;
 
 template <class T>
 struct FusedArguments {
@@ -37,27 +43,33 @@ struct FusedArguments {
   const float* rstd;
   std::int64_t x_stride, dy_stride, dx_stride, mean_stride, rstd_stride;
   std::int64_t rows;
-  int length, chunk;  // of a row; rows of a chunk, a power of two
-  float count;
+  int length, chunk;         // of a row; rows of a chunk, a power of two, from 4 on
+  float count, inverse;      // of the length; 0 where it is no power of two
   TwoSums<float>* partials;  // [chunks, length]
 };
 
-template <int kBytes>
-__device__ __forceinline__ void copy_async(void* to, const void* from) {
-  const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  if constexpr (kBytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(at), "l"(from), "n"(kBytes)
-                 : "memory");
+// Four sums, each over the 16 lanes of a half: lane l has number l % 4.
+__device__ __forceinline__ float four_sums(const float4& p) {
+  float v = exchanged<rm::Add>(exchanged<rm::Add>(p.x, p.y, 1), exchanged<rm::Add>(p.z, p.w, 1), 2);
+  v += across(v, 4);
+  return v + across(v, 8);
 }
 
-// Four sums, each over all lanes: lane l has number l % 4.
-__device__ __forceinline__ float four_sums(float a, float b, float c, float d) {
-  float v = exchanged<rm::Add>(exchanged<rm::Add>(a, b, 1), exchanged<rm::Add>(c, d, 1), 2);
+// Arithmetic makes one NaN, 7fffffff or 7fff: above the canonical one, and that above infinity.
+template <class T>
+__device__ __forceinline__ Pack<4 * sizeof(T)> four_of(const float (&v)[4]) {
+  Pack<4 * sizeof(T)> p;
+  if constexpr (sizeof(T) == 4) {
 #pragma unroll
-  for (int bit = 4; bit < 32; bit *= 2) v += across(v, bit);
-  return v;
+    for (int e = 0; e < 4; ++e)
+      p.word[e] = static_cast<std::uint32_t>(min(__float_as_int(v[e]), 0x7fc00000));
+  } else {
+    constexpr std::uint32_t kNan = std::is_same_v<T, f16> ? 0x7e007e00u : 0x7fc07fc0u;
+#pragma unroll
+    for (int w = 0; w < 2; ++w)
+      p.word[w] = __vmins2(rounded_pair<T, false>(v[2 * w], v[2 * w + 1]), kNan);
+  }
+  return p;
 }
 
 __device__ __forceinline__ float sum_of_four(const float (&v)[4]) {
@@ -86,17 +98,13 @@ __global__ void __launch_bounds__(1024 / kRuns) fused_backward(const FusedArgume
   constexpr int kBytes = 4 * static_cast<int>(sizeof(T));
   using P = Pack<kBytes>;
   extern __shared__ __align__(16) char dynamic[];
-  __shared__ float4 joined[2][32];
+  __shared__ float4 joined[2][kFusedWarps];
+  __shared__ float4 moments[kFusedRows / 2];  // of two rows: mean, rstd, mean, rstd
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   const int warp = thread / 32, lane = thread % 32;
   const int place = warp * 32 * kRuns + lane, width = threads * kRuns;  // in runs
   P* const ahead = reinterpret_cast<P*>(dynamic) + place;               // [2 rows, x and dy, width]
   float4* const digits = reinterpret_cast<float4*>(dynamic + 4 * width * kBytes) + place;
-  follow();
-  for (int slot = warp; slot < 2; slot += threads / 32)  // a block may be one warp
-    joined[slot][lane] = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
-  __syncthreads();
-
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * a.chunk;
   const int rows = static_cast<int>(min(static_cast<std::int64_t>(a.chunk), a.rows - first));
   bool valid[kRuns];
@@ -105,30 +113,30 @@ __global__ void __launch_bounds__(1024 / kRuns) fused_backward(const FusedArgume
   const T* x = a.x + first * a.x_stride + 4 * place;  // of the next row
   const T* dy = a.dy + first * a.dy_stride + 4 * place;
   T* dx = a.dx + first * a.dx_stride + 4 * place;
-  const auto fetch = [&](int row) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
+  // Row number `row` of the chunk; all: every thread has its columns.
+  const auto fetch = [&](auto all, int row, int slot) {
+    if (row < rows) {
 #pragma unroll
       for (int k = 0; k < kRuns; ++k) {
-        if (!valid[k] || row + r >= rows) continue;
-        P* at = ahead + 2 * r * width + 32 * k;
+        if (!all() && !valid[k]) continue;
+        P* const at = ahead + 2 * slot * width + 32 * k;
         copy_async<kBytes>(at, x + 128 * k);
         copy_async<kBytes>(at + width, dy + 128 * k);
       }
-      x += a.x_stride;
-      dy += a.dy_stride;
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    x += a.x_stride;
+    dy += a.dy_stride;
+    end_copies();
   };
-  float mean[2] = {0, 0}, rstd[2] = {0, 0};
-  const auto fetch_moments = [&](int row) {
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      if (row + r >= rows) continue;
-      if constexpr (kCentered) mean[r] = a.mean[(first + row + r) * a.mean_stride];
-      rstd[r] = a.rstd[(first + row + r) * a.rstd_stride];
-    }
-  };
+  follow();
+  fetch(std::false_type{}, 0, 0);
+  fetch(std::false_type{}, 1, 1);
+  for (int r = thread; r < 2 * kFusedWarps; r += threads)
+    joined[r / kFusedWarps][r % kFusedWarps] = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
+  for (int r = thread; r < rows; r += threads)
+    reinterpret_cast<float2*>(moments)[r] =
+        make_float2(kCentered ? a.mean[(first + r) * a.mean_stride] : 0.0f,
+                    a.rstd[(first + r) * a.rstd_stride]);
   float w[kRuns][4];
 #pragma unroll
   for (int k = 0; k < kRuns; ++k) {
@@ -138,27 +146,30 @@ __global__ void __launch_bounds__(1024 / kRuns) fused_backward(const FusedArgume
 #pragma unroll
     for (int e = 0; e < 4; ++e) w[k][e] = given ? element_of<T>(p, e) : 1.0f;
   }
-  fetch(0);
-  fetch_moments(0);
-  float digit[kRuns][8];  // sums of dy * xhat, then of dy
-#pragma unroll 1
-  for (int row = 0, step = 0; row < a.chunk; row += 2, ++step) {
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
+  __syncthreads();
+
+  // dx of two rows, and their sums down the rows: of dy * xhat, then of dy. all: nothing is
+  // missing.
+  const auto two_rows = [&](auto all, int row, float4(&parts)[kFusedWarps],
+                            float(&columns)[kRuns][8]) {
     P raw[2][2][kRuns];
+    float hat[2][kRuns][4], g[2][kRuns][4], sums[2][2][kRuns];
+    const float4 both = moments[row / 2];
+    const float mean[2] = {both.x, both.z}, rstd[2] = {both.y, both.w};
 #pragma unroll
-    for (int r = 0; r < 2; ++r)
+    for (int r = 0; r < 2; ++r) {  // a row is asked for as soon as its place is free
+      await_copies<1>();
 #pragma unroll
       for (int o = 0; o < 2; ++o)
 #pragma unroll
         for (int k = 0; k < kRuns; ++k) raw[r][o][k] = ahead[(2 * r + o) * width + 32 * k];
-    fetch(row + 2);
-    float hat[2][kRuns][4], g[2][kRuns][4], sums[2][2][kRuns], scale[2], columns[kRuns][8];
+      fetch(all, row + r + 2, r);
+    }
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      scale[r] = rstd[r];
+    for (int r = 0; r < 2; ++r)
 #pragma unroll
       for (int k = 0; k < kRuns; ++k) {
-        const bool counts = valid[k] && row + r < rows;
+        const bool counts = all() || (valid[k] && row + r < rows);
         float products[4];
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
@@ -173,14 +184,12 @@ __global__ void __launch_bounds__(1024 / kRuns) fused_backward(const FusedArgume
         sums[r][0][k] = counts ? sum_of_four(g[r][k]) : -0.0f;
         sums[r][1][k] = counts ? sum_of_four(products) : -0.0f;
       }
-    }
-    fetch_moments(row + 2);
     const float part = row_sums(sums);
     if (lane < 4 * kRuns && lane % kRuns == 0)
-      reinterpret_cast<float*>(&joined[step & 1][warp])[lane / kRuns] = part;
+      reinterpret_cast<float*>(&parts[warp])[lane / kRuns] = part;
     __syncthreads();
-    const float4 parts = joined[step & 1][lane];
-    const float average = four_sums(parts.x, parts.y, parts.z, parts.w) / a.count;
+    const float sum = four_sums(parts[lane % kFusedWarps]);
+    const float average = a.inverse != 0.0f ? sum * a.inverse : sum / a.count;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float of_g = __shfl_sync(~0u, average, 2 * r);
@@ -191,28 +200,33 @@ __global__ void __launch_bounds__(1024 / kRuns) fused_backward(const FusedArgume
 #pragma unroll
         for (int e = 0; e < 4; ++e)
           out[e] =
-              ((g[r][k][e] - (kCentered ? of_g : 0.0f)) - hat[r][k][e] * of_products) * scale[r];
-        if (valid[k] && row + r < rows) store_pack<true>(dx, 32 * k, packed<T, kBytes>(out));
+              ((g[r][k][e] - (kCentered ? of_g : 0.0f)) - hat[r][k][e] * of_products) * rstd[r];
+        if (all() || (valid[k] && row + r < rows)) store_pack<true>(dx, 32 * k, four_of<T>(out));
       }
       dx += a.dx_stride;
     }
-    // Adds two rows to the counter.
-    bool open = a.chunk == 2 || (step & 1) != 0;
-    if (a.chunk > 2) {
-#pragma unroll
-      for (int k = 0; k < kRuns; ++k)
-#pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          if (open)
-            columns[k][e] = digit[k][e] + columns[k][e];
-          else
-            digit[k][e] = columns[k][e];
-        }
-    }
-    if (!open) continue;
+  };
+
 #pragma unroll 1
-    for (int d = 1; open && 2 << d < a.chunk; ++d) {
-      float4* const at = digits + (d - 1) * 2 * width;
+  for (int row = 0, step = 0; row < a.chunk; row += 4, ++step) {
+    float columns[kRuns][8], later[kRuns][8];
+    const auto four_rows = [&](auto all) {
+      two_rows(all, row, joined[0], columns);
+      two_rows(all, row + 2, joined[1], later);
+    };
+    if (4 * width == a.length && row + 4 <= rows)
+      four_rows(std::true_type{});
+    else
+      four_rows(std::false_type{});
+#pragma unroll
+    for (int k = 0; k < kRuns; ++k)
+#pragma unroll
+      for (int e = 0; e < 8; ++e) columns[k][e] += later[k][e];
+    // Adds four rows to the counter.
+    bool open = true;
+#pragma unroll 1
+    for (int d = 0; open && 4 << d < a.chunk; ++d) {
+      float4* const at = digits + d * 2 * width;
       open = ((step >> d) & 1) != 0;
 #pragma unroll
       for (int k = 0; k < kRuns; ++k)

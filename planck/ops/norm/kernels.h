@@ -20,9 +20,9 @@ inline std::int64_t norm_chunks(const NormProblem& p) {
 // Where all gradients are found in one pass: rows of a chunk on the CPU.
 inline constexpr std::int64_t kCpuFusedRows = 64;
 // On CUDA a block has all columns of a chunk of rows, a power of two of them.
-inline constexpr std::int64_t kFusedLength = 4096;
+inline constexpr std::int64_t kFusedLength = 4096, kFusedRows = 128;
 struct FusedCut {
-  std::int64_t rows;          // of a chunk
+  std::int64_t rows;          // of a chunk, from 4 to kFusedRows
   int runs, threads, memory;  // runs of a thread, of four columns; bytes of shared memory
 };
 FusedCut fused_cut(std::int64_t rows, std::int64_t length, int element_bytes);

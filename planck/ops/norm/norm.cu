@@ -173,6 +173,7 @@ Result<void> fused(const Stream& stream, const NormArguments<T>& n, GradientArgu
   a.length = static_cast<int>(g.length);
   a.chunk = static_cast<int>(cut.rows);
   a.count = n.count;
+  a.inverse = (g.length & (g.length - 1)) == 0 ? 1.0f / n.count : 0.0f;
   a.partials = g.partials;
   const auto kernel = cut.runs == 2
                           ? (n.centered ? fused_backward<T, true, 2> : fused_backward<T, false, 2>)

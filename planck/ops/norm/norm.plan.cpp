@@ -59,7 +59,7 @@ FusedCut fused_cut(std::int64_t rows, std::int64_t length, int element_bytes) {
   FusedCut best{0, runs, threads, 0};
   std::int64_t least = 0;
   int levels = 0;  // of the sums, in shared memory
-  for (std::int64_t each = 2; each <= 128; each *= 2, levels += each > 4 ? 1 : 0) {
+  for (std::int64_t each = 4; each <= kFusedRows; each *= 2, ++levels) {
     const int memory = runs * threads * (16 * element_bytes + 32 * levels);
     const std::int64_t fit = std::max<std::int64_t>(
         1, std::min<std::int64_t>(1024 / runs / threads, kMemory / (memory + kReserved)));

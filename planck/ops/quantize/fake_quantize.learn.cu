@@ -71,12 +71,7 @@ __global__ void __launch_bounds__(kTeamThreads, 3)
     std::int64_t offset[kElementOperands];
     members.locate(at, k, offset);
     store_pack<false>(static_cast<char*>(args.dx) + origin, offset[kDx], run.dx);
-#pragma unroll
-    for (int half = 1; half < R; half *= 2)
-#pragma unroll
-      for (int e = 0; e < R; e += 2 * half)
-        run.terms[e] = AddTwo<C>()(run.terms[e], run.terms[e + half]);
-    sums[k] = run.terms[0];
+    sums[k] = run.sum();
   }
   team_sum(sums, map.log2_team, shared, [&](int k, bool second, C sum) {
     if (at.group(k) < at.groups)

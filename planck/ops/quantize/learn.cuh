@@ -95,6 +95,15 @@ template <class T, int R>
 struct LearnedRun {
   RunPack<T, R> dx;
   Two<Compute<T>> terms[R];
+
+  __device__ __forceinline__ Two<Compute<T>> sum() {
+#pragma unroll
+    for (int half = 1; half < R; half *= 2)
+#pragma unroll
+      for (int e = 0; e < R; e += 2 * half)
+        terms[e] = AddTwo<Compute<T>>()(terms[e], terms[e + half]);
+    return terms[0];
+  }
 };
 
 // Stores dx of elements e and e + 1; of e alone where a run has one element.

@@ -96,12 +96,7 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(T) == 4 || (kOne && sizeof
     LearnedRun<T, R> run;
     learn_run<T, R>(x[k], dy[k], cell, args.grid, run);
     store_pack<false>(dx_at, 32 * k, run.dx);
-#pragma unroll
-    for (int half = 1; half < R; half *= 2)
-#pragma unroll
-      for (int e = 0; e < R; e += 2 * half)
-        run.terms[e] = AddTwo<C>()(run.terms[e], run.terms[e + half]);
-    sums[k] = run.terms[0];
+    sums[k] = run.sum();
   }
   team_sum(sums, kOne ? LearnRows<T>::kLog2Block : map.log2_team, shared,
            [&](int k, bool second, C sum) {

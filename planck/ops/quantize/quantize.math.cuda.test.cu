@@ -4,7 +4,8 @@
 #include "planck/core/cuda_runtime.h"
 #include "planck/math/philox.h"
 #include "planck/ops/quantize/cells.cuh"
-#include "planck/ops/quantize/on_device.test.cuh"
+#include "planck/ops/quantize/count_wrong.test.cuh"
+#include "planck/verify/on_device.test.h"
 
 namespace planck {
 namespace {

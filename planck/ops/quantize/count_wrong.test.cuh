@@ -1,12 +1,9 @@
-// For tests that run on the device: they skip where there is none, and kernels count what is wrong.
+// For tests whose kernels count what is wrong.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include "planck/core/cuda_runtime.h"
-
-#define PLANCK_NEEDS_GPU() \
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
 
 namespace planck {
 
