@@ -166,26 +166,29 @@ HWY_INLINE V part_sums(V a, V b) {
 #endif
 }
 
+// The sums of four vectors: each part of the result holds those of that part of all four.
+HWY_INLINE V sums_in_parts(V a, V b, V c, V d) {
+  return pair_sums_in_parts(pair_sums_in_parts(a, b), pair_sums_in_parts(c, d));
+}
+// From there, of kLanes vectors, to a number for each in their order.
+HWY_INLINE V sums_of_parts(const V (&fours)[kLanes / 4]) {
+  if constexpr (kLanes == 8)
+    return part_sums(fours[0], fours[1]);
+  else
+    return part_sums(part_sums(fours[0], fours[1]), part_sums(fours[2], fours[3]));
+}
+
 // The sums of kLanes vectors, a number for each in their order; value(k) is the k-th of each of
-// kSums rows of vectors. Four at a time: then each part of a vector holds the sums of that part of
-// all four. Longer functions are not repeated more often.
+// kSums rows of vectors. Longer functions are not repeated more often than four times.
 template <int kSums, class F>
 HWY_INLINE Vectors<kSums> vector_sums(const F& value) {
   V fours[kSums][kLanes / 4];
   for (int k = 0; k < kLanes; k += 4) {
     const Vectors<kSums> a = value(k), b = value(k + 1), c = value(k + 2), d = value(k + 3);
-    for (int s = 0; s < kSums; ++s)
-      fours[s][k / 4] = pair_sums_in_parts(pair_sums_in_parts(a.v[s], b.v[s]),
-                                           pair_sums_in_parts(c.v[s], d.v[s]));
+    for (int s = 0; s < kSums; ++s) fours[s][k / 4] = sums_in_parts(a.v[s], b.v[s], c.v[s], d.v[s]);
   }
   Vectors<kSums> all;
-  for (int s = 0; s < kSums; ++s) {
-    const V(&f)[kLanes / 4] = fours[s];
-    if constexpr (kLanes == 8)
-      all.v[s] = part_sums(f[0], f[1]);
-    else
-      all.v[s] = part_sums(part_sums(f[0], f[1]), part_sums(f[2], f[3]));
-  }
+  for (int s = 0; s < kSums; ++s) all.v[s] = sums_of_parts(fours[s]);
   return all;
 }
 

@@ -19,7 +19,9 @@ std::int64_t partials(const ReduceProblem& p) {
   const std::int64_t groups = p.outputs(), length = p.reduced();
   if (groups == 0 || length == 0) return 0;
   const std::int64_t rows = row_chunks(length);
-  const std::int64_t columns = ceil_div(length, column_rows(groups, length));
+  const bool stats = p.kind == ReduceKind::var || p.kind == ReduceKind::logsumexp;
+  const std::int64_t columns =
+      ceil_div(length, stats ? stat_rows(groups, length) : column_rows(groups, length));
   const std::int64_t most = std::max(rows, columns);
   return most > 1 ? groups * most : 0;
 }

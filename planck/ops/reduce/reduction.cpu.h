@@ -13,6 +13,7 @@
 namespace planck {
 
 // Work says what elements C become, values A:
+//   kColumns, rows(groups, length)           of a task: columns, kBlock at most, and their rows
 //   A row(const Source&, n)                  n > 0 dense elements
 //   A all(A* values, n)                      joined; they may be overwritten
 //   void columns(const ColumnRange&, A* out) a value for each column
@@ -96,25 +97,25 @@ class Reduction {
   template <class Take>
   void columns(const Take& take) const {
     const std::int64_t inner = layout_.inner(), outer = layout_.groups / inner;
-    const std::int64_t tiles = ceil_div(inner, kReduceColumns);
-    const std::int64_t rows = column_rows(layout_.groups, layout_.length);
+    constexpr std::int64_t kColumns = Work::kColumns;
+    const std::int64_t tiles = ceil_div(inner, kColumns);
+    const std::int64_t rows = Work::rows(layout_.groups, layout_.length);
     const std::int64_t chunks = ceil_div(layout_.length, rows);
     parallel_for(stream_, outer * chunks * tiles, [&](std::int64_t task) {
-      const std::int64_t column = task % tiles * kReduceColumns, chunk = task / tiles % chunks;
+      const std::int64_t column = task % tiles * kColumns, chunk = task / tiles % chunks;
       const std::int64_t group = task / tiles / chunks * inner + column;
-      const int n = static_cast<int>(std::min<std::int64_t>(kReduceColumns, inner - column));
-      A results[kReduceColumns];
+      const int n = static_cast<int>(std::min<std::int64_t>(kColumns, inner - column));
+      A results[kColumns];
       A* to = chunks == 1 ? results : partials_ + chunk * layout_.groups + group;
       const std::int64_t begin = chunk * rows;
       work_.columns(range(group, n, begin, std::min(rows, layout_.length - begin)), to);
       if (chunks == 1) take(group, n, results);
     });
     if (chunks == 1) return;
-    parallel_for(stream_, ceil_div(layout_.groups, kReduceColumns), [&](std::int64_t task) {
-      const std::int64_t group = task * kReduceColumns;
-      const int n =
-          static_cast<int>(std::min<std::int64_t>(kReduceColumns, layout_.groups - group));
-      A results[kReduceColumns];
+    parallel_for(stream_, ceil_div(layout_.groups, kColumns), [&](std::int64_t task) {
+      const std::int64_t group = task * kColumns;
+      const int n = static_cast<int>(std::min<std::int64_t>(kColumns, layout_.groups - group));
+      A results[kColumns];
       work_.down(partials_ + group, layout_.groups, chunks, n, results);
       take(group, n, results);
     });

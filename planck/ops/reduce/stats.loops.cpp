@@ -148,13 +148,12 @@ void tile(Tile<C>& x, int count, int n, rm::ExpSum<C>* out) {
 }
 
 template <template <class> class S, class C>
-void columns(const void* const* rows, int count, Dtype dtype, std::int64_t ahead, int n,
-             S<C>* out) {
+void columns(const void* const* rows, int count, Dtype dtype, int n, S<C>* out) {
   alignas(64) Tile<C> x;
   for (int j = 0; j < n; j += kWidth) {
     const int m = std::min(kWidth, n - j);
     for (int r = 0; r < count; ++r) {
-      const Source from{rows[r], dtype, ahead};
+      const Source from{rows[r], dtype, 0};
       const C* here = elements<C>(from, j, m, x[r]);
       if (here != x[r]) std::copy_n(here, m, x[r]);
       std::fill(x[r] + m, x[r] + kWidth, C(0));
@@ -163,12 +162,18 @@ void columns(const void* const* rows, int count, Dtype dtype, std::int64_t ahead
   }
 }
 
+template <class A>
+void join(int n, const A* left, A* right) {
+#pragma GCC ivdep
+  for (int j = 0; j < n; ++j) right[j] = rm::joined(left[j], right[j]);
+}
+
 template <template <class> class S, class C>
-inline constexpr StatLoops<S, C> kStats = {row<S, C>, columns<S, C>};
+inline constexpr StatLoops<S, C> kStats = {row<S, C>, columns<S, C>, join<S<C>>};
 #if PLANCK_VECTOR_MATH
 template <template <class> class S>
-inline constexpr StatLoops<S, float> kStats<S, float> = {stat_vectors::row<S<float>>,
-                                                         stat_vectors::columns<S<float>>};
+inline constexpr StatLoops<S, float> kStats<S, float> = {
+    stat_vectors::row<S<float>>, stat_vectors::columns<S<float>>, join<S<float>>};
 #endif
 
 }  // namespace

@@ -11,9 +11,10 @@ template <template <class> class S, class C>
 struct StatLoops {
   // n > 0 dense elements; the first starts a block, and blocks are joined.
   S<C> (*row)(const Source&, std::int64_t n);
-  // Rows of n dense columns, `count` <= kStatBlock of them, which are a block of each column. What
-  // lies `ahead` bytes on is wanted soon.
-  void (*columns)(const void* const* rows, int count, Dtype, std::int64_t ahead, int n, S<C>* out);
+  // Rows of n dense columns, `count` <= kStatBlock of them, which are a block of each column.
+  void (*columns)(const void* const* rows, int count, Dtype, int n, S<C>* out);
+  // right = left joined with right, n of each.
+  void (*join)(int n, const S<C>* left, S<C>* right);
 };
 
 template <template <class> class S, class C>
@@ -22,11 +23,11 @@ const StatLoops<S, C>& stat_loops();
 // For JoinCounter.
 struct JoinStats {
   template <class A>
-  static A nothing() {
+  PLANCK_HD static A nothing() {
     return {};
   }
   template <class A>
-  static A of(const A& a, const A& b) {
+  PLANCK_HD static A of(const A& a, const A& b) {
     return reduce_math::joined(a, b);
   }
 };

@@ -14,6 +14,7 @@
 
 #include "planck/ops/reduce/range-inl.h"
 #include "planck/ops/reduce/stats.loops.h"
+#include "planck/ops/reduce/tree-inl.h"
 
 #if PLANCK_VECTOR_MATH
 HWY_BEFORE_NAMESPACE();
@@ -28,28 +29,47 @@ using vm::V;
 constexpr int kElements = static_cast<int>(rm::kStatBlock);
 constexpr float kNothing = -__builtin_inff();
 
-// exp(x - largest); near: no x is further away than kExpNear.
+// Several vectors at a time: x becomes (x - mean)^2, or exp(x - largest), kNear where no x is
+// further away than kExpNear.
+struct Same {
+  template <int kCount>
+  HWY_INLINE void of(V (&)[kCount]) const {}
+};
+struct Square {
+  V mean;
+  template <int kCount>
+  HWY_INLINE void of(V (&x)[kCount]) const {
+    for (V& v : x) v = hn::Sub(v, mean), v = hn::Mul(v, v);
+  }
+};
 template <bool kNear>
-HWY_INLINE V exponential(V x, V largest) {
-  const V d = hn::Sub(x, largest);
-  return kNear ? vm::exp_near(d) : vm::exp_below(d);
-}
-HWY_INLINE V square(V x, V mean) {
-  const V d = hn::Sub(x, mean);
-  return hn::Mul(d, d);
-}
+struct Exponential {
+  V largest;
+  template <int kCount>
+  HWY_INLINE void of(V (&x)[kCount]) const {
+    for (V& v : x) v = hn::Sub(v, largest);
+    for (V& v : x) v = kNear ? vm::exp_near(v) : vm::exp_below(v);
+  }
+};
 
 // ---- rows --------------------------------------------------------------------------------------
 
-// The canonical sums of `count` whole blocks, a lane for each; value(b, i) gives a vector of block
-// b from its element i on.
-HWY_INLINE V sum_of_block(const auto& value) {
+// Parts of the canonical sum of a whole block, a lane for each; load(i) gives a vector from element
+// i on.
+template <class Map, class F>
+HWY_INLINE V sum_of_block(const Map& map, const F& load) {
   constexpr int kGroups = kElements / (kLanes * kLanes);
   V sums[kGroups];
-  for (int g = 0; g < kGroups; ++g)
-    sums[g] = dense::vector_sums<1>([&](int k) HWY_ATTR {
-                return Vectors<1>{{value((g * kLanes + k) * kLanes)}};
-              }).v[0];
+  for (int g = 0; g < kGroups; ++g) {
+    V fours[kLanes / 4];
+    for (int k = 0; k < kLanes / 4; ++k) {
+      V x[4];
+      for (int i = 0; i < 4; ++i) x[i] = load(((g * kLanes / 4 + k) * 4 + i) * kLanes);
+      map.of(x);
+      fours[k] = dense::sums_in_parts(x[0], x[1], x[2], x[3]);
+    }
+    sums[g] = dense::sums_of_parts(fours);
+  }
   for (int n = kGroups; n > 1; n /= 2)
     for (int g = 0; g < n / 2; ++g) sums[g] = dense::pair_sums(sums[2 * g], sums[2 * g + 1]);
   return sums[0];
@@ -78,9 +98,10 @@ struct Blocks {
   int count;
 
   HWY_INLINE V load(int b, int i) const { return S::load(row + b * kElements + i); }
-  HWY_INLINE void ask(int b, int i) const {
-    if (sizeof(typename S::T) * static_cast<std::size_t>(i) % 64 == 0)
-      __builtin_prefetch(row + (count + b) * kElements + i, 0, 2);
+  // Vectors of one of kTurns turns, so that several passes share the asking.
+  template <int kTurns>
+  HWY_INLINE void ask(int turn, int b, int i) const {
+    if (i / kLanes % kTurns == turn) __builtin_prefetch(row + (count + b) * kElements + i, 0, 2);
   }
 };
 
@@ -88,17 +109,16 @@ template <class S>
 void blocks_of(const Blocks<S>& x, rm::Spread<float>* out) {
   BlockSums sums(x.count), squares(x.count);
   Lanes means, all;
-  for (int b = 0; b < x.count; ++b)
-    hn::Store(sum_of_block([&](int i) HWY_ATTR { return x.load(b, i); }), vm::D(), sums.v[b]);
+  const auto load = [&](int turn, int b) {
+    return [&x, turn, b](int i) HWY_ATTR {
+      x.template ask<2>(turn, b, i);
+      return x.load(b, i);
+    };
+  };
+  for (int b = 0; b < x.count; ++b) hn::Store(sum_of_block(Same(), load(0, b)), vm::D(), sums.v[b]);
   hn::Store(hn::Div(sums.all(), vm::all(kElements)), vm::D(), means.v);
-  for (int b = 0; b < x.count; ++b) {
-    const V mean = vm::all(means.v[b]);
-    hn::Store(sum_of_block([&](int i) HWY_ATTR {
-                x.ask(b, i);
-                return square(x.load(b, i), mean);
-              }),
-              vm::D(), squares.v[b]);
-  }
+  for (int b = 0; b < x.count; ++b)
+    hn::Store(sum_of_block(Square{vm::all(means.v[b])}, load(1, b)), vm::D(), squares.v[b]);
   hn::Store(squares.all(), vm::D(), all.v);
   for (int b = 0; b < x.count; ++b) out[b] = {kElements, means.v[b], all.v[b]};
 }
@@ -115,13 +135,13 @@ void blocks_of(const Blocks<S>& x, rm::ExpSum<float>* out) {
   }
   for (int b = 0; b < x.count; ++b) {
     const V largest = vm::all(out[b].largest);
-    const auto sum = [&](auto is_near) HWY_ATTR {
-      return sum_of_block([&](int i) HWY_ATTR {
-        x.ask(b, i);
-        return exponential<decltype(is_near)::value>(x.load(b, i), largest);
-      });
+    const auto load = [&](int i) HWY_ATTR {
+      x.template ask<1>(0, b, i);
+      return x.load(b, i);
     };
-    hn::Store(near[b] ? sum(std::true_type()) : sum(std::false_type()), vm::D(), sums.v[b]);
+    hn::Store(near[b] ? sum_of_block(Exponential<true>{largest}, load)
+                      : sum_of_block(Exponential<false>{largest}, load),
+              vm::D(), sums.v[b]);
   }
   hn::Store(sums.all(), vm::D(), all.v);
   for (int b = 0; b < x.count; ++b) out[b].sum = out[b].largest == kNothing ? 0.0f : all.v[b];
@@ -134,7 +154,8 @@ rm::Spread<float> short_block(const void* row, int n, rm::Spread<float>*) {
   const float mean =
       dense::sum(n, [&](const auto& at) HWY_ATTR { return at.load(S(), row); }) / count;
   return {count, mean, dense::sum(n, [&](const auto& at) HWY_ATTR {
-            return square(at.load(S(), row), vm::all(mean));
+            const V d = hn::Sub(at.load(S(), row), vm::all(mean));
+            return hn::Mul(d, d);
           })};
 }
 template <class S>
@@ -142,7 +163,7 @@ rm::ExpSum<float> short_block(const void* row, int n, rm::ExpSum<float>*) {
   const dense::Range range = dense::range(S(), row, n, 0);
   const float largest = rm::value_of<float>(dense::largest_key(range, 0), 0);
   const float sum = dense::sum(n, [&](const auto& at) HWY_ATTR {
-    return exponential<false>(at.load(S(), row), vm::all(largest));
+    return vm::exp_below(hn::Sub(at.load(S(), row), vm::all(largest)));
   });
   return {largest, largest == kNothing ? 0.0f : sum};
 }
@@ -154,22 +175,23 @@ Stat row(const Source& from, std::int64_t n) {
     const auto* x = static_cast<const typename S::T*>(from.data);
     rm::JoinCounter<JoinStats, Stat> all;
     Stat found[kLanes];
-    std::int64_t i = 0;
-    while (i + kElements <= n) {
-      const int count = static_cast<int>(std::min<std::int64_t>(kLanes, (n - i) / kElements));
-      blocks_of(Blocks<S>{x + i, count}, found);
-      for (int b = 0; b < count; ++b) all.add(found[b]);
+    for (std::int64_t i = 0; i < n;) {
+      int count = static_cast<int>(std::min<std::int64_t>(kLanes, (n - i) / kElements));
+      if (count > 0) blocks_of(Blocks<S>{x + i, count}, found);
       i += count * kElements;
+      if (count < kLanes && i < n) {
+        found[count++] = short_block<S>(x + i, static_cast<int>(n - i), found);
+        i = n;
+      }
+      all.add(tree_of<JoinStats>(found, count, found));
     }
-    if (i < n) all.add(short_block<S>(x + i, static_cast<int>(n - i), found));
     return all.result();
   });
 }
 
 // ---- columns -----------------------------------------------------------------------------------
 
-constexpr int kWidth = 64, kEight = 8, kSoon = 16;
-using Tile = float[kElements][kWidth];
+constexpr int kWidth = 256, kEight = 8, kSoon = 8, kAsked = 32;
 
 // A number for each column of a tile.
 template <class T>
@@ -182,27 +204,17 @@ struct Columns {
   }
 };
 
-// Calls f(c) for the vectors of columns.
-template <class F>
-HWY_INLINE void each_vector(int width, const F& f) {
-  for (int c = 0; c < width; c += kLanes) f(c);
-}
-
-// Sums down rows that arrive in order: the digits of a binary counter.
+// Sums down rows that arrive in order, 1 or 8 at a time: the digits of a binary counter.
 class Counter {
  public:
-  // kRows rows, 1 or 8; value(r, c) gives a vector of row r from column c on.
-  template <int kRows, class F>
-  HWY_INLINE void add(int width, const F& value) {
-    each_vector(width, [&](int c) HWY_ATTR {
-      V sum =
-          dense::sum_of_rows<kRows>([&](int r) HWY_ATTR { return Vectors<1>{{value(r, c)}}; }).v[0];
-      int k = kRows == 1 ? 0 : 3;
-      for (; (rows_ >> k) & 1; ++k) sum = hn::Add(digits_[k].at(c), sum);
-      digits_[k].put(sum, c);
-    });
-    rows_ += kRows;
+  template <int kRows>
+  HWY_INLINE void add(int c, const V (&x)[kRows]) {
+    V sum = dense::sum_of_rows<kRows>([&](int r) HWY_ATTR { return Vectors<1>{{x[r]}}; }).v[0];
+    int k = kRows == 1 ? 0 : 3;
+    for (; (rows_ >> k) & 1; ++k) sum = hn::Add(digits_[k].at(c), sum);
+    digits_[k].put(sum, c);
   }
+  void next(int rows) { rows_ += rows; }
   HWY_INLINE V result(int c) const {
     int k = 0;
     while (((rows_ >> k) & 1) == 0) ++k;
@@ -217,32 +229,34 @@ class Counter {
   Columns<float> digits_[10];
 };
 
-// Of a block of columns: the first time over its rows, and the second.
+// The first time over the rows of a block of columns, and the second.
 struct SpreadColumns {
   struct First {
     Counter sums;
-    template <int kRows, class F>
-    HWY_INLINE void take(int width, const F& value) {
-      sums.add<kRows>(width, value);
+    template <int kRows>
+    HWY_INLINE void take(int c, V (&x)[kRows]) {
+      sums.add(c, x);
     }
+    void next(int rows) { sums.next(rows); }
   };
   struct Second {
     Columns<float> means;
     Counter squares;
 
-    Second() = default;
-    Second(const First& first, int count, int width) {
+    void start(const First& first, int count, int width) {
       const V n = vm::all(static_cast<float>(count));
-      each_vector(width, [&](int c) HWY_ATTR { means.put(hn::Div(first.sums.result(c), n), c); });
+      for (int c = 0; c < width; c += kLanes) means.put(hn::Div(first.sums.result(c), n), c);
+      squares = Counter();
     }
-    template <int kRows, class F>
-    HWY_INLINE void take(int width, const F& value) {
-      squares.add<kRows>(width,
-                         [&](int r, int c) HWY_ATTR { return square(value(r, c), means.at(c)); });
+    template <int kRows>
+    HWY_INLINE void take(int c, V (&x)[kRows]) {
+      Square{means.at(c)}.of(x);
+      squares.add(c, x);
     }
+    void next(int rows) { squares.next(rows); }
     void put(int count, int n, rm::Spread<float>* out) const {
       Columns<float> sums;
-      each_vector(n, [&](int c) HWY_ATTR { sums.put(squares.result(c), c); });
+      for (int c = 0; c < n; c += kLanes) sums.put(squares.result(c), c);
       for (int j = 0; j < n; ++j) out[j] = {static_cast<float>(count), means.v[j], sums.v[j]};
     }
   };
@@ -256,53 +270,47 @@ struct ExpColumns {
       std::fill_n(most.v, kWidth, INT32_MIN);
       std::fill_n(least.v, kWidth, INT32_MAX);
     }
-    template <int kRows, class F>
-    HWY_INLINE void take(int width, const F& value) {
-      each_vector(width, [&](int c) HWY_ATTR {
-        auto high = most.at(c), low = least.at(c);
-        for (int r = 0; r < kRows; ++r) {
-          const auto key = dense::ordered(value(r, c));
-          high = hn::Max(high, key);
-          low = hn::Min(low, key);
-        }
-        most.put(high, c);
-        least.put(low, c);
-      });
+    template <int kRows>
+    HWY_INLINE void take(int c, V (&x)[kRows]) {
+      auto high = most.at(c), low = least.at(c);
+      for (V v : x) {
+        const auto key = dense::ordered(v);
+        high = hn::Max(high, key);
+        low = hn::Min(low, key);
+      }
+      most.put(high, c);
+      least.put(low, c);
     }
+    void next(int) {}
   };
   struct Second {
     Columns<float> largest;
     Counter sums;
     bool near = true;
 
-    Second() = default;
-    Second(const First& first, int, int width) {
+    void start(const First& first, int, int width) {
+      near = true;
       for (int j = 0; j < width; ++j) {
         const dense::Range range{first.least.v[j], first.most.v[j]};
         largest.v[j] = rm::value_of<float>(dense::largest_key(range, 0), 0);
         near &= largest.v[j] - rm::value_of<float>(range.least, 0) <= vm::kExpNear;
       }
+      sums = Counter();
     }
-    template <int kRows, class F>
-    HWY_INLINE void take(int width, const F& value) {
-      near ? add<true, kRows>(width, value) : add<false, kRows>(width, value);
+    template <int kRows>
+    HWY_INLINE void take(int c, V (&x)[kRows]) {
+      if (HWY_LIKELY(near))
+        Exponential<true>{largest.at(c)}.of(x);
+      else
+        Exponential<false>{largest.at(c)}.of(x);
+      sums.add(c, x);
     }
+    void next(int rows) { sums.next(rows); }
     void put(int, int n, rm::ExpSum<float>* out) const {
       Columns<float> all;
-      each_vector(n, [&](int c) HWY_ATTR { all.put(sums.result(c), c); });
+      for (int c = 0; c < n; c += kLanes) all.put(sums.result(c), c);
       for (int j = 0; j < n; ++j)
         out[j] = {largest.v[j], largest.v[j] == kNothing ? 0.0f : all.v[j]};
-    }
-
-   private:
-    template <bool kNear, int kRows, class F>
-    HWY_INLINE void add(int width, const F& value) {
-      Columns<float> terms[kRows];
-      each_vector(width, [&](int c) HWY_ATTR {
-        for (int r = 0; r < kRows; ++r)
-          terms[r].put(exponential<kNear>(value(r, c), largest.at(c)), c);
-      });
-      sums.add<kRows>(width, [&](int r, int c) HWY_ATTR { return terms[r].at(c); });
     }
   };
 };
@@ -310,53 +318,67 @@ template <class Stat>
 using ColumnsOf =
     std::conditional_t<std::is_same_v<Stat, rm::Spread<float>>, SpreadColumns, ExpColumns>;
 
-// A vector of a row of m columns from column c on; what is missing is 0.
-template <class S>
-HWY_INLINE V load_some(const typename S::T* row, int c, int m) {
-  if (HWY_LIKELY(m - c >= kLanes)) return S::load(row + c);
-  return dense::Some{c, m - c}.load(S(), row);
+// Rows of a tile, kRows of them: the second time over what it holds, columns [0, before), and the
+// first over what comes into its place, m columns of rows in memory. Vector by vector, so that one
+// waits for memory while the other computes.
+template <class S, int kRows, class First, class Second>
+HWY_INLINE void take_rows(const typename S::T* const (&from)[kRows],
+                          const typename S::T* const (&soon)[kRows], float (*tile)[kWidth],
+                          int before, int m, First& first, Second& second) {
+  const int whole = m / kLanes * kLanes, end = std::max(m, before);
+  for (int c = 0; c < end; c += kLanes) {
+    V x[kRows];
+    if (c < before) {
+      for (int i = 0; i < kRows; ++i) x[i] = hn::Load(vm::D(), tile[i] + c);
+      second.take(c, x);
+    }
+    if (c >= m) continue;
+    if (c < whole)
+      for (int i = 0; i < kRows; ++i) x[i] = S::load(from[i] + c);
+    else
+      for (int i = 0; i < kRows; ++i) x[i] = dense::Some{c, m - c}.load(S(), from[i]);
+    if (c % kAsked == 0)
+      for (int i = 0; i < kRows; ++i) __builtin_prefetch(soon[i] + c, 0, 2);
+    for (int i = 0; i < kRows; ++i) hn::Store(x[i], vm::D(), tile[i] + c);
+    first.take(c, x);
+  }
+  second.next(kRows);
+  first.next(kRows);
 }
 
 template <class S, class Stat>
 void columns_as(const void* const* rows, int count, int n, Stat* out) {
   using Of = ColumnsOf<Stat>;
-  alignas(64) Tile tiles[2];
+  using T = typename S::T;
+  alignas(64) float tile[kElements][kWidth];
   typename Of::Second second;
   int before = 0;  // columns of the tile before
   for (int j = 0;; j += kWidth) {
     const int m = std::clamp(n - j, 0, kWidth);
-    const int width = (m + kLanes - 1) / kLanes * kLanes;
-    const int width_before = (before + kLanes - 1) / kLanes * kLanes;
-    Tile &here = tiles[j / kWidth % 2], &last = tiles[1 - j / kWidth % 2];
     typename Of::First first;
     const auto take = [&](auto some, int r) HWY_ATTR {
       constexpr int kRows = decltype(some)::value;
-      second.template take<kRows>(
-          width_before, [&](int i, int c) HWY_ATTR { return hn::Load(vm::D(), last[r + i] + c); });
-      first.template take<kRows>(width, [&](int i, int c) HWY_ATTR {
-        const auto* row = static_cast<const typename S::T*>(rows[r + i]) + j;
-        const int soon = r + i + kSoon;
-        __builtin_prefetch(static_cast<const typename S::T*>(
-                               rows[soon < count ? soon : std::min(soon - count, count - 1)]) +
-                               (soon < count ? j : j + kWidth) + c,
-                           0, 2);
-        const V x = load_some<S>(row, c, m);
-        hn::Store(x, vm::D(), here[r + i] + c);
-        return x;
-      });
+      const T *from[kRows], *soon[kRows];
+      for (int i = 0; i < kRows; ++i) {
+        const int below = r + i + kSoon;  // or the first rows of the next tile
+        from[i] = static_cast<const T*>(rows[r + i]) + j;
+        soon[i] = static_cast<const T*>(rows[below < count ? below : below % count]) +
+                  (below < count ? j : j + kWidth);
+      }
+      take_rows<S>(from, soon, tile + r, before, m, first, second);
     };
     int r = 0;
     for (; r + kEight <= count; r += kEight) take(std::integral_constant<int, kEight>(), r);
     for (; r < count; ++r) take(std::integral_constant<int, 1>(), r);
     if (before > 0) second.put(count, before, out + j - kWidth);
     if (m == 0) return;
-    second = typename Of::Second(first, count, width);
+    second.start(first, count, (m + kLanes - 1) / kLanes * kLanes);
     before = m;
   }
 }
 
 template <class Stat>
-void columns(const void* const* rows, int count, Dtype dtype, std::int64_t, int n, Stat* out) {
+void columns(const void* const* rows, int count, Dtype dtype, int n, Stat* out) {
   dense::with_storage(dtype,
                       [&](auto storage) { columns_as<decltype(storage)>(rows, count, n, out); });
 }

@@ -5,13 +5,18 @@
 #include <algorithm>
 
 #include "planck/ops/reduce/column_range.h"
-#include "planck/ops/reduce/reduce.loops.h"
+#include "planck/ops/reduce/task.cpu.h"
 
 namespace planck {
 
 template <class C, class A>
 class Trees {
  public:
+  static constexpr int kColumns = kReduceColumns;
+  static std::int64_t rows(std::int64_t groups, std::int64_t length) {
+    return column_rows(groups, length);
+  }
+
   Trees(const ReduceLoops<C, A>& loops, const ReduceStep<C>& step) : loops_(loops), step_(step) {}
 
   A row(const Source& from, std::int64_t n) const { return loops_.row(step_, from, n, C(0)); }
