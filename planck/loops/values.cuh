@@ -42,5 +42,29 @@ __device__ __forceinline__ Value<T> value_at(const Pack<kBytes>& p, int e) {
   else
     return static_cast<T>(p.word[e * sizeof(T) / 4] >> (e * sizeof(T) % 4 * 8));
 }
+// A pack of values; NaN becomes the canonical one.
+template <class T, int kCount>
+__device__ __forceinline__ auto pack_values(const Value<T> (&v)[kCount]) {
+  constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
+  if constexpr (kIsFloat<T>) {
+    return packed<T, kBytes>(v);
+  } else {
+    Pack<kBytes> p = {};
+#pragma unroll
+    for (int e = 0; e < kCount; ++e) {
+      if constexpr (sizeof(T) == 8) {
+        p.word[2 * e] = static_cast<std::uint32_t>(v[e]);
+        p.word[2 * e + 1] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(v[e]) >> 32);
+      } else if constexpr (sizeof(T) == 4) {
+        p.word[e] = static_cast<std::uint32_t>(v[e]);
+      } else {
+        using U = std::make_unsigned_t<T>;
+        p.word[e * sizeof(T) / 4] |= static_cast<std::uint32_t>(static_cast<U>(v[e]))
+                                     << (e * sizeof(T) % 4 * 8);
+      }
+    }
+    return p;
+  }
+}
 
 }  // namespace planck

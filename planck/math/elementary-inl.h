@@ -154,23 +154,21 @@ HWY_INLINE V silu(V x) {
   return hn::IfThenElse(negative, scaled(y, e.n), y);
 }
 
-// As in tanh, one polynomial is enough.
+// power · 2^n for an exponent of normal numbers; n is in the low bits of `up`.
+HWY_INLINE V with_exponent(V power, V up) {
+  return from_bits(hn::Add(bits_of(power), hn::ShiftLeft<23>(bits_of(up))));
+}
 HWY_INLINE V gelu(V x) {
-  const V size = hn::Abs(x), a = at_most(16.0f, size);
-  const M inside = hn::Lt(size, all(1.0f));
-  const V u = hn::Div(all(1.0f), hn::Add(a, all(3.0f)));
-  const V half = hn::Mul(all(0.5f), a), h = hn::Mul(half, a), rest = hn::MulSub(half, a, h);
-  const Parts p = parts_of(hn::Neg(h));
-  const V r = hn::Sub(p.r, rest);
-  const V q = hn::MulAdd(hn::Mul(r, r), polynomial(r, math::exp_detail::tail_terms()), r);
-  const V t = hn::Mul(hn::Sub(a, all(3.0f)), u);
-  const V poly = polynomial(hn::IfThenElse(inside, hn::Add(h, h), t), inside,
-                            math::erf_detail::middle_terms(), math::erf_detail::ratio_terms());
-  const V v = hn::Mul(hn::Mul(a, u), poly);
-  const V tail = scaled(hn::MulAdd(v, q, v), hn::Add(p.n, all(100.0f)));
-  const V outer = hn::NegMulAdd(tail, all(0x1p-100f), at_least(0.0f, x));
-  const V inner = hn::Mul(x, hn::MulAdd(x, poly, all(0.5f)));
-  return hn::IfThenElse(inside, inner, outer);
+  namespace scalar = math::erf_detail;
+  const V a = at_most(scalar::kGeluFar, hn::Abs(x));
+  const V t = hn::Mul(a, hn::Div(all(1.0f), hn::Add(a, all(scalar::kRatioShift))));
+  const V v = hn::Mul(t, polynomial(t, scalar::ratio_terms()));
+  const V square = hn::Mul(a, a), rest = hn::MulSub(a, a, square);
+  const V unit = all(scalar::kHalfLog2E), shift = all(math::Layout<float>::kRounder + 100);
+  const V up = hn::NegMulAdd(square, unit, shift);
+  const V f = hn::NegMulAdd(rest, unit, hn::NegMulAdd(square, unit, hn::Sub(shift, up)));
+  const V power = with_exponent(polynomial(f, math::exp_detail::exp2_terms()), up);
+  return hn::NegMulAdd(hn::Mul(v, power), all(0x1p-100f), at_least(-0.0f, x));
 }
 
 // |x| = 2^k m, sqrt(1/2) <= m < sqrt(2), for a normal x > 0; k is 2^23 times too large.

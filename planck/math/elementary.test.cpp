@@ -131,8 +131,8 @@ TEST_P(Elementary, ErrorInF32) {
     const Worst w = worst_f32(GetParam(), math::bits_of(sign / 64), math::bits_of(sign * 64), 61);
     worst.add(w.error, w.at);
   }
-  // The worst arguments of all for sigmoid, silu and erf, which no such step meets.
-  for (const float x : {-4.1572938f, -5.93889332f, 1.05638969f})
+  // The worst arguments of all for sigmoid, silu, erf and gelu, which no such step meets.
+  for (const float x : {-4.1572938f, -5.93889332f, 1.05638969f, -0x1.5ee8eap3f})
     worst.add(error_of(GetParam().f32(x), GetParam().reference32(static_cast<double>(x))),
               static_cast<double>(x));
   EXPECT_LE(worst.error, GetParam().bound32) << "at " << worst.at;
@@ -240,6 +240,23 @@ TEST(Math, PowError) {
   EXPECT_LE(worst_of_two<float>([](float a, float b) { return math::pow(a, b); }, powq, 200), 1.3);
   EXPECT_LE(worst_of_two<double>([](double a, double b) { return math::pow(a, b); }, powq, 1500),
             1.3);
+}
+// Where y multiplies the error of the logarithm most: |y log2 x| < 126, near 1 and anywhere.
+TEST(Math, PowErrorOfLargeExponents) {
+  const PhiloxStream random{12, 2};
+  Worst worst;
+  const auto one = [&](float x, double exponent) {
+    const auto y = static_cast<float>(exponent / std::log2(static_cast<double>(x)));
+    worst.add(error_of(math::pow(x, y), powq(x, y)), static_cast<double>(x));
+  };
+  for (std::uint64_t i = 0; i < 60000; ++i) {
+    const Philox4 r = random.words(i);
+    const double u = uniform01(r.v[0]), v = uniform01(r.v[1]), exponent = 252 * v - 126;
+    if (i % 3 == 0) one(static_cast<float>(1.01 + 0.4 * u), exponent);
+    if (i % 3 == 1) one(static_cast<float>(1 - std::exp2(-2 - 20 * u)), exponent);
+    if (i % 3 == 2) one(static_cast<float>(std::exp2(250 * u - 125)), exponent);
+  }
+  EXPECT_LE(worst.error, 1.3) << "at " << worst.at;
 }
 TEST(Math, Atan2Error) {
   EXPECT_LE(worst_of_two<float>([](float a, float b) { return math::atan2(a, b); }, atan2q, 200),

@@ -39,6 +39,12 @@ PLANCK_HD constexpr WideTerms<10> wide_tail_terms() {
 }
 PLANCK_HD double tail(double r) { return polynomial(r, wide_tail_terms()); }
 
+// 2^f, |f| <= 1/2: error 2^-27.5, with its roundings 0.82 units in the last place.
+PLANCK_HD constexpr Terms<7> exp2_terms() {
+  return {{1.0f, 0x1.62e432p-1f, 0x1.ebfbe8p-3f, 0x1.c6adb6p-5f, 0x1.3b21cap-7f, 0x1.5fbcc4p-10f,
+           0x1.4bde38p-13f}};
+}
+
 // x between bounds past which the result does not change. NaN stays.
 template <class T>
 PLANCK_HD T bounded(T x) {

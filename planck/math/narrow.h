@@ -22,6 +22,7 @@
 // The polynomials are minimax ones whose last bits were then chosen by trial, over all arguments.
 #pragma once
 
+#include "planck/math/log2_of_bf16.h"
 #include "planck/math/pow.h"
 #include "planck/math/trig.h"
 
@@ -183,14 +184,39 @@ PLANCK_HD float sin(float x) {
   return sin_near<T>(x);
 }
 
+namespace detail {
+
+// log2(1 + f) / f, sqrt(1/2) <= 1 + f < sqrt(2).
+PLANCK_HD constexpr Terms<8> log2_terms() {
+  return {{0x1.715474p0f, -0x1.715538p-1f, 0x1.ec7aeep-2f, -0x1.70df2ap-2f, 0x1.2578fp-2f,
+           -0x1.fcceaap-3f, 0x1.e82eep-3f, -0x1.39d158p-3f}};
+}
+
+// log2 of a normal v > 0, or of 2^-23 v.
+PLANCK_HD float log2_of_normal(float v, bool down = false) {
+  const std::uint32_t k = (bits_of(v) - log_detail::Constants<float>::kRootHalf) & 0xff800000u;
+  const float f = from_bits(bits_of(v) - k) - 1.0f;
+  const float exponent = static_cast<float>(static_cast<std::int32_t>(k));  // times 2^23
+  return fma_of(down ? exponent - 23 * 0x1p23f : exponent, 0x1p-23f,
+                f * polynomial(f, log2_terms()));
+}
+
+}  // namespace detail
+
 // x^0 and 1^y are 1 whatever the other is; a NaN y is no whole number, which makes (−1)^y one.
 template <class T>
 PLANCK_HD float pow(float x, float y) {
   constexpr float kWhole = 0x1p23f, kEven = 0x1p22f;  // 16-bit numbers as large are even
-  const float logarithm = log<T>(abs_of(x));
-  const bool one = (y == 0.0f) | (abs_of(x) == 1.0f);
-  const float product = one ? 0.0f : y * logarithm;
-  const float size = detail::exp_by_root(at_most(at_least(product, -105.0f), 91.0f));
+  const float size_of_x = abs_of(x);
+  const bool ordinary = (size_of_x > 0.0f) & (size_of_x < infinity_of(x));
+  const bool subnormal = std::is_same_v<T, bf16> && size_of_x < 0x1p-126f;
+  const float log = detail::log2_of_normal(subnormal ? size_of_x * 0x1p23f : size_of_x, subnormal);
+  const float p = y * (x != x ? x : pow_detail::with_special_logs(log, size_of_x));
+  const bool bounded = ordinary & (abs_of(p) < pow_detail::kFar);
+  const auto e = pow_detail::exponent_of(bounded ? y : 0.0f, bounded ? log : 0.0f);
+  const float power = pow_detail::with_exponent(detail::exp2_of(e.f), e);
+  const bool one = (y == 0.0f) | (size_of_x == 1.0f);
+  const float size = one ? 1.0f : bounded ? power : pow_detail::limit_of(p);
   const float a = std::is_same_v<T, f16> ? abs_of(y) : at_most(abs_of(y), kEven);
   const float shifted = a + kWhole;
   const bool whole = shifted - kWhole == a;
@@ -202,9 +228,19 @@ PLANCK_HD float pow(float x, float y) {
 // See planck::math::usual.
 namespace usual {
 
-PLANCK_HD math::usual::Power power_of(float x, float y) {
-  const float product = y * detail::log_of_normal(abs_of(x));
-  return {detail::exp_by_root(product), product};
+template <class T>
+PLANCK_HD math::usual::Power power_of(float a, float y) {
+  float log;
+  if constexpr (std::is_same_v<T, bf16>) {
+    const std::uint32_t bits = bits_of(a);
+    const std::uint32_t k = (bits - log_detail::Constants<float>::kRootHalf) & 0xff800000u;
+    log = fma_of(static_cast<float>(static_cast<std::int32_t>(k)), 0x1p-23f,
+                 detail::log2_of_mantissa(bits >> 16 & 127));
+  } else {
+    log = detail::log2_of_normal(a);
+  }
+  const auto e = pow_detail::exponent_of(y, log);
+  return math::usual::assembled(detail::exp2_of(e.f), e);
 }
 
 }  // namespace usual

@@ -112,6 +112,26 @@ void hold_pow() {
           << p << " to the power of " << q;
     }
 }
+// What packs of usual arguments are given on a GPU has the same bits.
+template <class T>
+void hold_usual_pow() {
+  for (unsigned a = 1; a < 65536; a += 5)
+    for (unsigned b = a % 997; b < 65536; b += 997) {
+      const auto x = static_cast<float>(T::from_bits(static_cast<std::uint16_t>(a)));
+      const auto y = static_cast<float>(T::from_bits(static_cast<std::uint16_t>(b)));
+      const auto p = math::narrow::usual::power_of<T>(math::abs_of(x), y);
+      if (math::usual::base_of(x) > math::usual::kBase ||
+          !(math::abs_of(p.exponent) <= math::usual::kNear))
+        continue;
+      const float want = math::narrow::pow<T>(math::abs_of(x), y);
+      ASSERT_EQ(math::bits_of(p.size), math::bits_of(want)) << x << " to the power of " << y;
+    }
+}
+TEST(Narrow, UsualPowers) {
+  hold_usual_pow<f16>();
+  hold_usual_pow<bf16>();
+}
+
 TEST(Narrow, PowOfF16) { hold_pow<f16>(); }
 TEST(Narrow, PowOfBf16) { hold_pow<bf16>(); }
 

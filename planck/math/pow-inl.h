@@ -14,52 +14,56 @@
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE::vector_math {
 
-// Usual arguments have at most kUsualBase and less than infinity's bits here.
-inline constexpr std::uint32_t kUsualBase = 0x7effffff;
+// Usual arguments have at most math::usual::kBase here.
 HWY_INLINE U base_of(V x) { return hn::Sub(bits_of(hn::Abs(x)), all_bits(0x00800000)); }
 
-// high + low = log a, a > 0.
-struct Pair {
-  V high, low;
+// Entry i of a table of 16, by the lower bits of i.
+HWY_INLINE V entry_of(const float (&table)[math::log2_detail::kEntries], U i) {
+#if HWY_TARGET == HWY_AVX3
+  return V{_mm512_permutexvar_ps(i.raw, hn::LoadU(D(), table).raw)};
+#else
+  const V first = V{_mm256_permutevar8x32_ps(hn::LoadU(D(), table).raw, i.raw)};
+  const V second = V{_mm256_permutevar8x32_ps(hn::LoadU(D(), table + kLanes).raw, i.raw)};
+  return V{_mm256_blendv_ps(first.raw, second.raw, from_bits(hn::ShiftLeft<28>(i)).raw)};
+#endif
+}
+
+// y log2 a = n + f, a > 0; right where n is less than kFar.
+struct Exponent {
+  V n, f;
 };
-HWY_INLINE Pair log_pair(V a) {
-  using C = math::log_detail::Constants<float>;
-  const Logarithmic l = logarithmic(a);
-  const V one = all(1.0f), third = all(math::pow_detail::kTwoThirds<float>);
-  const V f = hn::Sub(l.m, one), d = hn::Add(l.m, one), d_low = hn::Sub(l.m, hn::Sub(d, one));
-  const V inverse = hn::Div(one, d), s = hn::Mul(f, inverse);
-  const V s_low = hn::Mul(inverse, hn::Sub(hn::NegMulAdd(s, d, f), hn::Mul(s, d_low)));
-  const V twice = hn::Add(s, s), z = hn::Mul(s, s);
-  const V z_low = hn::Add(hn::MulSub(s, s, z), hn::Mul(twice, s_low));
-  const V c = hn::Mul(z, s);  // s³
-  const V c_low = hn::Add(hn::MulSub(z, s, c), hn::Add(hn::Mul(z, s_low), hn::Mul(z_low, s)));
-  const V b = hn::Mul(c, third);
-  const V b_low = hn::Add(
-      hn::MulSub(c, third, b),
-      hn::Add(hn::Mul(c, all(math::pow_detail::kTwoThirdsRest<float>)), hn::Mul(c_low, third)));
-
-  const V whole = hn::Mul(l.k, all(C::kHigh * 0x1p-23f));
-  const V sum = hn::Add(whole, twice), sum_low = hn::Add(hn::Sub(whole, sum), twice);
-  const V most = hn::Add(sum, b), most_low = hn::Add(hn::Sub(sum, most), b);
-  const V rest = hn::Add(hn::MulAdd(all(2.0f), s_low, b_low),
-                         hn::MulAdd(hn::Mul(c, z), polynomial(z, math::pow_detail::terms()),
-                                    hn::Mul(l.k, all(C::kLow * 0x1p-23f))));
-  const V low = hn::Add(hn::Add(sum_low, most_low), rest), high = hn::Add(most, low);
-  return {high, hn::Add(hn::Sub(most, high), low)};
+HWY_INLINE Exponent exponent_of(V y, V log) {
+  const V rounder = all(math::Layout<float>::kRounder);
+  const V n = hn::Sub(hn::MulAdd(y, log, rounder), rounder);
+  return {n, hn::MulSub(y, log, n)};
+}
+HWY_INLINE V with_exponent(V power, const Exponent& e) {
+#if HWY_TARGET == HWY_AVX3
+  return scaled(power, e.n);
+#else
+  return scaled(power, at_most(200.0f, at_least(-200.0f, e.n)));
+#endif
 }
 
-// |x|^y = e^(high + low). Where |high| is kFar or more the result is 0 or Inf, and not found here.
-inline constexpr float kFar = 4096;
-HWY_INLINE Pair power_of(V x, V y) {
-  const Pair log = log_pair(hn::Abs(x));
-  const V p = hn::Mul(y, log.high);
-  return {p, hn::Add(hn::MulSub(y, log.high, p), hn::Mul(y, log.low))};
+HWY_INLINE Exponent exponent_of_power(V a, V y) {
+  namespace scalar = math::log2_detail;
+  static constexpr scalar::Table kTable = scalar::table();
+  const U above = hn::Sub(bits_of(a), all_bits(scalar::kLowest));
+  const U k = hn::And(above, all_bits(0xff800000u)), i = hn::ShiftRight<scalar::kUnit>(above);
+  const V m = from_bits(hn::Sub(bits_of(a), k)),
+          exponent = hn::ConvertTo(D(), hn::BitCast(ID(), k));
+  const V r = hn::MulSub(m, entry_of(kTable.c, i), all(1.0f)), twice = hn::Add(r, r);
+  const V p = hn::NegMulAdd(r, r, twice), p_low = hn::NegMulAdd(r, r, hn::Sub(twice, p));
+  const V whole = hn::MulAdd(exponent, all(0x1p-23f), entry_of(kTable.high, i));
+  const V half = all(scalar::kHalf), high = hn::MulAdd(half, p, whole);
+  const V rest = hn::MulAdd(half, p_low, hn::MulAdd(half, p, hn::Sub(whole, high)));
+  const V tail = hn::MulAdd(hn::Mul(r, r), polynomial(r, scalar::terms()), all(scalar::kHalfRest));
+  const V low = hn::Add(rest, hn::MulAdd(p, tail, entry_of(kTable.low, i)));
+  const Exponent e = exponent_of(y, high);
+  return {e.n, hn::MulAdd(y, low, e.f)};
 }
-HWY_INLINE V exp_of(const Pair& p) {
-  using C = math::exp_detail::Constants<float>;
-  const Parts parts = parts_of(at_most(C::kHighest, at_least(C::kLowest, p.high)));
-  const Factored e = factored(hn::Add(parts.r, p.low), parts.n);
-  return scaled(e.factor, e.n);
+HWY_INLINE V power_of(const Exponent& e) {
+  return with_exponent(polynomial(e.f, math::exp_detail::exp2_terms()), e);
 }
 
 // |x|^y with the sign of an odd power; NaN for a negative x and a y that is not whole. The last bit
@@ -75,9 +79,14 @@ HWY_INLINE V with_sign_of_power(V size, V x, V y) {
 
 namespace narrow {
 
-HWY_INLINE V power_of(V x, V y) {
-  const V product = hn::Mul(y, short_log(hn::Abs(x)));
-  return exp_by_root(at_most(91.0f, at_least(-105.0f, product)));
+HWY_INLINE Exponent exponent_of_power(V a, V y) {
+  const Logarithmic l = logarithmic(a);
+  const V f = hn::Sub(l.m, all(1.0f));
+  return exponent_of(
+      y, hn::MulAdd(l.k, all(0x1p-23f), hn::Mul(f, polynomial(f, scalar::log2_terms()))));
+}
+HWY_INLINE V power_of(const Exponent& e) {
+  return with_exponent(polynomial(e.f, scalar::exp2_terms()), e);
 }
 
 }  // namespace narrow

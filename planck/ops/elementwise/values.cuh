@@ -29,27 +29,7 @@ __device__ __forceinline__ void load_values(const void* base, std::int64_t at, b
 
 template <class T, int V>
 __device__ __forceinline__ void store_values(void* base, std::int64_t at, const Value<T> (&v)[V]) {
-  constexpr int kBytes = V * static_cast<int>(sizeof(T));
-  T* to = static_cast<T*>(base) + at;
-  if constexpr (kIsFloat<T>) {
-    store_pack<false>(to, 0, packed<T, kBytes>(v));
-  } else {
-    Pack<kBytes> p = {};
-#pragma unroll
-    for (int e = 0; e < V; ++e) {
-      if constexpr (sizeof(T) == 8) {
-        p.word[2 * e] = static_cast<std::uint32_t>(v[e]);
-        p.word[2 * e + 1] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(v[e]) >> 32);
-      } else if constexpr (sizeof(T) == 4) {
-        p.word[e] = static_cast<std::uint32_t>(v[e]);
-      } else {
-        using U = std::make_unsigned_t<T>;
-        p.word[e * sizeof(T) / 4] |= static_cast<std::uint32_t>(static_cast<U>(v[e]))
-                                     << (e * sizeof(T) % 4 * 8);
-      }
-    }
-    store_pack<false>(to, 0, p);
-  }
+  store_pack<false>(static_cast<T*>(base) + at, 0, pack_values<T>(v));
 }
 
 }  // namespace planck::elementwise_device

@@ -18,20 +18,29 @@ void forward(const Stream& stream, const NormProblem& p, const Operands& operand
   const Parameter<C> weight(operands[o::weight], p.weighted, C(1));
   const Parameter<C> bias(operands[o::bias], p.biased, C(-0.0));
   const C count = static_cast<C>(length), eps = static_cast<C>(p.eps);
-  const RowInput<C> b = bias.vectors(length), w = weight.vectors(length);
-  const bool whole = y.dense() && bias.has_vectors(length) && weight.has_vectors(length);
-  for_rows(stream, p.rows(), length, [&](std::int64_t row) {
+  const bool whole =
+      x.dense() && y.dense() && bias.has_vectors(length) && weight.has_vectors(length);
+  const std::int64_t most = whole ? x.batch() : 1;
+  for_batches(stream, p.rows(), length, most, [&](std::int64_t row, int count_of_rows) {
     const std::int64_t begin = row * length;
-    row_math::Shared<C> s;
+    row_math::Shared<C> shared[kRowBatch];
+    const auto put_statistics = [&] {
+      for (int k = 0; k < count_of_rows; ++k) {
+        if (p.centered()) mean.put_number(row + k, shared[k].a);
+        rstd.put_number(row + k, shared[k].b);
+      }
+    };
+    if (whole && length > 0) {
+      norm_loops<C>().forward({x.dtype(), x.in_place(begin, length), nullptr,
+                               weight.vectors(length), bias.vectors(length), length},
+                              count_of_rows, p.centered(), eps, shared, y.sink(begin, bypass));
+      return put_statistics();
+    }
+    row_math::Shared<C>& s = shared[0];
     if (p.centered()) s.a = sum_of_row(x, begin, length, Lift::plain, C(0)) / count;
     const C variance = sum_of_row(x, begin, length, Lift::square, s.a) / count;
     s.b = C(1) / math::sqrt_of(variance + eps);
-    if (p.centered()) mean.put_number(row, s.a);
-    rstd.put_number(row, s.b);
-    const void* at = whole ? x.vectors(begin, length) : nullptr;
-    if (at != nullptr)
-      return row_loops<C>().write(RowMap::normalized, x.dtype(), {{at}, b, w}, length, s,
-                                  y.sink(begin, bypass));
+    put_statistics();
     for_blocks(length, [&](std::int64_t i, int m) {
       alignas(64) C raw[3][kBlock], values[kBlock];
       const Source in = x.source(begin + i, m, raw[0]), shift = bias.source(i, m, raw[1]),

@@ -1,6 +1,7 @@
 // Operands of the CPU norms that every row shares.
 #pragma once
 
+#include "planck/ops/norm/norm.loops.h"
 #include "planck/ops/softmax/rows.cpu.h"
 
 namespace planck {
@@ -12,12 +13,13 @@ class Parameter {
   Parameter(const View& v, bool given, C otherwise) : operand_(v, ~0u), given_(given) {
     std::fill_n(constant_, kBlock, otherwise);
   }
-  // Dense, or not given: what row_loops take. Else null and given.
-  RowInput<C> vectors(std::int64_t length) const {
-    return {given_ ? operand_.vectors(0, length) : nullptr, constant_[0]};
+  // Null where it is not given, or not dense.
+  const void* vectors(std::int64_t length) const {
+    return given_ ? operand_.in_place(0, length) : nullptr;
   }
+  // Dense, or not given: what norm_loops take.
   bool has_vectors(std::int64_t length) const {
-    return !given_ || operand_.vectors(0, length) != nullptr;
+    return norm_loops<C>().forward != nullptr && (!given_ || vectors(length) != nullptr);
   }
   Source source(std::int64_t i, int m, C* buffer) const {
     return given_ ? operand_.source(i, m, buffer) : Source{constant_, dtype_of<C>, 0};

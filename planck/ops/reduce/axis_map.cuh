@@ -47,14 +47,14 @@ struct AxisMap {
     return at + i * stride[0];
   }
 
-  // Whether runs of `run` elements of `bytes` each, which begin at multiples of `run`, are 16-byte
+  // Whether runs of `run` elements of `bytes` each, which begin at multiples of `run`, are aligned
   // accesses: the innermost axis is dense, and no run leaves it.
   bool packs(std::int64_t run, std::int64_t bytes, std::int64_t count) const {
     if (count <= 1) return false;
     if (stride[rank - 1] != 1 || (rank > 1 && extent[rank - 1] % run != 0)) return false;
     for (int d = 0; d < rank - 1; ++d)
-      if (stride[d] * bytes % 16 != 0) return false;
-    return start * bytes % 16 == 0;
+      if (stride[d] * bytes % (run * bytes) != 0) return false;
+    return start * bytes % (run * bytes) == 0;
   }
   // Whether every element lies at a multiple of 16 bytes.
   bool aligned(std::int64_t bytes) const {

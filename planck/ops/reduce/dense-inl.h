@@ -189,19 +189,19 @@ HWY_INLINE Vectors<kSums> vector_sums(const F& value) {
   return all;
 }
 
-// Sums of vectors, kLanes of them and more, to one number: lanes that are missing are -0.
+// Sums of vectors, kLanes of them and more, to one number: what is missing is -0.
 HWY_INLINE float tree_of_lanes(float* sums, int count) {
-  const V none = vm::all(-0.0f);
-  for (; count > kLanes; count = (count / 2 + kLanes - 1) / kLanes * kLanes) {
-    for (int c = 0; c < count; c += 2 * kLanes) {
-      const V left = hn::Load(D(), sums + c);
-      const V right = c + kLanes < count ? hn::Load(D(), sums + c + kLanes) : none;
-      hn::Store(pair_sums(left, right), D(), sums + c / 2);
-    }
-  }
-  V left = hn::Load(D(), sums);
-  for (int lanes = kLanes; lanes > 1; lanes /= 2) left = pair_sums(left, none);
-  return hn::GetLane(left);
+  const auto at = [&](int k) HWY_ATTR {
+    return k * kLanes < count ? hn::Load(D(), sums + k * kLanes) : vm::all(-0.0f);
+  };
+  for (int next = 0; count > 4 * kLanes; count = next, next = 0)
+    for (int k = 0; k * kLanes < count; k += kLanes, next += kLanes)
+      hn::Store(vector_sums<1>([&](int v) HWY_ATTR { return Vectors<1>{{at(k + v)}}; }).v[0], D(),
+                sums + next);
+  V all = pair_sums_in_parts(pair_sums_in_parts(at(0), at(1)), pair_sums_in_parts(at(2), at(3)));
+  for (int parts = kLanes / 4; parts > 1; parts /= 2) all = part_sums(all, all);
+  all = pair_sums_in_parts(all, all);
+  return hn::GetLane(pair_sums_in_parts(all, all));
 }
 
 // The canonical sums of n > 0 values each; value(at) gives a vector of each. What is missing counts
@@ -237,7 +237,9 @@ HWY_INLINE void sums_of(std::int64_t n, const F& value, float (&out)[kSums]) {
       }
       keep(vector_sums<kSums>([&](int k) HWY_ATTR { return last[k]; }));
     }
-    for (int s = 0; s < kSums; ++s) all[s].add(tree_of_lanes(sums[s], count));
+    for (int s = 0; s < kSums; ++s) out[s] = tree_of_lanes(sums[s], count);
+    if (n <= kPart) return;
+    for (int s = 0; s < kSums; ++s) all[s].add(out[s]);
   }
   for (int s = 0; s < kSums; ++s) out[s] = all[s].result();
 }
@@ -249,9 +251,21 @@ HWY_INLINE float sum(std::int64_t n, const F& value) {
   return out[0];
 }
 
-// value(at) to the n elements of a row, NaN made canonical; past the caches where `stream`, from
-// the first whole vector of memory on.
-template <class S, class F>
+// Whether there is a NaN in either.
+HWY_INLINE bool any_nan(V a, V b) {
+#if HWY_TARGET == HWY_AVX3
+  return _mm512_cmp_ps_mask(a.raw, b.raw, _CMP_UNORD_Q) != 0;
+#else
+  return _mm256_movemask_ps(_mm256_cmp_ps(a.raw, b.raw, _CMP_UNORD_Q)) != 0;
+#endif
+}
+
+// What is known of values that are stored: every NaN is made the canonical one.
+enum class Known { nothing, numbers };
+
+// value(at) to the n elements of a row; past the caches where `stream`, from the first whole vector
+// of memory on.
+template <Known kKnown, class S, class F>
 HWY_INLINE void store(S, void* row, std::int64_t n, bool stream, const F& value) {
   using T = typename S::T;
   T* out = static_cast<T*>(row);
@@ -261,15 +275,23 @@ HWY_INLINE void store(S, void* row, std::int64_t n, bool stream, const F& value)
     std::memcpy(out + i, there, static_cast<std::size_t>(m) * sizeof(T));
   };
   std::int64_t i = 0;
+  const auto all = [&](auto put) HWY_ATTR {
+    for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+      V a = value(Whole{i}), b = value(Whole{i + kLanes});
+      if constexpr (kKnown == Known::nothing)
+        if (HWY_UNLIKELY(any_nan(a, b))) a = vm::canonical(a), b = vm::canonical(b);
+      put(a, out + i), put(b, out + i + kLanes);
+    }
+    if (i + kLanes <= n) put(vm::canonical(value(Whole{i})), out + i), i += kLanes;
+  };
   if (stream) {
     constexpr std::size_t kBytes = kLanes * sizeof(T);
     const std::size_t past = reinterpret_cast<std::uintptr_t>(out) % kBytes;
     const auto lead = static_cast<std::int64_t>((kBytes - past) % kBytes / sizeof(T));
     if (lead > 0 && lead <= n) some(0, static_cast<int>(lead)), i = lead;
-    if (lead <= n)
-      for (; i + kLanes <= n; i += kLanes) S::stream(vm::canonical(value(Whole{i})), out + i);
+    if (lead <= n) all([](V v, T* to) HWY_ATTR { S::stream(v, to); });
   }
-  for (; i + kLanes <= n; i += kLanes) S::store(vm::canonical(value(Whole{i})), out + i);
+  all([](V v, T* to) HWY_ATTR { S::store(v, to); });
   if (i < n) some(i, static_cast<int>(n - i));
 }
 

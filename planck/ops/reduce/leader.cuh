@@ -26,11 +26,11 @@ __device__ __forceinline__ Leader<V> from_lane_before(const Leader<V>& own, int 
   return {__shfl_up_sync(~0u, own.value, distance), __shfl_up_sync(~0u, own.at, distance)};
 }
 // Of elements in a row, `left` of which are there.
-template <bool kLargest, class V>
-__device__ __forceinline__ Leader<V> leader_of(const V (&x)[kStretch], int place, int left) {
+template <bool kLargest, class V, int kCount>
+__device__ __forceinline__ Leader<V> leader_of(const V (&x)[kCount], int place, int left) {
   Leader<V> best{x[0], left > 0 ? place : kNothing};
 #pragma unroll
-  for (int k = 1; k < kStretch; ++k)
+  for (int k = 1; k < kCount; ++k)
     if (k < left && rm::takes_over<kLargest>(x[k], best.value)) best = {x[k], place + k};
   return best;
 }

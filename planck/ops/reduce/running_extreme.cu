@@ -3,11 +3,13 @@
 // bits are those of the CPU.
 //
 // Rows: a lane has a stretch of 32 elements (scan_tile.cuh), lanes, then warps, are joined in
-// order. Columns: a warp has 32 rows of 32 columns side by side, the next tile is under way
-// meanwhile. On an H200, f32 [8192, 8192], where moving the same bytes takes 281 us:
-//   down the columns   a thread a column 3,215 us; this 322
+// order. Columns: a warp has 16 rows of 64 columns side by side, two to a lane (or 32 of 32), the
+// next tile is under way meanwhile. On an H200, f32 [8192, 8192], where moving the same bytes takes
+// 264 us:
+//   down the columns   a thread a column 3,215 us; a column a lane 313; two 321; two, and stores
+//                      that leave the caches first 287; four, which need too many registers, 630
 //   along the rows     eight elements a thread 414 us; a stretch a lane 417; stores that leave the
-//                      caches first, and registers for it (3 blocks instead of 4) 282
+//                      caches first, and registers for it (3 blocks instead of 4) 273
 #include "planck/loops/launch.cuh"
 #include "planck/ops/reduce/axis_map.cuh"
 #include "planck/ops/reduce/joins.cuh"
@@ -39,72 +41,82 @@ __device__ __forceinline__ T extreme_stored(Value<T> v) {
     return v;
 }
 
-constexpr int kSlots = 8;         // warps of a strip of 32 columns
-constexpr int kFewColumns = 256;  // strips would leave the device idle
+constexpr int kSlots = 8;         // warps of a strip
+constexpr int kFewColumns = 256;  // strips would leave the device idle,
+constexpr int kFewPairs = 4096;   // and those of pairs of columns
 
-template <class T, bool kLargest>
-__global__ void __launch_bounds__(32 * kSlots, sizeof(T) == 8 ? 1 : 2)
-    extreme_columns(const ExtremeArguments<T> a) {
+// kColumns: of a lane, whose rows of a tile are a stretch together.
+template <class T, bool kLargest, int kColumns>
+__global__ void __launch_bounds__(32 * kSlots, 1) extreme_columns(const ExtremeArguments<T> a) {
   using V = Value<T>;
-  __shared__ V value[2][kSlots][32];
-  __shared__ int at[2][kSlots][32];
+  constexpr int kRows = kStretch / kColumns, kBytes = kColumns * static_cast<int>(sizeof(T));
+  __shared__ V value[2][kSlots][kColumns][32];
+  __shared__ int at[2][kSlots][kColumns][32];
   const int lane = static_cast<int>(threadIdx.x) % 32, slot = static_cast<int>(threadIdx.x) / 32;
   const int slots = static_cast<int>(blockDim.x) / 32;
-  const std::int64_t group = static_cast<std::int64_t>(blockIdx.x) * 32 + lane;
+  const std::int64_t group = (static_cast<std::int64_t>(blockIdx.x) * 32 + lane) * kColumns;
   const std::int64_t length = group < a.shape.rows ? a.shape.length : 0;
   const T* in = a.in.data + (length > 0 ? a.in.map.offset(group) : 0);
   T* values = a.values.data + (length > 0 ? a.values.map.offset(group) : 0);
   std::int64_t* indices = a.indices.data + (length > 0 ? a.indices.map.offset(group) : 0);
-  T next[kStretch];  // rows of the tile after this
+  Pack<kBytes> next[kRows] = {};  // of the tile after this
   const auto fetch = [&](std::int64_t first) {
-    const int left = left_of(length, first, kStretch);
+    const int left = left_of(length, first, kRows);
     const T* from = in + first * a.in.step;
-    if (left == kStretch) {
 #pragma unroll
-      for (int k = 0; k < kStretch; ++k, from += a.in.step) next[k] = *from;
-    } else {
-#pragma unroll
-      for (int k = 0; k < kStretch; ++k) next[k] = k < left ? from[k * a.in.step] : T{};
-    }
+    for (int k = 0; k < kRows; ++k, from += a.in.step)
+      if (k < left) next[k] = load_pack<kBytes, false>(from, 0);
   };
-  Carried<kLargest, V> carried;
-  const int place = slot * kStretch;
+  Carried<kLargest, V> carried[kColumns];
+  const int place = slot * kRows;
   fetch(place);
   int parity = 0;
-  for (std::int64_t begin = 0; begin < a.shape.length; begin += slots * kStretch) {
+  for (std::int64_t begin = 0; begin < a.shape.length; begin += slots * kRows) {
     const std::int64_t first = begin + place;
-    const int left = left_of(length, first, kStretch);
-    V x[kStretch];
+    const int left = left_of(length, first, kRows);
+    V x[kColumns][kRows];
 #pragma unroll
-    for (int k = 0; k < kStretch; ++k) x[k] = loaded(next[k]);
-    fetch(first + slots * kStretch);
-    const Leader<V> own = leader_of<kLargest>(x, place, left);
-    value[parity][slot][lane] = own.value;
-    at[parity][slot][lane] = own.at;
-    __syncthreads();
-    Leader<V> running = carried.leader, after = carried.leader;
-    for (int s = 0; s < slots; ++s) {
-      if (s == slot) running = after;
-      after = lead<kLargest>(after, Leader<V>{value[parity][s][lane], at[parity][s][lane]});
+    for (int c = 0; c < kColumns; ++c)
+#pragma unroll
+      for (int k = 0; k < kRows; ++k) x[c][k] = value_at<T>(next[k], c);
+    fetch(first + slots * kRows);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      const Leader<V> own = leader_of<kLargest>(x[c], place, left);
+      value[parity][slot][c][lane] = own.value;
+      at[parity][slot][c][lane] = own.at;
     }
-    V best = running.at == kNothing ? x[0] : running.value;
-    std::int64_t index = running.at == kNothing ? first : carried.index_of(running, begin);
+    __syncthreads();
+    V best[kColumns];
+    std::int64_t index[kColumns];
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      Leader<V> running = carried[c].leader, after = carried[c].leader;
+      for (int s = 0; s < slots; ++s) {
+        if (s == slot) running = after;
+        after = lead<kLargest>(after, Leader<V>{value[parity][s][c][lane], at[parity][s][c][lane]});
+      }
+      best[c] = running.at == kNothing ? x[c][0] : running.value;
+      index[c] = running.at == kNothing ? first : carried[c].index_of(running, begin);
+      carried[c].take(after, begin);
+    }
     T* to = values + first * a.values.step;
     std::int64_t* to_index = indices + first * a.indices.step;
 #pragma unroll
-    for (int k = 0; k < kStretch; ++k) {
-      if (rm::takes_over<kLargest>(x[k], best)) {
-        best = x[k];
-        index = first + k;
-      }
+    for (int k = 0; k < kRows; ++k) {
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c)
+        if (rm::takes_over<kLargest>(x[c][k], best[c])) {
+          best[c] = x[c][k];
+          index[c] = first + k;
+        }
       if (k < left) {
-        *to = extreme_stored<T>(best);
-        *to_index = index;
+        store_pack<true>(to, 0, pack_values<T>(best));
+        store_pack<true>(to_index, 0, pack_values<std::int64_t>(index));
       }
       to += a.values.step;
       to_index += a.indices.step;
     }
-    carried.take(after, begin);
     parity = 1 - parity;
   }
 }
@@ -234,10 +246,14 @@ Result<void> running_extreme(const Stream& stream, const ReduceProblem& p,
                         false};
   const char* name = kLargest ? "cummax" : "cummin";
   if (l.columns && l.groups >= kFewColumns) {
+    const bool pairs = l.groups >= 2 * kFewPairs && a.in.pairs(l.groups) &&
+                       a.values.pairs(l.groups) && a.indices.pairs(l.groups);
+    const int columns = pairs ? 2 : 1;
     int slots = 1;
-    while (slots < kSlots && slots * kStretch < l.length) slots *= 2;
-    return launch(stream, name, extreme_columns<T, kLargest>, ceil_div(l.groups, 32), 32 * slots,
-                  a);
+    while (slots < kSlots && slots * (kStretch / columns) < l.length) slots *= 2;
+    return launch(stream, name,
+                  pairs ? extreme_columns<T, kLargest, 2> : extreme_columns<T, kLargest, 1>,
+                  ceil_div(l.groups, 32 * columns), 32 * slots, a);
   }
   a.shape = ScanRows::make(l.groups, l.length,
                            a.in.map.rank == 1 && a.values.map.rank == 1 && a.indices.map.rank == 1);

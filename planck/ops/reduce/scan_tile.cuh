@@ -32,6 +32,11 @@ struct ScanOperand {
            reinterpret_cast<std::uintptr_t>(data + start + (reverse ? 1 : 0)) % 16 == 0 &&
            map.aligned(sizeof(T));
   }
+  // Whether pairs of neighbouring rows are one access.
+  bool pairs(std::int64_t rows) const {
+    return rows % 2 == 0 && map.packs(2, sizeof(T), rows) && step % 2 == 0 &&
+           reinterpret_cast<std::uintptr_t>(data + start) % (2 * sizeof(T)) == 0;
+  }
 };
 
 // How rows lie on warps: several warps a row, or several rows a warp.

@@ -11,7 +11,7 @@
 
 #include "planck/loops/steps-inl.h"
 #include "planck/ops/reduce/lift-inl.h"
-#include "planck/ops/softmax/row.vectors-inl.h"
+#include "planck/ops/softmax/exponentials-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
@@ -99,10 +99,9 @@ template <>
 inline constexpr RowLoops<float> kRowLoops<float> = {.map = map<float>,
                                                      .put = put<float>,
                                                      .sum = row_vectors::sum,
-                                                     .exponentials = row_vectors::exponentials,
                                                      .write = row_vectors::write,
-                                                     .norm_sums = row_vectors::norm_sums,
-                                                     .norm_columns = row_vectors::norm_columns};
+                                                     .exponentials = row_vectors::exponentials,
+                                                     .softmax = row_vectors::softmax};
 #endif
 
 }  // namespace

@@ -26,15 +26,13 @@ enum class RowMap : std::uint8_t {
   square,
 };
 
-inline constexpr int kRowRoom = 32;  // lanes of the two widest vectors
+inline constexpr int kRowRoom = 32;                // lanes of the two widest vectors
+inline constexpr int kRowBatch = 64;               // rows that a loop takes at most
+inline constexpr std::int64_t kKeptRow = 1 << 14;  // exponentials that softmax keeps
 
-// A dense row of an operand; `otherwise` stands for every element of one that is not given.
-// `ahead`: how many bytes on lies what will be wanted soon; 0: nothing is asked for.
 template <class C>
-struct RowInput {
-  const void* data;
-  C otherwise = 0;
-  std::int64_t ahead = 0;
+struct Exponentials {
+  C largest, sum;  // of x, and of exp(x - largest)
 };
 
 template <class C>
@@ -45,25 +43,19 @@ struct RowLoops {
   void (*put)(const C* values, int n, const Sink& to);
 
   // Dense rows of one dtype from memory to memory, without blocks between the steps; null where
-  // the instruction set or C has none. n > 0 elements.
+  // the instruction set or C has none. n > 0 elements. `ahead`: how many bytes on lies what will be
+  // wanted soon.
   //
-  // The canonical sum of a function: product, weighted, weighted_hat, first, square.
-  C(*sum)
-  (RowMap, Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&) = nullptr;
-  // The largest element, and the canonical sum of exp(x - largest); these go to `kept` where not
-  // null, which has room for kRowRoom more, in an order that `scaled` knows.
-  C (*exponentials)(Dtype, const RowInput<C>&, std::int64_t n, C* kept, C& largest) = nullptr;
-  // A function that gives a result, to memory, NaN made canonical. scaled reads what was kept.
-  void (*write)(RowMap, Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&,
+  // The canonical sum of the first operand, or of a product.
+  C (*sum)(RowMap, Dtype, const void* const (&)[2], std::int64_t n, std::int64_t ahead) = nullptr;
+  // A function that gives a result, to memory, NaN made canonical.
+  void (*write)(RowMap, const void* const (&)[2], std::int64_t n, const row_math::Shared<C>&,
                 const Sink& to) = nullptr;
-  // The sums of g = dy * weight and of g * xhat along a row, in one pass.
-  void (*norm_sums)(Dtype, const RowInput<C> (&)[3], std::int64_t n, const row_math::Shared<C>&,
-                    C (&sums)[2]) = nullptr;
-  // Eight rows of n columns, each with its own `shared`: the sums down the rows of dy * xhat and of
-  // dy, joined in pairs. Either result may be null.
-  void (*norm_columns)(Dtype, const void* const (&x)[8], const void* const (&dy)[8],
-                       const row_math::Shared<C> (&)[8], int n, C* hats, C* plain,
-                       std::int64_t ahead) = nullptr;
+  // Of rows one after the other, of those that follow the first elements are asked for.
+  void (*exponentials)(Dtype, const void* x, int rows, std::int64_t n,
+                       Exponentials<C>* each) = nullptr;
+  // The same; n <= kKeptRow.
+  void (*softmax)(const void* x, std::int64_t rows, std::int64_t n, const Sink& to) = nullptr;
 };
 
 template <class C>

@@ -14,15 +14,21 @@ namespace planck {
 
 inline constexpr std::int64_t kRowTask = 1 << 16;  // elements worth a task
 
-// row(r) for every row; short ones several to a task.
+// batch(r, count) for all rows, up to `most` of them at a time; short ones several to a task.
 template <class F>
-void for_rows(const Stream& stream, std::int64_t rows, std::int64_t length, const F& row) {
+void for_batches(const Stream& stream, std::int64_t rows, std::int64_t length, std::int64_t most,
+                 const F& batch) {
   const std::int64_t together =
       std::max<std::int64_t>(1, kRowTask / std::max<std::int64_t>(1, length));
   parallel_for(stream, (rows + together - 1) / together, [&](std::int64_t task) {
     const std::int64_t end = std::min(rows, (task + 1) * together);
-    for (std::int64_t r = task * together; r < end; ++r) row(r);
+    for (std::int64_t r = task * together; r < end; r += most)
+      batch(r, static_cast<int>(std::min(most, end - r)));
   });
+}
+template <class F>
+void for_rows(const Stream& stream, std::int64_t rows, std::int64_t length, const F& row) {
+  for_batches(stream, rows, length, 1, [&](std::int64_t r, int) { row(r); });
 }
 
 // Axes in `along` are the row's elements, in row-major order, the others number the rows, likewise.
@@ -61,10 +67,13 @@ class RowOperand {
   }
   Sink sink(std::int64_t begin, bool stream) const { return {at(begin), operand_.dtype, stream}; }
   bool dense() const { return dense_; }
+  // How many rows loops take at a time.
+  std::int64_t batch() const { return dense_ ? kRowBatch : 1; }
   std::int64_t row_bytes(std::int64_t length) const {
     return length * static_cast<std::int64_t>(storage_bytes(operand_.dtype));
   }
   C number(std::int64_t position) const {
+    if (plain()) return *reinterpret_cast<const C*>(at(position));
     C value;
     operand_.walk.runs(position, 1, [&](std::int64_t offset, std::int64_t, std::int64_t) {
       load_block(block_ops(), operand_.dtype, operand_.base, offset, 1, 1, &value);
@@ -73,6 +82,10 @@ class RowOperand {
   }
   void put_number(std::int64_t position, C value) const {
     const C v = math::canonical(value);
+    if (plain()) {
+      *reinterpret_cast<C*>(at(position)) = v;
+      return;
+    }
     operand_.walk.runs(position, 1, [&](std::int64_t offset, std::int64_t, std::int64_t) {
       store_block(block_ops(), operand_.dtype, operand_.base, offset, 1, 1, &v);
     });
@@ -90,6 +103,9 @@ class RowOperand {
            (operand_.walk.offset + begin) *
                static_cast<std::int64_t>(storage_bytes(operand_.dtype));
   }
+  // Numbers of the compute type, which mean, rstd and lse are.
+  bool plain() const { return dense_ && operand_.dtype == dtype_of<C>; }
+
   MapOperand operand_;
   bool dense_;
 };
@@ -119,10 +135,6 @@ C sum_of_row(const RowOperand<C>& x, std::int64_t begin, std::int64_t length, Li
              C parameter) {
   const ReduceStep<C> step{Join::add, lift};
   if (length == 0) return C(0);
-  if (const void* at = x.vectors(begin, length))
-    return row_loops<C>().sum(lift == Lift::square ? RowMap::square : RowMap::first, x.dtype(),
-                              {{at, 0, x.row_bytes(length)}, {nullptr}, {nullptr}}, length,
-                              {parameter});
   if (const void* at = x.in_place(begin, length))
     return reduce_sums<C>().row(step, {at, x.dtype()}, length, parameter);
   reduce_math::JoinCounter<reduce_math::Add, C> sum;

@@ -13,24 +13,10 @@ namespace planck {
 
 namespace {
 
-constexpr std::int64_t kKept = 1 << 14;  // exponentials of a row that are kept
-
+// Of a row in blocks; exponentials go to `values` where not null.
 template <class C>
-struct Exponentials {
-  C largest, sum;
-};
-
-// exp(x - largest) summed; kept in `values` where not null. at: where the row is dense and vectors
-// have loops, else null; `values` then is for `scaled` of these loops.
-template <class C>
-Exponentials<C> exponentials(const RowOperand<C>& x, const void* at, std::int64_t begin,
-                             std::int64_t length, C* values) {
-  if (at != nullptr) {
-    Exponentials<C> e;
-    e.sum = row_loops<C>().exponentials(x.dtype(), {at, 0, x.row_bytes(length)}, length, values,
-                                        e.largest);
-    return e;
-  }
+Exponentials<C> exponentials(const RowOperand<C>& x, std::int64_t begin, std::int64_t length,
+                             C* values) {
   const C largest = largest_of_row(x, begin, length);
   const row_math::Shared<C> shared{largest};
   const C sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
@@ -44,6 +30,15 @@ Exponentials<C> exponentials(const RowOperand<C>& x, const void* at, std::int64_
   return {largest, sum};
 }
 
+// Of `count` rows from position `begin` on.
+template <class C>
+void exponentials(const RowOperand<C>& x, std::int64_t begin, int count, std::int64_t length,
+                  Exponentials<C>* each) {
+  if (const void* at = x.vectors(begin, count * length))
+    return row_loops<C>().exponentials(x.dtype(), at, count, length, each);
+  for (int k = 0; k < count; ++k) each[k] = exponentials<C>(x, begin + k * length, length, nullptr);
+}
+
 // out = map of the operands, block by block.
 template <class C>
 void map_row(RowMap how, const RowOperand<C>& x, const RowOperand<C>* y, const RowOperand<C>& out,
@@ -52,8 +47,7 @@ void map_row(RowMap how, const RowOperand<C>& x, const RowOperand<C>* y, const R
   const void* first = out.dense() ? x.vectors(begin, length) : nullptr;
   const void* second = y != nullptr ? y->vectors(begin, length) : first;
   if (first != nullptr && second != nullptr)
-    return row_loops<C>().write(how, x.dtype(), {{first}, {second}, {nullptr}}, length, shared,
-                                out.sink(begin, stream));
+    return row_loops<C>().write(how, {first, second}, length, shared, out.sink(begin, stream));
   for_blocks(length, [&](std::int64_t i, int m) {
     alignas(64) C raw[2][kBlock], values[kBlock];
     const Source a = x.source(begin + i, m, raw[0]);
@@ -64,31 +58,40 @@ void map_row(RowMap how, const RowOperand<C>& x, const RowOperand<C>* y, const R
   });
 }
 
+// A row whose exponentials are kept, in blocks.
+template <class C>
+void softmax_row(const RowOperand<C>& x, const RowOperand<C>& y, std::int64_t begin,
+                 std::int64_t length, bool bypass) {
+  alignas(64) C kept[kKeptRow];
+  const Exponentials<C> e = exponentials<C>(x, begin, length, kept);
+  for_blocks(length, [&](std::int64_t i, int m) {
+    alignas(64) C out[kBlock];
+    const Source from{kept + i, dtype_of<C>};
+    const Source* inputs[3] = {&from, nullptr, nullptr};
+    row_loops<C>().map(RowMap::scaled, inputs, m, {C(1) / e.sum}, out);
+    y.put(begin + i, m, out, bypass);
+  });
+}
+
 template <class C>
 void forward(const Stream& stream, const SoftmaxProblem& p, const Operands& operands, bool bypass) {
   const std::int64_t length = p.length();
   const unsigned along = 1u << p.axis;
   const RowOperand<C> x(operands[0], along), y(operands[1], along);
-  const bool log = p.kind == SoftmaxKind::log_softmax;
-  for_rows(stream, p.rows(), length, [&](std::int64_t row) {
+  const bool log = p.kind == SoftmaxKind::log_softmax, keeps = !log && length <= kKeptRow;
+  const std::int64_t most = keeps ? x.batch() : 1;
+  for_batches(stream, p.rows(), length, most, [&](std::int64_t row, int count) {
     const std::int64_t begin = row * length;
-    alignas(64) C kept[kKept + kRowRoom];
-    C* values = !log && length <= kKept ? kept : nullptr;
-    const void* at = y.dense() ? x.vectors(begin, length) : nullptr;
-    const Exponentials<C> e = exponentials(x, at, begin, length, values);
-    if (values == nullptr)
-      return map_row<C>(log ? RowMap::log_softmax : RowMap::softmax, x, nullptr, y, begin, length,
-                        {e.largest, log ? math::log(e.sum) : C(1) / e.sum}, bypass);
-    if (at != nullptr)
-      return row_loops<C>().write(RowMap::scaled, dtype_of<C>, {{values}, {nullptr}, {nullptr}},
-                                  length, {C(1) / e.sum}, y.sink(begin, bypass));
-    for_blocks(length, [&](std::int64_t i, int m) {
-      alignas(64) C out[kBlock];
-      const Source from{values + i, dtype_of<C>};
-      const Source* inputs[3] = {&from, nullptr, nullptr};
-      row_loops<C>().map(RowMap::scaled, inputs, m, {C(1) / e.sum}, out);
-      y.put(begin + i, m, out, bypass);
-    });
+    if (keeps) {
+      if (const void* at = y.dense() ? x.vectors(begin, count * length) : nullptr)
+        return row_loops<C>().softmax(at, count, length, y.sink(begin, bypass));
+      for (int k = 0; k < count; ++k) softmax_row(x, y, begin + k * length, length, bypass);
+      return;
+    }
+    Exponentials<C> e;
+    exponentials(x, begin, 1, length, &e);
+    map_row<C>(log ? RowMap::log_softmax : RowMap::softmax, x, nullptr, y, begin, length,
+               {e.largest, log ? math::log(e.sum) : C(1) / e.sum}, bypass);
   });
 }
 
@@ -99,16 +102,17 @@ void backward(const Stream& stream, const SoftmaxProblem& p, const Operands& ope
   const unsigned along = 1u << p.axis;
   const RowOperand<C> y(operands[0], along), dy(operands[1], along), dx(operands[2], along);
   const bool log = p.kind == SoftmaxKind::log_softmax_backward;
+  const std::int64_t ahead = y.row_bytes(length);
   for_rows(stream, p.rows(), length, [&](std::int64_t row) {
     const std::int64_t begin = row * length;
     const void *left = y.vectors(begin, length), *right = dy.vectors(begin, length);
     C sum;
-    if (log) {
+    if (log && right != nullptr) {
+      sum = row_loops<C>().sum(RowMap::first, dy.dtype(), {right, nullptr}, length, ahead);
+    } else if (log) {
       sum = sum_of_row(dy, begin, length, Lift::plain, C(0));
     } else if (left != nullptr && right != nullptr) {
-      const std::int64_t ahead = y.row_bytes(length);
-      sum = row_loops<C>().sum(RowMap::product, y.dtype(),
-                               {{left, 0, ahead}, {right, 0, ahead}, {nullptr}}, length, {});
+      sum = row_loops<C>().sum(RowMap::product, y.dtype(), {left, right}, length, ahead);
     } else {
       sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
         alignas(64) C raw[2][kBlock];
@@ -180,8 +184,8 @@ void entropy_backward(const Stream& stream, const SoftmaxProblem& p, const Opera
     if (const void* at = counts && dx.dense() ? x.vectors(begin, length) : nullptr) {
       // dx may take x's place: the target's element is read first.
       const C hit = row_math::EntropyBackward::at_target(x.number(begin + target), shared);
-      row_loops<C>().write(RowMap::entropy_backward, x.dtype(), {{at}, {nullptr}, {nullptr}},
-                           length, shared, dx.sink(begin, bypass));
+      row_loops<C>().write(RowMap::entropy_backward, {at, nullptr}, length, shared,
+                           dx.sink(begin, bypass));
       return dx.put_number(begin + target, hit);
     }
     for_blocks(length, [&](std::int64_t i, int m) {
