@@ -2,10 +2,10 @@
 // results of chunks until there is one a group.
 #pragma once
 
-#include "planck/ops/reduce/columns.cuh"
 #include "planck/ops/reduce/layout.h"
 #include "planck/ops/reduce/outer_map.cuh"
 #include "planck/ops/reduce/reduce_pass.h"
+#include "planck/ops/reduce/tall_columns.cuh"
 
 namespace planck::reduce_device {
 
@@ -73,7 +73,7 @@ Result<void> reduce_rows(const Stream& stream, const ReducePass& pass, bool firs
 template <class F, class FNext>
 Result<void> reduce_columns(const Stream& stream, const ReducePass& pass, bool first) {
   const ReduceLayout& l = pass.layout;
-  constexpr int kRun = kColumnRun<F>;
+  constexpr int kRun = F::kRun;
   ColumnArguments<F> a{};
   a.in = static_cast<const typename F::Stored*>(pass.x);
   a.inner = l.inner();
@@ -87,13 +87,18 @@ Result<void> reduce_columns(const Stream& stream, const ReducePass& pass, bool f
   const bool packs = is_aligned(pass.x) && a.inner % kRun == 0 && a.reduced.rank == 1 &&
                      a.outer_map.aligned(sizeof(typename F::Stored)) &&
                      a.reduced.aligned(sizeof(typename F::Stored));
-  cut_columns(a, packs ? kRun : 1);
+  const bool tall = !F::kGiven && packs && is_tall(a);
+  [[maybe_unused]] const int warps = tall ? cut_tall_columns(a) : 0;
+  if (!tall) cut_columns(a, packs ? kRun : 1);
   auto* partials = static_cast<typename F::A*>(pass.partials);
   if (a.chunks > 1) a.sink.partials = partials;
-  if (auto ok = packs ? launch_columns<F, kRun>(stream, a, first)
-                      : launch_columns<F, 1>(stream, a, first);
-      !ok || a.chunks == 1)
-    return ok;
+  const auto launch_first = [&] {
+    if constexpr (!F::kGiven)
+      if (tall) return launch_tall_columns(stream, a, warps, first);
+    return packs ? launch_columns<F, kRun>(stream, a, first)
+                 : launch_columns<F, 1>(stream, a, first);
+  };
+  if (auto ok = launch_first(); !ok || a.chunks == 1) return ok;
   std::int64_t chunks = a.chunks;
   while (true) {  // over [outer, chunks, inner]
     ColumnArguments<FNext> b{};
@@ -106,10 +111,15 @@ Result<void> reduce_columns(const Stream& stream, const ReducePass& pass, bool f
     b.reduced.extent[0] = chunks;
     b.parameters = static_cast<const typename F::C*>(pass.parameters);
     b.sink = make_sink<FNext>(pass);
-    cut_columns(b, 1);
+    constexpr int kNextRun = FNext::kRun;
+    const bool whole = a.inner % kNextRun == 0;
+    cut_columns(b, whole ? kNextRun : 1);
     partials += a.outer * chunks * a.inner;
     if (b.chunks > 1) b.sink.partials = partials;
-    if (auto ok = launch_columns<FNext, 1>(stream, b, false); !ok || b.chunks == 1) return ok;
+    if (auto ok = whole ? launch_columns<FNext, kNextRun>(stream, b, false)
+                        : launch_columns<FNext, 1>(stream, b, false);
+        !ok || b.chunks == 1)
+      return ok;
     chunks = b.chunks;
   }
 }

@@ -1,5 +1,5 @@
 // cuda:tree. Rows a warp or a block each, or several blocks; columns a thread each, or several
-// slots; var and logsumexp in two passes, or one where a block or a cluster holds what it reads.
+// slots; var and logsumexp by blocks of elements that warps or blocks of threads hold.
 #include "planck/loops/launch.cuh"
 #include "planck/ops/reduce/axis_map.cuh"
 #include "planck/ops/reduce/cuts.h"
@@ -62,22 +62,8 @@ Result<void> reduce_cuda(const Stream& stream, Workspace workspace, const Reduce
     case ReduceKind::argmin:
       return find_pass(stream, pass, true);
     case ReduceKind::var:
-    case ReduceKind::logsumexp: {
-      if (holds(pass)) return held_pass(stream, pass);
-      if (holds_columns(stream, pass)) return held_columns_pass(stream, pass);
-      const std::size_t value = p.element_dtype == Dtype::f64 ? 8 : 4;
-      const auto partials =
-          static_cast<std::size_t>(reduce_cuts::partials(pass.layout.groups, pass.layout.length)) *
-          value;
-      void* parameters = static_cast<std::byte*>(workspace.data) + (partials + 255) / 256 * 256;
-      pass.parameters_out = parameters;
-      const bool var = p.kind == ReduceKind::var;
-      if (auto ok = var ? sum_pass(stream, pass, true) : extreme_pass(stream, pass, true); !ok)
-        return ok;
-      pass.parameters_out = nullptr;
-      pass.parameters = parameters;
-      return var ? square_pass(stream, pass, false) : exponential_pass(stream, pass, false);
-    }
+    case ReduceKind::logsumexp:
+      return pass.layout.columns ? stat_columns_pass(stream, pass) : stat_rows_pass(stream, pass);
     default:
       return sum_pass(stream, pass, true);
   }

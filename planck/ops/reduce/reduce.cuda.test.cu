@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <functional>
 
 #include "planck/core/allocator.h"
 #include "planck/core/cuda_runtime.h"
@@ -66,14 +68,15 @@ Tensors on_cpu(const ReduceProblem& p, Tensors tensors) {
 }
 
 // Runs the default CUDA kernel, `repeats` times alone and once as a graph, and compares every
-// output with the CPU's.
+// output with the CPU's. edit: changes values
 void check(const ReduceProblem& p, Fill how, std::uint64_t seed, Layout layout = Layout::contiguous,
-           int repeats = 1) {
+           int repeats = 1, const std::function<void(HostTensor&)>& edit = {}) {
   SCOPED_TRACE(std::string(p.info().name) + " " + std::string(name(p.element_dtype)) + " " +
                to_string(p.shape) + " axes=" + std::to_string(p.axes) + " " +
                std::string(verify::name(layout)) + " " + std::string(verify::name(how)));
   ASSERT_TRUE(p.check().has_value()) << p.check().error().message;
-  const Tensors before = make_tensors(p, how, seed);
+  Tensors before = make_tensors(p, how, seed);
+  if (edit) edit(before[0]);
   const Tensors expected = on_cpu(p, before);
   const Stream stream = Stream::cuda().value();
   const Kernel<ReduceProblem>& k = kernel(p, DeviceKind::cuda);
@@ -165,7 +168,7 @@ TEST_P(ReduceCuda, RowsHaveTheBitsOfTheCpu) {
     }
 }
 
-// Columns: one block or several below one another, held or read twice, odd widths.
+// Columns: one block or several below one another, odd widths.
 TEST_P(ReduceCuda, ColumnsHaveTheBitsOfTheCpu) {
   PLANCK_NEEDS_GPU();
   struct Size {
@@ -188,6 +191,94 @@ TEST_P(ReduceCuda, ColumnsHaveTheBitsOfTheCpu) {
       if (seed % 2 == 0)
         check(p, values_for(kind, seed), seed, verify::kAllLayouts[1 + seed / 2 % 7]);
     }
+  }
+}
+
+// Long and wide: all rows to a block (where lines are about as many as the device has places), or
+// chunks; the last line and the last rows not whole.
+TEST_P(ReduceCuda, TallColumnsHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  struct Size {
+    std::int64_t outer, length, inner;
+  };
+  const Size sizes[] = {{1, 1023, 520}, {1, 1024, 256},  {2, 1500, 264},  {3, 1040, 576},
+                        {1, 5001, 264}, {1, 33000, 256}, {1, 1900, 3136}, {1, 1024, 6272}};
+  std::uint64_t seed = 0;
+  for (const Size& s : sizes)
+    for (ReduceKind kind : {ReduceKind::sum, ReduceKind::prod, ReduceKind::mean, ReduceKind::max,
+                            ReduceKind::min, ReduceKind::argmax, ReduceKind::argmin}) {
+      if (!takes(kind, GetParam())) continue;
+      ++seed;
+      check(problem(kind, GetParam(), {s.outer, s.length, s.inner}, 2), values_for(kind, seed),
+            seed);
+    }
+}
+
+// Blocks, warps' shares of them and chunks, on both sides of their borders; few groups and many.
+TEST_P(ReduceCuda, BlocksHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  std::uint64_t seed = 0;
+  for (ReduceKind kind : {ReduceKind::var, ReduceKind::logsumexp}) {
+    if (!takes(kind, GetParam())) continue;
+    for (std::int64_t length :
+         {16, 17, 100, 255, 256, 257, 511, 513, 1023, 1025, 1536, 2049, 5000, 8193, 16385, 262145})
+      for (std::int64_t groups : {1, 7, 100, 2000}) {
+        if (length * groups > 700'000) continue;
+        ++seed;
+        const ReduceProblem rows = problem(kind, GetParam(), {groups, length}, 2);
+        const ReduceProblem columns = problem(kind, GetParam(), {length, groups}, 1);
+        check(rows, values_for(kind, seed), seed);
+        check(columns, values_for(kind, seed), seed);
+        if (length * groups > 100'000) continue;
+        check(rows, Fill::normal, seed, verify::kAllLayouts[1 + seed % 7]);
+        check(columns, Fill::normal, seed, verify::kAllLayouts[1 + seed % 7]);
+      }
+  }
+}
+
+// Groups whose blocks are -Inf, +Inf, NaN, all negative, far apart, or overflow.
+TEST_P(ReduceCuda, UnusualBlocksHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  constexpr std::int64_t kGroups = 10;
+  const double infinity = HUGE_VAL;
+  const auto edited = [&](std::int64_t group, std::int64_t i, double x) {
+    switch (group) {
+      case 0:
+        return -infinity;
+      case 1:
+        return i < 512 ? -infinity : x;
+      case 2:
+        return i / 512 == 1 ? -infinity : x;
+      case 3:
+        return i == 700 ? infinity : i < 512 ? -infinity : x;
+      case 4:
+        return i == 1999 ? std::nan("") : x;
+      case 5:
+        return i == 3 ? -std::nan("") : -1 - std::fabs(x);
+      case 6:
+        return -1 - std::fabs(x);
+      case 7:
+        return x + 200 * static_cast<double>(i / 512 % 3) - 300;
+      case 8:
+        return x * 200;
+      default:
+        return 60000 + 1000 * x;
+    }
+  };
+  for (ReduceKind kind : {ReduceKind::var, ReduceKind::logsumexp}) {
+    if (!takes(kind, GetParam())) continue;
+    for (std::int64_t length : {200, 512, 700, 2000, 20000})
+      for (unsigned axes : {1u, 2u}) {
+        const Shape shape = axes == 2u ? Shape{kGroups, length} : Shape{length, kGroups};
+        check(problem(kind, GetParam(), shape, axes), Fill::normal, 1, Layout::contiguous, 1,
+              [&](HostTensor& x) {
+                for (std::int64_t g = 0; g < kGroups; ++g)
+                  for (std::int64_t i = 0; i < length; ++i) {
+                    const std::int64_t at = axes == 2u ? g * length + i : i * kGroups + g;
+                    x.set_number(at, edited(g, i, x.number(at)));
+                  }
+              });
+      }
   }
 }
 
@@ -224,6 +315,15 @@ TEST_P(ReduceCuda, ScansHaveTheBitsOfTheCpu) {
             check(p, values_for(kind, seed), seed, verify::kAllLayouts[1 + seed / 5 % 7]);
         }
     }
+  // Many columns: a thread has two where they are pairs.
+  for (std::int64_t length : {1, 40, 300})
+    for (std::int64_t others : {8192, 8195, 8198})
+      for (ReduceKind kind : {ReduceKind::cumsum, ReduceKind::cummax, ReduceKind::cummin}) {
+        ++seed;
+        const ReduceProblem p = problem(kind, GetParam(), {length, others}, 1);
+        check(p, values_for(kind, seed), seed);
+        check(p, values_for(kind, seed), seed, verify::kAllLayouts[1 + seed % 7]);
+      }
 }
 INSTANTIATE_TEST_SUITE_P(All, ReduceCuda,
                          testing::Values(Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16,
@@ -277,7 +377,8 @@ TEST(ReduceCudaLong, MoreThan31Bits) {
     EXPECT_TRUE(stream.synchronize().has_value());
     return result;
   };
-  for (ReduceKind kind : {ReduceKind::sum, ReduceKind::max, ReduceKind::argmax}) {
+  for (ReduceKind kind : {ReduceKind::sum, ReduceKind::max, ReduceKind::argmax, ReduceKind::var,
+                          ReduceKind::logsumexp}) {
     // Rows: those at both ends are those of the small tensor, all others the same.
     const ReduceProblem few = problem(kind, Dtype::bf16, {kEnd, kWidth}, 2);
     Tensors small = make_tensors(few, Fill::uniform, 1);

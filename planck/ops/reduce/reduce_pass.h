@@ -18,17 +18,11 @@ struct ReducePass {
 // first: not queued behind another pass.
 Result<void> sum_pass(const Stream&, const ReducePass&, bool first);
 Result<void> prod_pass(const Stream&, const ReducePass&, bool first);
-Result<void> square_pass(const Stream&, const ReducePass&, bool first);
-Result<void> exponential_pass(const Stream&, const ReducePass&, bool first);
 Result<void> extreme_pass(const Stream&, const ReducePass&, bool first);
 Result<void> find_pass(const Stream&, const ReducePass&, bool first);
 
-// var and logsumexp in one pass, where rows can be held.
-bool holds(const ReducePass&);
-Result<void> held_pass(const Stream&, const ReducePass&);
-
-// The same of dense columns, where the device has clusters that hold them.
-bool holds_columns(const Stream&, const ReducePass&);
-Result<void> held_columns_pass(const Stream&, const ReducePass&);
+// var and logsumexp.
+Result<void> stat_rows_pass(const Stream&, const ReducePass&);
+Result<void> stat_columns_pass(const Stream&, const ReducePass&);
 
 }  // namespace planck::reduce_device

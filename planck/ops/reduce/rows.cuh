@@ -1,12 +1,15 @@
 // Groups of consecutive elements on the device: short ones several a warp, longer ones a warp or a
 // block each, or several blocks.
 //
-// On an H200, us, where reading takes 64 (bf16: 35):    f32 [65536, 1024]  [8192, 8192]  all   bf16
-//   four runs a thread, eight in short rows                            72            67   69     40
-//   eight, a row of 129 runs or more a warp's at least                 66            66   68     37
-// f64 [4096, 8192], two blocks a row and a launch 80; 16 warps a row 66. argmax, a chain of
-// comparisons over all of a thread's elements 78, over each run 66. A second turn of a thread over
-// its row costs 5 to 8: blocks of more warps are better.
+// Of what a loop that reads reaches on an H200:   sum f32 [65536, 1024]  [8192, 8192]   all   bf16
+//   four runs a thread, eight in short rows                        0.89          0.96  0.93
+//   eight, a row of 129 runs or more a warp's at least             0.95          0.96  0.92   0.93
+//   loads that leave the caches first                              0.98          0.97  0.95   0.95
+// f64 [4096, 8192], two blocks a row and a launch 80 us; 16 warps a row 66 (63 now; where loads
+// leave the caches first registers do not suffice, 71). argmax, a chain of comparisons over all of
+// a thread's elements 78, over each run 66. A second turn of a thread over its row costs 5 to 8:
+// blocks of more warps are better. bf16 in all, two launches: 0.87; what needs no memory done
+// before the wait for the launch before 0.88; the loads above 0.92.
 #pragma once
 
 #include "planck/ops/reduce/dense_rows.cuh"
@@ -22,15 +25,18 @@ struct RowPlace {
 
   template <class F>
   __device__ __forceinline__ explicit RowPlace(const RowArguments<F>& a) {
-    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int warp = static_cast<int>(threadIdx.x) / 32, log2_warps = __ffs(a.warps) - 1;
     lane = static_cast<int>(threadIdx.x) % 32;
     own = warp & (a.warps - 1);
-    group = blockIdx.x;
-    if (a.chunks > 1)
-      group /= a.chunks;
-    else
-      group = group * (static_cast<int>(blockDim.x) / 32 / a.warps) + warp / a.warps;
-    chunk = a.chunks > 1 ? blockIdx.x - group * a.chunks : 0;
+    chunk = 0;
+    if (a.chunks > 1) {
+      const auto chunks = static_cast<unsigned>(a.chunks);
+      group = blockIdx.x / chunks;
+      chunk = blockIdx.x % chunks;
+    } else {
+      group = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32 >> log2_warps) +
+              (warp >> log2_warps);
+    }
     first = (chunk * a.warps + own) * (static_cast<std::int64_t>(a.turns) * kWarpRuns) + lane;
     inside = group < a.groups;
   }
@@ -110,9 +116,9 @@ __global__ void __launch_bounds__(32 * kMostRowWarps, 1) long_rows(const RowArgu
   using A = typename F::A;
   using J = typename F::Join;
   __shared__ A shared[kMostRowWarps];
-  follow();
   const RowPlace at(a);
   const std::int64_t base = at.inside ? a.kept.offset(at.group) : 0;
+  follow();
   const typename F::C parameter = at.inside ? given(a, at.group) : typename F::C(0);
   const std::int64_t runs = at.inside ? a.runs - at.first : 0;
   const std::int64_t whole = at.inside ? a.whole - at.first : 0;
@@ -128,14 +134,14 @@ __global__ void __launch_bounds__(32 * kMostRowWarps, 1) long_rows(const RowArgu
     if (run + kWarpRuns - 32 < whole) {
 #pragma unroll
       for (int k = 0; k < kRowRuns; ++k)
-        packs[k] = load_pack<F::kRunBytes, false>(p + k * 32 * F::kRun, 0);
+        packs[k] = load_pack<F::kRunBytes, kStreams<F>>(p + k * 32 * F::kRun, 0);
 #pragma unroll
       for (int k = 0; k < kRowRuns; ++k) seen.pack(a, k, place(k), packs[k], parameter);
     } else {
 #pragma unroll
       for (int k = 0; k < kRowRuns; ++k)
         if (run + k * 32 < whole)
-          packs[k] = load_pack<F::kRunBytes, false>(p + k * 32 * F::kRun, 0);
+          packs[k] = load_pack<F::kRunBytes, kStreams<F>>(p + k * 32 * F::kRun, 0);
 #pragma unroll
       for (int k = 0; k < kRowRuns; ++k) {
         seen.none(k);
@@ -160,9 +166,9 @@ __global__ void __launch_bounds__(32 * kMostRowWarps, 1) strided_rows(const RowA
   constexpr int kRuns = 4;  // of a thread at once
   static_assert(kRowRuns % kRuns == 0);
   __shared__ A shared[kMostRowWarps];
-  follow();
   const RowPlace at(a);
   const std::int64_t base = at.inside ? a.kept.offset(at.group) : 0;
+  follow();
   const typename F::C parameter = at.inside ? given(a, at.group) : typename F::C(0);
   [[maybe_unused]] A digits[kRowDigits];
   A sum = F::nothing();

@@ -16,6 +16,10 @@ inline constexpr int kWarpRuns = 32 * kRowRuns;          // 4 KiB
 inline constexpr int kRowDigits = 24;
 inline constexpr int kShortRuns = 128;  // a longer row is at least a warp's
 
+// Loads leave the caches first, where registers hold all of a thread's at once.
+template <class F>
+inline constexpr bool kStreams = sizeof(typename F::Stored) < 8;
+
 template <class F>
 struct RowArguments {
   const typename F::Stored* in;
@@ -60,8 +64,9 @@ __device__ __forceinline__ typename F::A load_run(const RowArguments<F>& a, std:
                                                   std::int64_t run, typename F::C parameter) {
   const std::int64_t first = run * F::kRun;
   if (a.packs && run < a.whole)
-    return join_pack<F>(a, load_pack<F::kRunBytes, false>(a.in + base + a.reduced.offset(first), 0),
-                        first, parameter);
+    return join_pack<F>(
+        a, load_pack<F::kRunBytes, kStreams<F>>(a.in + base + a.reduced.offset(first), 0), first,
+        parameter);
   typename F::A v[F::kRun];
 #pragma unroll 1
   for (int e = 0; e < F::kRun; ++e)
@@ -102,7 +107,7 @@ __global__ void __launch_bounds__(256) short_rows(const RowArguments<F> a) {
       valid[k] = group(k) < a.groups && run < a.runs;
       if (valid[k])
         packs[k] =
-            load_pack<F::kRunBytes, false>(a.in + a.kept.offset(group(k)) + run * F::kRun, 0);
+            load_pack<F::kRunBytes, kStreams<F>>(a.in + a.kept.offset(group(k)) + run * F::kRun, 0);
     }
 #pragma unroll
     for (int k = 0; k < kTeamRuns; ++k)

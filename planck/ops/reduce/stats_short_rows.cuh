@@ -1,0 +1,103 @@
+// var and logsumexp of groups of consecutive elements, several a warp.
+#pragma once
+
+#include "planck/ops/reduce/stats_rows.cuh"
+
+namespace planck::reduce_device {
+
+// Joins runs within teams of 2^log2_team, up to a warp's; each run gets what its team has.
+template <class J, int kRuns, class C>
+__device__ __forceinline__ void join_teams(C (&v)[kRuns], int log2_team) {
+  for (int level = 0; level < log2_team && level < 5; ++level)
+#pragma unroll
+    for (int k = 0; k < kRuns; ++k) v[k] = J::template of<C>(v[k], across(v[k], 1 << level));
+#pragma unroll
+  for (int bit = 1; bit < kRuns; bit *= 2)
+    if (32 * bit < 1 << log2_team)
+#pragma unroll
+      for (int k = 0; k < kRuns; ++k)
+        if ((k & bit) == 0) v[k] = v[k | bit] = J::template of<C>(v[k], v[k | bit]);
+}
+
+// Groups of half a block at most: several a warp.
+template <class T, bool kVar, bool kDense>
+__global__ void __launch_bounds__(32 * kFewRowStatWarps) stat_short_rows(const StatRows<T> a) {
+  using C = Compute<T>;
+  constexpr int kRun = kRunOf<T>, kRuns = kBlockRuns<T>;
+  const int lane = static_cast<int>(threadIdx.x) % 32, mask = (1 << a.log2_team) - 1;
+  const std::int64_t warp =
+      static_cast<std::int64_t>(blockIdx.x) * kFewRowStatWarps + threadIdx.x / 32;
+  const std::int64_t first = warp * ((32 * kRuns) >> a.log2_team);
+  if (first >= a.groups) return;
+  const auto group = [&](int k) { return first + ((k * 32 + lane) >> a.log2_team); };
+  Pack<16> p[kRuns];
+  int left[kRuns];  // elements of a run
+#pragma unroll
+  for (int k = 0; k < kRuns; ++k) {
+    const int at = ((k * 32 + lane) & mask) * kRun;
+    left[k] = group(k) < a.groups ? max(0, min(static_cast<int>(a.length) - at, kRun)) : 0;
+    p[k] = filler<T, kVar>();
+    if (left[k] > 0) {
+      const auto place = [&](int e) {
+        return kDense ? a.dense.at(group(k), at + e) : a.in.at(group(k), at + e);
+      };
+      if ((kDense || a.in.packs) && left[k] == kRun) {
+        p[k] = load_pack<16, true>(place(0), 0);
+      } else {
+#pragma unroll
+        for (int e = 0; e < kRun; ++e)
+          if (e < left[k]) set_element(p[k], e, *place(e));
+      }
+    }
+  }
+  C parameter[kRuns], sum[kRuns], least[kRuns];
+#pragma unroll
+  for (int k = 0; k < kRuns; ++k) {
+    if constexpr (kVar) {
+      C v[kRun];
+#pragma unroll
+      for (int e = 0; e < kRun; ++e) v[e] = element_of<T>(p[k], e);
+      parameter[k] = join_run<rm::Add>(v);
+    } else {
+      parameter[k] = least[k] = element_of<T>(p[k], 0);
+#pragma unroll
+      for (int e = 1; e < kRun; ++e) {
+        const C x = element_of<T>(p[k], e);
+        parameter[k] = larger(parameter[k], x);
+        least[k] = x < least[k] ? x : least[k];
+      }
+    }
+  }
+  join_teams<std::conditional_t<kVar, rm::Add, Larger>>(parameter, a.log2_team);
+  bool near = sizeof(C) == 4;
+#pragma unroll
+  for (int k = 0; k < kRuns; ++k) {
+    if constexpr (kVar)
+      parameter[k] /= static_cast<C>(a.length);
+    else
+      near = near && (left[k] == 0 || least[k] - parameter[k] >= -C(row_device::kNear));
+  }
+  const auto sum_of = [&](const auto& lift) {
+#pragma unroll
+    for (int k = 0; k < kRuns; ++k) {
+      C v[kRun];
+#pragma unroll
+      for (int e = 0; e < kRun; ++e) v[e] = lift(element_of<T>(p[k], e), k, e);
+      sum[k] = join_run<rm::Add>(v);
+      if (left[k] == 0) sum[k] = C(0);
+    }
+  };
+  if constexpr (kVar)
+    sum_of([&](C x, int k, int e) { return e < left[k] ? rm::square(x, parameter[k]) : C(0); });
+  else if (__all_sync(~0u, near))
+    sum_of([&](C x, int k, int) { return row_device::exp_near(x - parameter[k]); });
+  else
+    sum_of([&](C x, int k, int) { return row_device::exp_below(x - parameter[k]); });
+  join_teams<rm::Add>(sum, a.log2_team);
+#pragma unroll
+  for (int k = 0; k < kRuns; ++k)
+    if (((k * 32 + lane) & mask) == 0 && group(k) < a.groups)
+      a.sink.put(group(k), 0, node_of<kVar>(parameter[k], sum[k], 0));
+}
+
+}  // namespace planck::reduce_device
