@@ -26,6 +26,7 @@
 #endif
 
 #include "planck/math/elementary.h"
+#include "planck/math/exp_terms.h"
 
 #if PLANCK_VECTOR_MATH
 HWY_BEFORE_NAMESPACE();
@@ -135,6 +136,26 @@ HWY_INLINE V exp_near(V x) {
   V one[1] = {x};
   exp_near(one);
   return one[0];
+}
+// exp_terms.h's e(z): of z <= 70 or NaN, and of −kTermNear <= z <= 70.
+struct TermParts {
+  V rounded, n, factor;
+};
+HWY_INLINE TermParts term_parts(V z) {
+  const V one = all(1.0f), rounder = all(math::Layout<float>::kRounder);
+  const V t = hn::MulAdd(z, all(math::exp_detail::Constants<float>::kInverse), rounder);
+  const V n = hn::Sub(t, rounder), r = hn::NegMulAdd(n, all(math::kTermUnit), z);
+  const V tail = polynomial(r, math::exp_detail::tail_terms());
+  return {t, n, hn::MulAdd(hn::MulAdd(tail, r, one), r, one)};
+}
+HWY_INLINE V exp_term(V z) {
+  const TermParts p = term_parts(at_least(math::exp_detail::Constants<float>::kLowest, z));
+  return scaled(p.factor, p.n);
+}
+inline constexpr float kTermNear = 86.0f;
+HWY_INLINE V exp_term_near(V z) {
+  const TermParts p = term_parts(z);
+  return from_bits(hn::Add(bits_of(p.factor), hn::ShiftLeft<23>(bits_of(p.rounded))));
 }
 HWY_INLINE V exp_any_nan(V x) {
   return exp_below(at_most(math::exp_detail::Constants<float>::kHighest, x));

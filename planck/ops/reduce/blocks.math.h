@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "planck/core/macros.h"
-#include "planck/math/exp.h"
+#include "planck/math/exp_terms.h"
 
 namespace planck::reduce_math {
 
@@ -28,7 +28,8 @@ PLANCK_HD Spread<C> joined(const Spread<C>& a, const Spread<C>& b) {
   return {n, math::fma_of(d, part, a.mean), math::fma_of(d * part, d * a.n, a.squares + b.squares)};
 }
 
-// sum = Σ exp(x − largest); 0 where the largest is −Inf, anything where it is +Inf or NaN.
+// sum = Σ e(x − center), the terms and the center of exp_terms.h; 0 where the largest is −Inf,
+// anything where it is +Inf or NaN.
 template <class C>
 struct ExpSum {
   C largest, sum;
@@ -37,7 +38,8 @@ template <class C>
 PLANCK_HD ExpSum<C> joined(const ExpSum<C>& a, const ExpSum<C>& b) {
   const bool b_leads = b.largest > a.largest || b.largest != b.largest;
   const ExpSum<C>&high = b_leads ? b : a, &low = b_leads ? a : b;
-  const C scale = low.largest == high.largest ? C(1) : math::exp(low.largest - high.largest);
+  const C above = math::center_of_terms(high.largest), below = math::center_of_terms(low.largest);
+  const C scale = above == below ? C(1) : math::exp(below - above);
   return {high.largest, math::fma_of(low.sum, scale, high.sum)};
 }
 

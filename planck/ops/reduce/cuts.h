@@ -14,8 +14,8 @@ inline constexpr std::int64_t kEnoughBlocks = 16384;       // of chunks of rows,
 inline constexpr std::int64_t kEnoughColumnBlocks = 8192;  // of chunks of columns
 inline constexpr std::int64_t kEnoughTallBlocks = 2048;    // of chunks of tall ones
 
-inline constexpr std::int64_t kEnoughStatWarps = 8192;    // of rows in blocks
-inline constexpr std::int64_t kEnoughStatBlocks = 200;    // of columns in blocks
+inline constexpr std::int64_t kEnoughStatWarps = 8192;  // of rows in blocks
+inline constexpr std::int64_t kEnoughStatBlocks = 200;  // of columns in blocks
 
 constexpr std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

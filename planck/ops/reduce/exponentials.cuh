@@ -3,7 +3,7 @@
 #pragma once
 
 #include "planck/loops/floats.cuh"
-#include "planck/math/exp.h"
+#include "planck/math/exp_terms.h"
 
 namespace planck::row_device {
 
@@ -43,6 +43,16 @@ __device__ __forceinline__ float exp_below(float x) {
   return p.value * __uint_as_float(__float_as_uint(p.rounded) << 23) * 0x1p-25f;
 }
 __device__ __forceinline__ double exp_below(double x) { return math::exp(x); }
+
+// e(z), −86 <= z <= 70: 2^n is added to the exponent, which stays a normal one.
+__device__ __forceinline__ float term_near(float z) {
+  using K = math::exp_detail::Constants<float>;
+  constexpr float kRounder = math::Layout<float>::kRounder;
+  const float rounded = math::fma_of(z, K::kInverse, kRounder), n = rounded - kRounder;
+  const float factor = math::term_factor(math::fma_of(n, -math::kTermUnit, z));
+  return __uint_as_float(__float_as_uint(factor) + (__float_as_uint(rounded) << 23));
+}
+__device__ __forceinline__ double term_near(double z) { return math::exp_term(z); }
 
 // The largest and the least of 16-bit floats in packs. As integers positive floats rise and
 // negative ones fall: the largest signed number is the largest float where one is positive, the

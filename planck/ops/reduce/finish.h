@@ -1,6 +1,7 @@
 // From what was joined over n elements to the result, host and device.
 #pragma once
 
+#include "planck/math/exp_terms.h"
 #include "planck/math/log.h"
 #include "planck/ops/reduce/problem.h"
 #include "planck/ops/reduce/reduce.math.h"
@@ -33,8 +34,9 @@ struct Finish {
                                 : C(__builtin_nanf(""));
         case ReduceKind::logsumexp: {
           const C largest = parameter;
-          return largest - largest == C(0) ? canonical(largest + math::log(sum))
-                                           : canonical(largest);
+          if (!(largest - largest == C(0))) return canonical(largest);
+          const C top = math::exp_term(largest - math::center_of_terms(largest));
+          return canonical(largest + math::log(sum / top));
         }
         default:
           return canonical(sum);

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "planck/math/exp.h"
+#include "planck/math/exp_terms.h"
 #include "planck/math/log.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
@@ -70,10 +70,11 @@ C block_var(const std::vector<C>& v, std::int64_t correction) {
   });
   return all.squares / static_cast<C>(n - correction);
 }
-// exp and log are the library's, which have tests of their own.
+// exp, log and e(z) are the library's, which have tests of their own.
 template <class C>
 C block_logsumexp(const std::vector<C>& v) {
   constexpr C kInfinity = std::numeric_limits<C>::infinity();
+  const auto center_of = [](C largest) { return std::abs(largest) < 64 ? 0 : largest; };
   struct Block {
     C largest, sum;
   };
@@ -82,16 +83,19 @@ C block_logsumexp(const std::vector<C>& v) {
     C largest = -kInfinity;
     for (C x : block) largest = std::isnan(x) || std::isnan(largest) ? NAN : std::max(largest, x);
     std::vector<C> terms;
-    for (C x : block) terms.push_back(math::exp(x - largest));
+    for (C x : block) terms.push_back(math::exp_term(x - center_of(largest)));
     found.push_back({largest, largest == -kInfinity ? 0 : pairwise_sum(terms)});
   }
   const Block all = pairwise(found, 0, found.size(), Block{-kInfinity, 0}, [](Block a, Block b) {
     if (std::isnan(a.largest) || std::isnan(b.largest)) return Block{NAN, 0};
-    if (a.largest == b.largest) return Block{a.largest, a.sum + b.sum};
     if (a.largest < b.largest) std::swap(a, b);
-    return Block{a.largest, std::fma(b.sum, math::exp(b.largest - a.largest), a.sum)};
+    const C above = center_of(a.largest), below = center_of(b.largest);
+    if (above == below) return Block{a.largest, a.sum + b.sum};
+    return Block{a.largest, std::fma(b.sum, math::exp(below - above), a.sum)};
   });
-  return std::isfinite(all.largest) ? all.largest + math::log(all.sum) : all.largest;
+  if (!std::isfinite(all.largest)) return all.largest;
+  const C top = math::exp_term(all.largest - center_of(all.largest));
+  return all.largest + math::log(all.sum / top);
 }
 
 inline std::string attribute(const Case& c, std::string_view key, std::string_view otherwise) {

@@ -199,11 +199,10 @@ __device__ __forceinline__ Compute<T> block_largest(const BlockPacks<T>& p, Comp
   }
 }
 
-// Whether exp_near will do for all of a warp's elements.
+// Whether elements that are at least so large are terms without a center, of the short form.
 template <class C>
-__device__ __forceinline__ bool all_near(C least, C largest) {
-  if constexpr (sizeof(C) == 8) return false;
-  return __all_sync(~0u, least - largest >= -C(row_device::kNear));
+__device__ __forceinline__ bool is_near(C least, C largest) {
+  return sizeof(C) == 4 && math::center_of_terms(largest) == C(0) && least >= -C(row_device::kNear);
 }
 
 // f(element, its index from the lane's first on) summed over the runs of a warp.
@@ -238,10 +237,12 @@ __device__ __forceinline__ Node<Compute<T>, kVar> block_node(const BlockPacks<T>
   } else {
     C least, sum;
     const C largest = block_largest<T>(p, least);
-    if (__builtin_expect(all_near(least, largest), true))
-      sum = block_sum<T>(p, [&](C x, int) { return row_device::exp_near(x - largest); });
-    else
-      sum = block_sum<T>(p, [&](C x, int) { return row_device::exp_below(x - largest); });
+    if (__builtin_expect(__all_sync(~0u, is_near(least, largest)), true)) {
+      sum = block_sum<T>(p, [](C x, int) { return row_device::term_near(x); });
+    } else {
+      const C center = math::center_of_terms(largest);
+      sum = block_sum<T>(p, [&](C x, int) { return math::exp_term(x - center); });
+    }
     return node_of<false>(largest, largest == -math::infinity_of(C(0)) ? C(0) : sum, n);
   }
 }

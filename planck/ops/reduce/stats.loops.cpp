@@ -46,7 +46,8 @@ void block(const C* x, int n, C* values, rm::ExpSum<C>& out) {
   alignas(64) K keys[kRows];
   for (int i = 0; i < n; ++i) keys[i] = rm::key_of(x[i], K(0));
   const C largest = rm::value_of<C>(tree_of<rm::Largest>(keys, n, keys), K(0));
-  for (int i = 0; i < n; ++i) values[i] = exponential(x[i], largest);
+  const C center = math::center_of_terms(largest);
+  for (int i = 0; i < n; ++i) values[i] = math::exp_term(x[i] - center);
   out = {largest, sum_of_exponentials(largest, tree_of<rm::Add>(values, n, values))};
 }
 
@@ -136,13 +137,16 @@ template <class C>
 void tile(Tile<C>& x, int count, int n, rm::ExpSum<C>* out) {
   using K = rm::KeyOf<C>;
   alignas(64) K keys[kWidth];
-  alignas(64) C largest[kWidth], sums[kWidth];
+  alignas(64) C largest[kWidth], centers[kWidth], sums[kWidth];
   std::fill_n(keys, kWidth, rm::kLeastKey<K>);
   for (int r = 0; r < count; ++r)
     for (int j = 0; j < kWidth; ++j) keys[j] = std::max(keys[j], rm::key_of(x[r][j], K(0)));
-  for (int j = 0; j < kWidth; ++j) largest[j] = rm::value_of<C>(keys[j], K(0));
+  for (int j = 0; j < kWidth; ++j) {
+    largest[j] = rm::value_of<C>(keys[j], K(0));
+    centers[j] = math::center_of_terms(largest[j]);
+  }
   for (int r = 0; r < count; ++r)
-    for (int j = 0; j < kWidth; ++j) x[r][j] = exponential(x[r][j], largest[j]);
+    for (int j = 0; j < kWidth; ++j) x[r][j] = math::exp_term(x[r][j] - centers[j]);
   sum_columns(x, count, sums);
   for (int j = 0; j < n; ++j) out[j] = {largest[j], sum_of_exponentials(largest[j], sums[j])};
 }

@@ -29,8 +29,8 @@ using vm::V;
 constexpr int kElements = static_cast<int>(rm::kStatBlock);
 constexpr float kNothing = -__builtin_inff();
 
-// Several vectors at a time: x becomes (x - mean)^2, or exp(x - largest), kNear where no x is
-// further away than kExpNear.
+// Several vectors at a time: x becomes (x - mean)^2, or e(x - center), kNear where no x lies
+// further below than kTermNear.
 struct Same {
   template <int kCount>
   HWY_INLINE void of(V (&)[kCount]) const {}
@@ -43,12 +43,12 @@ struct Square {
   }
 };
 template <bool kNear>
-struct Exponential {
-  V largest;
+struct Term {
+  V center;
   template <int kCount>
   HWY_INLINE void of(V (&x)[kCount]) const {
-    for (V& v : x) v = hn::Sub(v, largest);
-    for (V& v : x) v = kNear ? vm::exp_near(v) : vm::exp_below(v);
+    for (V& v : x) v = hn::Sub(v, center);
+    for (V& v : x) v = kNear ? vm::exp_term_near(v) : vm::exp_term(v);
   }
 };
 
@@ -127,21 +127,23 @@ template <class S>
 void blocks_of(const Blocks<S>& x, rm::ExpSum<float>* out) {
   BlockSums sums(x.count);
   Lanes all;
+  float centers[kLanes];
   bool near[kLanes];
   for (int b = 0; b < x.count; ++b) {
     const dense::Range range = dense::range(S(), x.row + b * kElements, kElements, 0);
     out[b].largest = rm::value_of<float>(dense::largest_key(range, 0), 0);
-    near[b] = out[b].largest - rm::value_of<float>(range.least, 0) <= vm::kExpNear;
+    centers[b] = math::center_of_terms(out[b].largest);
+    near[b] = rm::value_of<float>(range.least, 0) - centers[b] >= -vm::kTermNear;
   }
   for (int b = 0; b < x.count; ++b) {
-    const V largest = vm::all(out[b].largest);
+    const V center = vm::all(centers[b]);
     const auto load = [&](int i) HWY_ATTR {
       x.template ask<1>(0, b, i);
       return x.load(b, i);
     };
-    hn::Store(near[b] ? sum_of_block(Exponential<true>{largest}, load)
-                      : sum_of_block(Exponential<false>{largest}, load),
-              vm::D(), sums.v[b]);
+    hn::Store(
+        near[b] ? sum_of_block(Term<true>{center}, load) : sum_of_block(Term<false>{center}, load),
+        vm::D(), sums.v[b]);
   }
   hn::Store(sums.all(), vm::D(), all.v);
   for (int b = 0; b < x.count; ++b) out[b].sum = out[b].largest == kNothing ? 0.0f : all.v[b];
@@ -162,8 +164,9 @@ template <class S>
 rm::ExpSum<float> short_block(const void* row, int n, rm::ExpSum<float>*) {
   const dense::Range range = dense::range(S(), row, n, 0);
   const float largest = rm::value_of<float>(dense::largest_key(range, 0), 0);
+  const float center = math::center_of_terms(largest);
   const float sum = dense::sum(n, [&](const auto& at) HWY_ATTR {
-    return vm::exp_below(hn::Sub(at.load(S(), row), vm::all(largest)));
+    return vm::exp_term(hn::Sub(at.load(S(), row), vm::all(center)));
   });
   return {largest, largest == kNothing ? 0.0f : sum};
 }
@@ -284,7 +287,7 @@ struct ExpColumns {
     void next(int) {}
   };
   struct Second {
-    Columns<float> largest;
+    Columns<float> largest, centers;
     Counter sums;
     bool near = true;
 
@@ -293,16 +296,17 @@ struct ExpColumns {
       for (int j = 0; j < width; ++j) {
         const dense::Range range{first.least.v[j], first.most.v[j]};
         largest.v[j] = rm::value_of<float>(dense::largest_key(range, 0), 0);
-        near &= largest.v[j] - rm::value_of<float>(range.least, 0) <= vm::kExpNear;
+        centers.v[j] = math::center_of_terms(largest.v[j]);
+        near &= rm::value_of<float>(range.least, 0) - centers.v[j] >= -vm::kTermNear;
       }
       sums = Counter();
     }
     template <int kRows>
     HWY_INLINE void take(int c, V (&x)[kRows]) {
       if (HWY_LIKELY(near))
-        Exponential<true>{largest.at(c)}.of(x);
+        Term<true>{centers.at(c)}.of(x);
       else
-        Exponential<false>{largest.at(c)}.of(x);
+        Term<false>{centers.at(c)}.of(x);
       sums.add(c, x);
     }
     void next(int rows) { sums.next(rows); }

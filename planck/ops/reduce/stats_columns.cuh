@@ -129,23 +129,25 @@ __global__ void __launch_bounds__(kStatThreads, 2) stat_columns(const StatColumn
     const auto sums = [&](const auto& lift) {
 #pragma unroll
       for (int e = 0; e < kColumns; ++e)
-        v[e] = join_tree<rm::Add, 0, kRows>(
-            [&](int k) { return lift(element_of<T>(p[k], e) - parameter[e], k); });
+        v[e] =
+            join_tree<rm::Add, 0, kRows>([&](int k) { return lift(element_of<T>(p[k], e), k, e); });
     };
     if constexpr (kVar) {
       if (rows >= kRows)
-        sums([](C d, int) { return d * d; });
+        sums([&](C x, int, int e) { return rm::square(x, parameter[e]); });
       else
-        sums([&](C d, int k) { return k < rows ? d * d : C(0); });
+        sums([&](C x, int k, int e) { return k < rows ? rm::square(x, parameter[e]) : C(0); });
     } else {
-      bool near = sizeof(C) == 4;
+      bool near = true;
 #pragma unroll
       for (int e = 0; e < kColumns; ++e)
-        near = near && element_of<T>(least, e) - parameter[e] >= -C(row_device::kNear);
+        near = near && is_near(element_of<T>(least, e), parameter[e]);
       if (__builtin_expect(__all_sync(~0u, near), true))
-        sums([](C d, int) { return row_device::exp_near(d); });
+        sums([](C x, int, int) { return row_device::term_near(x); });
       else
-        sums([](C d, int) { return row_device::exp_below(d); });
+        sums([&](C x, int, int e) {
+          return math::exp_term(x - math::center_of_terms(parameter[e]));
+        });
     }
     const auto node = [&](C first, C sum) {
       return node_of<kVar>(first, !kVar && first == -math::infinity_of(C(0)) ? C(0) : sum, n);

@@ -69,13 +69,13 @@ __global__ void __launch_bounds__(32 * kFewRowStatWarps) stat_short_rows(const S
     }
   }
   join_teams<std::conditional_t<kVar, rm::Add, Larger>>(parameter, a.log2_team);
-  bool near = sizeof(C) == 4;
+  bool near = true;
 #pragma unroll
   for (int k = 0; k < kRuns; ++k) {
     if constexpr (kVar)
       parameter[k] /= static_cast<C>(a.length);
     else
-      near = near && (left[k] == 0 || least[k] - parameter[k] >= -C(row_device::kNear));
+      near = near && (left[k] == 0 || is_near(least[k], parameter[k]));
   }
   const auto sum_of = [&](const auto& lift) {
 #pragma unroll
@@ -90,9 +90,10 @@ __global__ void __launch_bounds__(32 * kFewRowStatWarps) stat_short_rows(const S
   if constexpr (kVar)
     sum_of([&](C x, int k, int e) { return e < left[k] ? rm::square(x, parameter[k]) : C(0); });
   else if (__all_sync(~0u, near))
-    sum_of([&](C x, int k, int) { return row_device::exp_near(x - parameter[k]); });
+    sum_of([](C x, int, int) { return row_device::term_near(x); });
   else
-    sum_of([&](C x, int k, int) { return row_device::exp_below(x - parameter[k]); });
+    sum_of(
+        [&](C x, int k, int) { return math::exp_term(x - math::center_of_terms(parameter[k])); });
   join_teams<rm::Add>(sum, a.log2_team);
 #pragma unroll
   for (int k = 0; k < kRuns; ++k)

@@ -74,16 +74,6 @@ struct TargetLogit {
   }
 };
 
-// e(z), −86 <= z <= 70: 2^n is added to the exponent, which stays a normal one.
-__device__ __forceinline__ float term_near(float z) {
-  using K = math::exp_detail::Constants<float>;
-  constexpr float kRounder = math::Layout<float>::kRounder;
-  const float rounded = math::fma_of(z, K::kInverse, kRounder), n = rounded - kRounder;
-  const float factor = math::term_factor(math::fma_of(n, -math::kTermUnit, z));
-  return __uint_as_float(__float_as_uint(factor) + (__float_as_uint(rounded) << 23));
-}
-__device__ __forceinline__ double term_near(double z) { return math::exp_term(z); }
-
 // Rows that are held: the largest element is known before the first term.
 template <class T, RowWay kWay>
 __global__ void __launch_bounds__(1024) entropy_forward(const EntropyArguments<T, kWay> a) {

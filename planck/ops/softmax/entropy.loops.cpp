@@ -33,34 +33,32 @@ inline constexpr EntropyLoops<C> kEntropyLoops = {.terms = terms<C>};
 namespace vm = vector_math;
 using vm::V;
 
-HWY_INLINE V term(V z) {
-  using K = math::exp_detail::Constants<float>;
-  z = vm::at_least(K::kLowest, z);
-  const V one = vm::all(1.0f), rounder = vm::all(math::Layout<float>::kRounder);
-  const V n = hn::Sub(hn::MulAdd(z, vm::all(K::kInverse), rounder), rounder);
-  const V r = hn::NegMulAdd(n, vm::all(math::kTermUnit), z);
-  const V tail = vm::polynomial(r, math::exp_detail::tail_terms());
-  return vm::scaled(hn::MulAdd(hn::MulAdd(tail, r, one), r, one), n);
+// near: no element lies further below the center than kTermNear.
+template <bool kNear, class S>
+HWY_INLINE float sum_of_terms(S storage, const void* x, std::int64_t n, V center) {
+  const auto term = [&](V v) HWY_ATTR {
+    const V z = hn::Sub(v, center);
+    return kNear ? vm::exp_term_near(z) : vm::exp_term(z);
+  };
+  if constexpr (std::is_same_v<S, dense::AsBf16>)
+    if (n % 2 == 0)
+      return dense::sum(n / 2, [&](const auto& at) HWY_ATTR {
+        const dense::Pairs p = dense::pairs_at(at).load(x);
+        return hn::Add(term(p.even), term(p.odd));
+      });
+  return dense::sum(n, [&](const auto& at) HWY_ATTR { return term(at.load(storage, x)); });
 }
 
 TermSum<float> row(Dtype t, const void* x, std::int64_t n) {
   return dense::with_storage(t, [&](auto storage) HWY_ATTR {
+    const dense::Range range = dense::range(storage, x, n, 4096);
     TermSum<float> s;
-    s.largest =
-        reduce_math::value_of<float>(dense::largest_key(dense::range(storage, x, n, 4096), 0), 0);
+    s.largest = reduce_math::value_of<float>(dense::largest_key(range, 0), 0);
     s.center = math::center_of_terms(s.largest);
     const V center = vm::all(s.center);
-    if constexpr (std::is_same_v<decltype(storage), dense::AsBf16>) {
-      if (n % 2 == 0) {
-        s.sum = dense::sum(n / 2, [&](const auto& at) HWY_ATTR {
-          const dense::Pairs p = dense::pairs_at(at).load(x);
-          return hn::Add(term(hn::Sub(p.even, center)), term(hn::Sub(p.odd, center)));
-        });
-        return s;
-      }
-    }
-    s.sum = dense::sum(
-        n, [&](const auto& at) HWY_ATTR { return term(hn::Sub(at.load(storage, x), center)); });
+    s.sum = reduce_math::value_of<float>(range.least, 0) - s.center >= -vm::kTermNear
+                ? sum_of_terms<true>(storage, x, n, center)
+                : sum_of_terms<false>(storage, x, n, center);
     return s;
   });
 }
