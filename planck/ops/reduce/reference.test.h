@@ -86,7 +86,7 @@ C block_logsumexp(const std::vector<C>& v) {
     for (C x : block) terms.push_back(math::exp_term(x - center_of(largest)));
     found.push_back({largest, largest == -kInfinity ? 0 : pairwise_sum(terms)});
   }
-  const Block all = pairwise(found, 0, found.size(), Block{-kInfinity, 0}, [](Block a, Block b) {
+  const Block all = pairwise(found, 0, found.size(), Block{-kInfinity, 0}, [&](Block a, Block b) {
     if (std::isnan(a.largest) || std::isnan(b.largest)) return Block{NAN, 0};
     if (a.largest < b.largest) std::swap(a, b);
     const C above = center_of(a.largest), below = center_of(b.largest);
