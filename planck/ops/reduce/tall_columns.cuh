@@ -7,9 +7,10 @@
 //   all rows a block; their turns joined in registers, rows on
 //   their way through shared memory                                  0.93  0.93    0.90      0.83
 //   on their way to registers, slots of a warp joined by shuffles    0.89  0.95    0.92      0.86
-//   loads that leave the caches first                                0.95  0.96    0.93      0.92
+//   loads that leave the caches first; none of them asked whether
+//   its row is there                                                 0.94  0.95    0.94      0.91
 // Blocks that join in clusters of 2 to 8 take 3 to 20 us longer. f32 [65536, 1024], chunks and a
-// launch: 0.85, now 0.94.
+// launch: 0.85, now 0.93.
 #pragma once
 
 #include "planck/ops/reduce/columns.cuh"
@@ -54,11 +55,9 @@ __global__ void __launch_bounds__(32 * kTallWarps, 1) tall_columns(const ColumnA
   __shared__ A shared[kTallWarps][kLine];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int warps = static_cast<int>(blockDim.x) / 32;
-  unsigned block = blockIdx.x;
-  const unsigned tile = block % a.tiles;
-  block /= a.tiles;
-  const unsigned chunk = block % a.chunks;
-  const std::int64_t outer = block / a.chunks;
+  const unsigned tile = blockIdx.x % a.tiles, block = blockIdx.x / a.tiles;
+  const unsigned chunk = a.chunks > 1 ? block % a.chunks : 0;
+  const std::int64_t outer = a.chunks > 1 ? block / a.chunks : block;
   const std::int64_t run = static_cast<std::int64_t>(tile) * kTallWidth + lane % kTallWidth;
   const std::int64_t first =
       (static_cast<std::int64_t>(chunk) * warps + warp) * a.turns * kTallUnit +
@@ -68,14 +67,16 @@ __global__ void __launch_bounds__(32 * kTallWarps, 1) tall_columns(const ColumnA
       a.in + a.outer_map.offset(outer) + run * kRun + a.reduced.start + first * step;
   const std::int64_t rows = run < a.runs ? a.length - first : 0;
   follow();
-  const auto load = [&](Batch& to, std::int64_t left) {
-    const int there = left < 0 ? 0 : left < kTallBatch ? static_cast<int>(left) : kTallBatch;
+  [[maybe_unused]] Seen<F> seen[kRun];
+  A sum[kRun];
+  [[maybe_unused]] A kept[kLeft], few[2][kLeft], many[16][kLeft];
+  // there: rows of a batch, or more
+  const auto load = [&](Batch& to, auto there) {
 #pragma unroll
     for (int k = 0; k < kTallBatch; ++k, next += step)
       if (k < there) to[k] = load_pack<kBytes, true>(next, 0);
   };
-  [[maybe_unused]] Seen<F> seen[kRun];
-  const auto take_rows = [&](const Batch& packs, int place, auto there, A(&sum)[kRun]) {
+  const auto take = [&](const Batch& packs, int place, auto there, A(&to)[kRun]) {
 #pragma unroll
     for (int e = 0; e < kRun; ++e) {
       if constexpr (F::kAnyOrder) {
@@ -88,39 +89,41 @@ __global__ void __launch_bounds__(32 * kTallWarps, 1) tall_columns(const ColumnA
         for (int k = 0; k < kTallBatch; ++k)
           v[k] = k < there ? F::lift(element<Stored>(packs[k], e), typename F::C(0), a.flip, 0)
                            : F::nothing();
-        sum[e] = join_run<J>(v);
+        to[e] = join_run<J>(v);
       }
     }
   };
-  const auto take = [&](const Batch& packs, int place, std::int64_t there, A(&sum)[kRun]) {
-    if (there >= kTallBatch)
-      take_rows(packs, place, std::integral_constant<int, kTallBatch>{}, sum);
-    else
-      take_rows(packs, place, there < 0 ? 0 : static_cast<int>(there), sum);
-  };
-  Batch packs[2];
-  A sum[kRun], kept[kLeft];
-  [[maybe_unused]] A few[2][kLeft], many[16][kLeft];
-  load(packs[0], rows);
+  // left(place): rows from there on
+  const auto go_down = [&](const auto& left) {
+    Batch packs[2];
+    load(packs[0], left(0));
 #pragma unroll 1
-  for (int turn = 0; turn < a.turns; ++turn) {
-    const int place = turn * kTallUnit;
-    const std::int64_t there = rows - place;
-    A later[kRun];
-    load(packs[1], there - kTallBatch);
-    take(packs[0], place, there, sum);
-    next += (kTallUnit - kTallRows) * step;
-    if (turn + 1 < a.turns) load(packs[0], there - kTallUnit);
-    take(packs[1], place + kTallBatch, there - kTallBatch, later);
-    if constexpr (!F::kAnyOrder) {
+    for (int turn = 0; turn < a.turns; ++turn) {
+      const int place = turn * kTallUnit;
+      A later[kRun];
+      load(packs[1], left(place + kTallBatch));
+      take(packs[0], place, left(place), sum);
+      next += (kTallUnit - kTallRows) * step;
+      if (turn + 1 < a.turns) load(packs[0], left(place + kTallUnit));
+      take(packs[1], place + kTallBatch, left(place + kTallBatch), later);
+      if constexpr (!F::kAnyOrder) {
 #pragma unroll
-      for (int e = 0; e < kRun; ++e) sum[e] = J::template of<A>(sum[e], later[e]);
-      join_slots<J>(sum);
+        for (int e = 0; e < kRun; ++e) sum[e] = J::template of<A>(sum[e], later[e]);
+        join_slots<J>(sum);
 #pragma unroll
-      for (int e = 0; e < kLeft; ++e) kept[e] = sum[e];
-      join_turn<J>(turn, kept, few, many);
+        for (int e = 0; e < kLeft; ++e) kept[e] = sum[e];
+        join_turn<J>(turn, kept, few, many);
+      }
     }
-  }
+  };
+  const std::int64_t own = static_cast<std::int64_t>(a.turns - 1) * kTallUnit + kTallRows;
+  if (__all_sync(~0u, rows >= own))
+    go_down([](int) { return std::integral_constant<int, kTallBatch>{}; });
+  else
+    go_down([&](int place) {
+      const std::int64_t left = rows - place;
+      return left < 0 ? 0 : left < kTallBatch ? static_cast<int>(left) : kTallBatch;
+    });
   if constexpr (F::kAnyOrder) {
 #pragma unroll
     for (int e = 0; e < kRun; ++e) sum[e] = seen[e].result(first, rows > 0);
