@@ -2,8 +2,9 @@
 // within foreach_target's passes, after planck/loops/steps-inl.h.
 //
 // Two threads, ms, layer_norm in rows of 1,024 and of 8,192: each row by itself f32 12.6 and 14.1,
-// bf16 10.8 and 8.7; what ends a row under the next one's mean 11.2 and 13.9, 9.2 and 7.9 (copying
-// takes 12 and 6).
+// bf16 10.8 and 8.7; what ends a row under the next one's mean 10.9 and 13.9, 8.2 and 7.9; bf16
+// parameters of short rows widened once 7.7 (copying takes 12 and 6). Widened once for two long
+// rows, or rounded by AVX-512's instruction with a test for what it flushes to 0: no gain.
 #if defined(PLANCK_NORM_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_NORM_VECTORS_INL_H_
 #undef PLANCK_NORM_VECTORS_INL_H_

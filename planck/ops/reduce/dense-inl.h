@@ -1,6 +1,5 @@
 // Dense rows of f32, f16 or bf16 as vectors of f32: loads, stores and the canonical sum without an
-// array between the steps. For instruction sets with PLANCK_VECTOR_MATH;
-// include after planck/loops/steps-inl.h, within foreach_target's passes.
+// array between the steps. Include after planck/loops/steps-inl.h, within foreach_target's passes.
 #if defined(PLANCK_REDUCE_DENSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_REDUCE_DENSE_INL_H_
 #undef PLANCK_REDUCE_DENSE_INL_H_
@@ -129,9 +128,8 @@ struct Abreast {
   }
 };
 
-// Calls f(places) for n columns that several rows share: kWide vectors abreast while there are,
-// so that lines of a row which are neighbours are read and written together (f32 cumsum down the
-// rows, two threads: 0.80 to 1.0 of the ceiling).
+// Calls f(places) for n columns that several rows share: kWide vectors abreast while there are, so
+// that neighbouring lines are read and written together (f32 cumsum down the rows: 0.80 to 1.0).
 template <int kWide = 4, class F>
 HWY_INLINE void for_columns(int n, const F& f) {
   int j = 0;
