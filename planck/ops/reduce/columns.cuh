@@ -22,7 +22,6 @@ struct ColumnArguments {
   const typename F::Stored* in;
   AxisMap outer_map, reduced;
   std::int64_t outer, length, inner, runs;  // runs of columns
-  const typename F::C* parameters;
   typename F::K flip;
   FoldSink<F> sink;
   int log2_width, log2_slots;  // threads of a block side by side, and below one another; the rest
@@ -82,11 +81,6 @@ __global__ void __launch_bounds__(kColumnThreads, 3) columns(const ColumnArgumen
   const Stored* base = a.in + (inside ? a.outer_map.offset(outer) + run * kRun : 0);
   if constexpr (kRun > 1) base += a.reduced.start + first * a.reduced.stride[0];  // rank 1
   follow();
-  typename F::C parameter[kRun] = {};
-  if constexpr (F::kGiven)
-    if (inside)
-#pragma unroll
-      for (int e = 0; e < kRun; ++e) parameter[e] = a.parameters[outer * a.inner + run * kRun + e];
   std::conditional_t<F::kAnyOrder, Seen<F>[kRun], OrderedRows<F, kRun>> seen;
   [[maybe_unused]] typename OrderedRows<F, kRun>::Many many;
 #pragma unroll 1
@@ -108,8 +102,7 @@ __global__ void __launch_bounds__(kColumnThreads, 3) columns(const ColumnArgumen
             if (k < there) seen[e].take(element<Stored>(packs[k], e), turn * kRows + k, a.flip);
       } else {
         seen.take([&](int k, int e) {
-          return k < there ? F::lift(element<Stored>(packs[k], e), parameter[e], a.flip, 0)
-                           : F::nothing();
+          return k < there ? F::lift(element<Stored>(packs[k], e), a.flip, 0) : F::nothing();
         });
       }
     };
@@ -139,8 +132,7 @@ __global__ void __launch_bounds__(kColumnThreads, 3) columns(const ColumnArgumen
   const auto put = [&](std::int64_t to_outer, int at, const A& value) {
     const std::int64_t to = first_run * kRun + at;
     if (to_outer < a.outer && to < a.inner)
-      a.sink.put(to_outer * a.inner + to, (to_outer * a.chunks + chunk) * a.inner + to, value,
-                 a.parameters);
+      a.sink.put(to_outer * a.inner + to, (to_outer * a.chunks + chunk) * a.inner + to, value);
   };
   if (joined == a.slots()) {
     if (slot == 0)

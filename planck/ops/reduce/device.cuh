@@ -13,7 +13,6 @@ template <class F>
 FoldSink<F> make_sink(const ReducePass& pass) {
   FoldSink<F> sink;
   sink.out = static_cast<typename F::Result*>(pass.out);
-  sink.parameters_out = static_cast<typename F::C*>(pass.parameters_out);
   sink.out_map = AxisMap::of(walk_of(pass.layout.kept, 1));
   sink.finish = rm::make_finish<typename F::C>(pass.problem);
   return sink;
@@ -27,7 +26,7 @@ constexpr typename F::K flip_of(const ReducePass& pass) {
 inline bool is_aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
 
 template <class F, class FNext>
-Result<void> reduce_rows(const Stream& stream, const ReducePass& pass, bool first) {
+Result<void> reduce_rows(const Stream& stream, const ReducePass& pass) {
   const ReduceLayout& l = pass.layout;
   RowArguments<F> a{};
   a.in = static_cast<const typename F::Stored*>(pass.x);
@@ -41,14 +40,13 @@ Result<void> reduce_rows(const Stream& stream, const ReducePass& pass, bool firs
             a.reduced.packs(F::kRun, sizeof(typename F::Stored), l.length);
   a.dense = a.packs && a.reduced.rank == 1;
   a.whole = l.length / F::kRun;
-  a.parameters = static_cast<const typename F::C*>(pass.parameters);
   a.flip = flip_of<F>(pass);
   a.sink = make_sink<F>(pass);
   const RowCut cut = RowCut::make(a.groups, a.runs);
   auto* partials = static_cast<typename F::A*>(pass.partials);
   if (cut.chunks > 1) a.sink.partials = partials;
   a.padded_chunks = ceil_div(cut.chunks, 4) * 4;  // so that those of a group are whole packs
-  if (auto ok = launch_rows(stream, a, first, cut); !ok || cut.chunks == 1) return ok;
+  if (auto ok = launch_rows(stream, a, true, cut); !ok || cut.chunks == 1) return ok;
   RowArguments<FNext> b{};
   b.in = partials;
   b.kept = AxisMap::line(a.padded_chunks);
@@ -59,7 +57,6 @@ Result<void> reduce_rows(const Stream& stream, const ReducePass& pass, bool firs
   b.runs = ceil_div(cut.chunks, FNext::kRun);
   b.packs = b.dense = true;
   b.whole = cut.chunks / FNext::kRun;
-  b.parameters = static_cast<const typename F::C*>(pass.parameters);
   b.sink = make_sink<FNext>(pass);
   RowCut whole = RowCut::make(b.groups, b.runs);
   while (whole.chunks > 1) {  // never: kEnoughBlocks chunks at most
@@ -71,7 +68,7 @@ Result<void> reduce_rows(const Stream& stream, const ReducePass& pass, bool firs
 }
 
 template <class F, class FNext>
-Result<void> reduce_columns(const Stream& stream, const ReducePass& pass, bool first) {
+Result<void> reduce_columns(const Stream& stream, const ReducePass& pass) {
   const ReduceLayout& l = pass.layout;
   constexpr int kRun = F::kRun;
   ColumnArguments<F> a{};
@@ -81,22 +78,19 @@ Result<void> reduce_columns(const Stream& stream, const ReducePass& pass, bool f
   a.length = l.length;
   a.outer_map = outer_map_of(l);
   a.reduced = AxisMap::of(l.reduced);
-  a.parameters = static_cast<const typename F::C*>(pass.parameters);
   a.flip = flip_of<F>(pass);
   a.sink = make_sink<F>(pass);
   const bool packs = is_aligned(pass.x) && a.inner % kRun == 0 && a.reduced.rank == 1 &&
                      a.outer_map.aligned(sizeof(typename F::Stored)) &&
                      a.reduced.aligned(sizeof(typename F::Stored));
-  const bool tall = !F::kGiven && packs && is_tall(a);
-  [[maybe_unused]] const int warps = tall ? cut_tall_columns(a) : 0;
+  const bool tall = packs && is_tall(a);
+  const int warps = tall ? cut_tall_columns(a) : 0;
   if (!tall) cut_columns(a, packs ? kRun : 1);
   auto* partials = static_cast<typename F::A*>(pass.partials);
   if (a.chunks > 1) a.sink.partials = partials;
   const auto launch_first = [&] {
-    if constexpr (!F::kGiven)
-      if (tall) return launch_tall_columns(stream, a, warps, first);
-    return packs ? launch_columns<F, kRun>(stream, a, first)
-                 : launch_columns<F, 1>(stream, a, first);
+    if (tall) return launch_tall_columns(stream, a, warps);
+    return packs ? launch_columns<F, kRun>(stream, a, true) : launch_columns<F, 1>(stream, a, true);
   };
   if (auto ok = launch_first(); !ok || a.chunks == 1) return ok;
   std::int64_t chunks = a.chunks;
@@ -109,7 +103,6 @@ Result<void> reduce_columns(const Stream& stream, const ReducePass& pass, bool f
     b.outer_map = AxisMap::line(chunks * a.inner);
     b.reduced = AxisMap::line(a.inner);
     b.reduced.extent[0] = chunks;
-    b.parameters = static_cast<const typename F::C*>(pass.parameters);
     b.sink = make_sink<FNext>(pass);
     constexpr int kNextRun = FNext::kRun;
     const bool whole = a.inner % kNextRun == 0;
@@ -125,11 +118,11 @@ Result<void> reduce_columns(const Stream& stream, const ReducePass& pass, bool f
 }
 
 template <class T, class J, Lift kLift>
-Result<void> reduce_pass(const Stream& stream, const ReducePass& pass, bool first) {
+Result<void> reduce_pass(const Stream& stream, const ReducePass& pass) {
   using F = Fold<T, J, kLift, false>;
   using FNext = Fold<T, J, kLift, true>;
-  return pass.layout.columns ? reduce_columns<F, FNext>(stream, pass, first)
-                             : reduce_rows<F, FNext>(stream, pass, first);
+  return pass.layout.columns ? reduce_columns<F, FNext>(stream, pass)
+                             : reduce_rows<F, FNext>(stream, pass);
 }
 
 }  // namespace planck::reduce_device

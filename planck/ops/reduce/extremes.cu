@@ -4,11 +4,11 @@
 
 namespace planck::reduce_device {
 
-Result<void> extreme_pass(const Stream& stream, const ReducePass& pass, bool first) {
+Result<void> extreme_pass(const Stream& stream, const ReducePass& pass) {
   if (pass.problem.element_dtype == Dtype::boolean)
-    return reduce_pass<std::uint8_t, rm::Largest, Lift::key>(stream, pass, first);
+    return reduce_pass<std::uint8_t, rm::Largest, Lift::key>(stream, pass);
   return visit_number(pass.problem.element_dtype, [&](auto type) {
-    return reduce_pass<typename decltype(type)::type, rm::Largest, Lift::key>(stream, pass, first);
+    return reduce_pass<typename decltype(type)::type, rm::Largest, Lift::key>(stream, pass);
   });
 }
 

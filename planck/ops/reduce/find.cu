@@ -4,9 +4,9 @@
 
 namespace planck::reduce_device {
 
-Result<void> find_pass(const Stream& stream, const ReducePass& pass, bool first) {
+Result<void> find_pass(const Stream& stream, const ReducePass& pass) {
   return visit_number(pass.problem.element_dtype, [&](auto type) {
-    return reduce_pass<typename decltype(type)::type, Better, Lift::index_key>(stream, pass, first);
+    return reduce_pass<typename decltype(type)::type, Better, Lift::index_key>(stream, pass);
   });
 }
 

@@ -1,7 +1,6 @@
 // What a reduction does with an element, and where its results go, on the device.
 #pragma once
 
-#include "planck/math/exp.h"
 #include "planck/ops/reduce/axis_map.cuh"
 #include "planck/ops/reduce/exponentials.cuh"
 #include "planck/ops/reduce/finish.h"
@@ -33,22 +32,17 @@ struct Fold {
   using Stored = std::conditional_t<kJoined, A, T>;
   using Result = std::conditional_t<kFinds, std::int64_t, T>;
   using Join = J;
-  static constexpr bool kGiven = !kJoined && (kLift == Lift::square || kLift == Lift::exponential);
   // Elements of a run: 16 bytes, or 8 elements of a byte.
   static constexpr int kRun = sizeof(Stored) == 1 ? 8 : 16 / static_cast<int>(sizeof(Stored));
   static constexpr int kRunBytes = kRun * static_cast<int>(sizeof(Stored));
 
-  __device__ static A lift(const Value<Stored>& x, C parameter, K flip, std::int64_t index) {
+  __device__ static A lift(const Value<Stored>& x, K flip, std::int64_t index) {
     if constexpr (kJoined)
       return x;
     else if constexpr (kFinds)
       return {rm::index_key_of(oriented(x, flip), K(0)), index};
     else if constexpr (kLift == Lift::key)
       return rm::key_of(x, flip);
-    else if constexpr (kLift == Lift::square)
-      return rm::square(x, parameter);
-    else if constexpr (kLift == Lift::exponential)
-      return math::exp(x - parameter);
     else
       return x;
   }
@@ -112,7 +106,7 @@ struct Seen {
     } else if constexpr (kFloats) {
       best = row_device::larger(best, F::oriented(x, flip));
     } else {
-      best = F::Join::template of<A>(best, F::lift(x, C(0), flip, 0));
+      best = F::Join::template of<A>(best, F::lift(x, flip, 0));
     }
   }
   // What was seen later, of which place 0 is `place` here.
@@ -146,14 +140,12 @@ struct Seen {
 template <class F>
 struct FoldSink {
   typename F::Result* out = nullptr;
-  typename F::A* partials = nullptr;        // not null: the results of chunks
-  typename F::C* parameters_out = nullptr;  // not null: for the next pass
+  typename F::A* partials = nullptr;  // not null: the results of chunks
   AxisMap out_map;
   rm::Finish<typename F::C> finish;
 
   __device__ __forceinline__ void put(std::int64_t group, std::int64_t partial,
-                                      const typename F::A& value,
-                                      const typename F::C* parameters) const {
+                                      const typename F::A& value) const {
     using C = typename F::C;
     if (partials != nullptr) {
       partials[partial] = value;
@@ -167,16 +159,9 @@ struct FoldSink {
         result = static_cast<C>(value);
       else
         result = finish.of_key(value);
-      if (parameters_out != nullptr)
-        parameters_out[group] = result;
-      else
-        out[out_map.offset(group)] = stored<typename F::Result>(result);
+      out[out_map.offset(group)] = stored<typename F::Result>(result);
     } else {
-      if (parameters_out != nullptr)
-        parameters_out[group] = value / static_cast<C>(finish.n);
-      else
-        out[out_map.offset(group)] = stored<typename F::Result>(
-            finish.of_sum(value, parameters != nullptr ? parameters[group] : C(0)));
+      out[out_map.offset(group)] = stored<typename F::Result>(finish.of_sum(value, C(0)));
     }
   }
 };

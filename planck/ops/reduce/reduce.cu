@@ -52,20 +52,20 @@ Result<void> reduce_cuda(const Stream& stream, Workspace workspace, const Reduce
   if (pass.layout.length == 0) return put_nothing(stream, pass);
   switch (p.kind) {
     case ReduceKind::prod:
-      return prod_pass(stream, pass, true);
+      return prod_pass(stream, pass);
     case ReduceKind::max:
     case ReduceKind::min:
     case ReduceKind::any:
     case ReduceKind::all:
-      return extreme_pass(stream, pass, true);
+      return extreme_pass(stream, pass);
     case ReduceKind::argmax:
     case ReduceKind::argmin:
-      return find_pass(stream, pass, true);
+      return find_pass(stream, pass);
     case ReduceKind::var:
     case ReduceKind::logsumexp:
       return pass.layout.columns ? stat_columns_pass(stream, pass) : stat_rows_pass(stream, pass);
     default:
-      return sum_pass(stream, pass, true);
+      return sum_pass(stream, pass);
   }
 }
 

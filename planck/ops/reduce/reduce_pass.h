@@ -11,15 +11,12 @@ struct ReducePass {
   const void* x = nullptr;
   void* out = nullptr;
   void* partials = nullptr;
-  const void* parameters = nullptr;  // one a group: means, or the largest
-  void* parameters_out = nullptr;    // not null: instead of results
 };
 
-// first: not queued behind another pass.
-Result<void> sum_pass(const Stream&, const ReducePass&, bool first);
-Result<void> prod_pass(const Stream&, const ReducePass&, bool first);
-Result<void> extreme_pass(const Stream&, const ReducePass&, bool first);
-Result<void> find_pass(const Stream&, const ReducePass&, bool first);
+Result<void> sum_pass(const Stream&, const ReducePass&);
+Result<void> prod_pass(const Stream&, const ReducePass&);
+Result<void> extreme_pass(const Stream&, const ReducePass&);
+Result<void> find_pass(const Stream&, const ReducePass&);
 
 // var and logsumexp.
 Result<void> stat_rows_pass(const Stream&, const ReducePass&);

@@ -42,8 +42,7 @@ struct RowPlace {
   }
   template <class F>
   __device__ __forceinline__ void put(const RowArguments<F>& a, const typename F::A& sum) const {
-    if (own == 0 && lane == 0 && inside)
-      a.sink.put(group, group * a.padded_chunks + chunk, sum, a.parameters);
+    if (own == 0 && lane == 0 && inside) a.sink.put(group, group * a.padded_chunks + chunk, sum);
   }
 };
 
@@ -56,17 +55,17 @@ struct OrderedRuns {
 
   __device__ __forceinline__ void none(int k) { v[k] = F::nothing(); }
   __device__ __forceinline__ void pack(const RowArguments<F>& a, int k, int,
-                                       const Pack<F::kRunBytes>& p, typename F::C parameter) {
-    v[k] = join_pack<F>(a, p, 0, parameter);
+                                       const Pack<F::kRunBytes>& p) {
+    v[k] = join_pack<F>(a, p, 0);
   }
   // Elements one by one, element(e) of the first n.
   template <class E>
   __device__ __forceinline__ void singles(const RowArguments<F>& a, int k, int, int n,
-                                          const E& element, typename F::C parameter) {
+                                          const E& element) {
     A value[F::kRun];
 #pragma unroll
     for (int e = 0; e < F::kRun; ++e)
-      value[e] = e < n ? F::lift(loaded(element(e)), parameter, a.flip, 0) : F::nothing();
+      value[e] = e < n ? F::lift(loaded(element(e)), a.flip, 0) : F::nothing();
     v[k] = join_run<typename F::Join>(value);
   }
   __device__ __forceinline__ void end_turn(int turn, int turns, Many& many) {
@@ -84,7 +83,7 @@ struct SeenRuns {
 
   __device__ __forceinline__ void none(int) {}
   __device__ __forceinline__ void pack(const RowArguments<F>& a, int, int place,
-                                       const Pack<F::kRunBytes>& p, typename F::C) {
+                                       const Pack<F::kRunBytes>& p) {
     if constexpr (F::kSearches) {  // chains of a run each, not one of all
       Seen<F> run;
 #pragma unroll
@@ -98,7 +97,7 @@ struct SeenRuns {
   }
   template <class E>
   __device__ __forceinline__ void singles(const RowArguments<F>& a, int, int place, int n,
-                                          const E& element, typename F::C) {
+                                          const E& element) {
 #pragma unroll
     for (int e = 0; e < F::kRun; ++e)
       if (e < n) seen.take(loaded(element(e)), place + e, a.flip);
@@ -119,7 +118,6 @@ __global__ void __launch_bounds__(32 * kMostRowWarps, 1) long_rows(const RowArgu
   const RowPlace at(a);
   const std::int64_t base = at.inside ? a.kept.offset(at.group) : 0;
   follow();
-  const typename F::C parameter = at.inside ? given(a, at.group) : typename F::C(0);
   const std::int64_t runs = at.inside ? a.runs - at.first : 0;
   const std::int64_t whole = at.inside ? a.whole - at.first : 0;
   using Runs = std::conditional_t<F::kAnyOrder, SeenRuns<F>, OrderedRuns<F>>;
@@ -136,7 +134,7 @@ __global__ void __launch_bounds__(32 * kMostRowWarps, 1) long_rows(const RowArgu
       for (int k = 0; k < kRowRuns; ++k)
         packs[k] = load_pack<F::kRunBytes, kStreams<F>>(p + k * 32 * F::kRun, 0);
 #pragma unroll
-      for (int k = 0; k < kRowRuns; ++k) seen.pack(a, k, place(k), packs[k], parameter);
+      for (int k = 0; k < kRowRuns; ++k) seen.pack(a, k, place(k), packs[k]);
     } else {
 #pragma unroll
       for (int k = 0; k < kRowRuns; ++k)
@@ -146,11 +144,10 @@ __global__ void __launch_bounds__(32 * kMostRowWarps, 1) long_rows(const RowArgu
       for (int k = 0; k < kRowRuns; ++k) {
         seen.none(k);
         if (run + k * 32 < whole)
-          seen.pack(a, k, place(k), packs[k], parameter);
+          seen.pack(a, k, place(k), packs[k]);
         else if (run + k * 32 == whole && whole < runs)  // not a whole one
-          seen.singles(
-              a, k, place(k), static_cast<int>(a.length % F::kRun),
-              [&](int e) { return p[k * 32 * F::kRun + e]; }, parameter);
+          seen.singles(a, k, place(k), static_cast<int>(a.length % F::kRun),
+                       [&](int e) { return p[k * 32 * F::kRun + e]; });
       }
     }
     seen.end_turn(turn, a.turns, many);
@@ -169,7 +166,6 @@ __global__ void __launch_bounds__(32 * kMostRowWarps, 1) strided_rows(const RowA
   const RowPlace at(a);
   const std::int64_t base = at.inside ? a.kept.offset(at.group) : 0;
   follow();
-  const typename F::C parameter = at.inside ? given(a, at.group) : typename F::C(0);
   [[maybe_unused]] A digits[kRowDigits];
   A sum = F::nothing();
 #pragma unroll 1
@@ -178,7 +174,7 @@ __global__ void __launch_bounds__(32 * kMostRowWarps, 1) strided_rows(const RowA
 #pragma unroll
     for (int k = 0; k < kRuns; ++k) {
       const std::int64_t run = at.first + (static_cast<std::int64_t>(turn) * kRuns + k) * 32;
-      v[k] = at.inside && run < a.runs ? load_run<F>(a, base, run, parameter) : F::nothing();
+      v[k] = at.inside && run < a.runs ? load_run<F>(a, base, run) : F::nothing();
     }
     if constexpr (F::kAnyOrder) {
 #pragma unroll

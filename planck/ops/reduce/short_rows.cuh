@@ -28,7 +28,6 @@ struct RowArguments {
   bool packs;          // runs are 16-byte accesses
   bool dense;          // and follow one another
   std::int64_t whole;  // runs without the last, where it is not a whole one
-  const typename F::C* parameters;
   typename F::K flip;
   FoldSink<F> sink;
   // short rows
@@ -42,8 +41,8 @@ struct RowArguments {
 // The join of a run's elements.
 template <class F>
 __device__ __forceinline__ typename F::A join_pack(const RowArguments<F>& a,
-                                                   const Pack<F::kRunBytes>& p, std::int64_t first,
-                                                   typename F::C parameter) {
+                                                   const Pack<F::kRunBytes>& p,
+                                                   std::int64_t first) {
   if constexpr (F::kSearches) {
     typename F::C x[F::kRun];
 #pragma unroll
@@ -53,7 +52,7 @@ __device__ __forceinline__ typename F::A join_pack(const RowArguments<F>& a,
     typename F::A v[F::kRun];
 #pragma unroll
     for (int e = 0; e < F::kRun; ++e)
-      v[e] = F::lift(element<typename F::Stored>(p, e), parameter, a.flip, first + e);
+      v[e] = F::lift(element<typename F::Stored>(p, e), a.flip, first + e);
     return join_run<typename F::Join>(v);
   }
 }
@@ -61,27 +60,18 @@ __device__ __forceinline__ typename F::A join_pack(const RowArguments<F>& a,
 // Of any run, wherever it lies.
 template <class F>
 __device__ __forceinline__ typename F::A load_run(const RowArguments<F>& a, std::int64_t base,
-                                                  std::int64_t run, typename F::C parameter) {
+                                                  std::int64_t run) {
   const std::int64_t first = run * F::kRun;
   if (a.packs && run < a.whole)
     return join_pack<F>(
-        a, load_pack<F::kRunBytes, kStreams<F>>(a.in + base + a.reduced.offset(first), 0), first,
-        parameter);
+        a, load_pack<F::kRunBytes, kStreams<F>>(a.in + base + a.reduced.offset(first), 0), first);
   typename F::A v[F::kRun];
 #pragma unroll 1
   for (int e = 0; e < F::kRun; ++e)
-    v[e] = first + e < a.length ? F::lift(loaded(a.in[base + a.reduced.offset(first + e)]),
-                                          parameter, a.flip, first + e)
-                                : F::nothing();
+    v[e] = first + e < a.length
+               ? F::lift(loaded(a.in[base + a.reduced.offset(first + e)]), a.flip, first + e)
+               : F::nothing();
   return join_run<typename F::Join>(v);
-}
-
-template <class F>
-__device__ __forceinline__ typename F::C given(const RowArguments<F>& a, std::int64_t group) {
-  if constexpr (F::kGiven)
-    return a.parameters[group];
-  else
-    return typename F::C(0);
 }
 
 // Teams of 2^log2_team runs, up to a warp's.
@@ -111,16 +101,14 @@ __global__ void __launch_bounds__(256) short_rows(const RowArguments<F> a) {
     }
 #pragma unroll
     for (int k = 0; k < kTeamRuns; ++k)
-      v[k] = valid[k]
-                 ? join_pack<F>(a, packs[k], ((k * 32 + lane) & mask) * F::kRun, given(a, group(k)))
-                 : F::nothing();
+      v[k] =
+          valid[k] ? join_pack<F>(a, packs[k], ((k * 32 + lane) & mask) * F::kRun) : F::nothing();
   } else {
 #pragma unroll
     for (int k = 0; k < kTeamRuns; ++k) {
       const int run = (k * 32 + lane) & mask;
-      v[k] = group(k) < a.groups && run < a.runs
-                 ? load_run<F>(a, a.kept.offset(group(k)), run, given(a, group(k)))
-                 : F::nothing();
+      v[k] = group(k) < a.groups && run < a.runs ? load_run<F>(a, a.kept.offset(group(k)), run)
+                                                 : F::nothing();
     }
   }
   // Lanes at distance 1, 2 and 4 share their runs out: each goes on with every eighth.
@@ -138,8 +126,7 @@ __global__ void __launch_bounds__(256) short_rows(const RowArguments<F> a) {
   for (int k = 0; k < kTeamRuns; ++k) {
     const int run = ((k << halved) + low) * 32 + lane - low;
     const std::int64_t at = first + (run >> a.log2_team);
-    if (k < kTeamRuns >> halved && (run & mask) == 0 && at < a.groups)
-      a.sink.put(at, at, v[k], a.parameters);
+    if (k < kTeamRuns >> halved && (run & mask) == 0 && at < a.groups) a.sink.put(at, at, v[k]);
   }
 }
 

@@ -4,16 +4,15 @@
 
 namespace planck::reduce_device {
 
-Result<void> sum_pass(const Stream& stream, const ReducePass& pass, bool first) {
+Result<void> sum_pass(const Stream& stream, const ReducePass& pass) {
   return visit_number(pass.problem.element_dtype, [&](auto type) {
-    return reduce_pass<typename decltype(type)::type, rm::Add, Lift::plain>(stream, pass, first);
+    return reduce_pass<typename decltype(type)::type, rm::Add, Lift::plain>(stream, pass);
   });
 }
 
-Result<void> prod_pass(const Stream& stream, const ReducePass& pass, bool first) {
+Result<void> prod_pass(const Stream& stream, const ReducePass& pass) {
   return visit_number(pass.problem.element_dtype, [&](auto type) {
-    return reduce_pass<typename decltype(type)::type, rm::Multiply, Lift::plain>(stream, pass,
-                                                                                 first);
+    return reduce_pass<typename decltype(type)::type, rm::Multiply, Lift::plain>(stream, pass);
   });
 }
 

@@ -87,8 +87,7 @@ __global__ void __launch_bounds__(32 * kTallWarps, 1) tall_columns(const ColumnA
         A v[kTallBatch];
 #pragma unroll
         for (int k = 0; k < kTallBatch; ++k)
-          v[k] = k < there ? F::lift(element<Stored>(packs[k], e), typename F::C(0), a.flip, 0)
-                           : F::nothing();
+          v[k] = k < there ? F::lift(element<Stored>(packs[k], e), a.flip, 0) : F::nothing();
         to[e] = join_run<J>(v);
       }
     }
@@ -139,8 +138,7 @@ __global__ void __launch_bounds__(32 * kTallWarps, 1) tall_columns(const ColumnA
     A v[kTallWarps];
 #pragma unroll
     for (int k = 0; k < kTallWarps; ++k) v[k] = k < warps ? shared[k][i] : F::nothing();
-    a.sink.put(outer * a.inner + at, (outer * a.chunks + chunk) * a.inner + at, join_run<J>(v),
-               a.parameters);
+    a.sink.put(outer * a.inner + at, (outer * a.chunks + chunk) * a.inner + at, join_run<J>(v));
   }
 }
 
@@ -178,12 +176,10 @@ int cut_tall_columns(ColumnArguments<F>& a) {
 }
 
 template <class F>
-Result<void> launch_tall_columns(const Stream& stream, const ColumnArguments<F>& a, int warps,
-                                 bool first) {
+Result<void> launch_tall_columns(const Stream& stream, const ColumnArguments<F>& a, int warps) {
   const std::int64_t blocks = a.outer * a.chunks * a.tiles;
   constexpr auto kernel = tall_columns<F, F::kRun>;
-  return first ? launch(stream, "reduce tall columns", kernel, blocks, 32 * warps, a)
-               : launch_next(stream, "reduce tall columns", kernel, blocks, 32 * warps, a);
+  return launch(stream, "reduce tall columns", kernel, blocks, 32 * warps, a);
 }
 
 }  // namespace planck::reduce_device
