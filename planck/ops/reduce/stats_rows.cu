@@ -29,7 +29,11 @@ Result<void> run_rows(const Stream& stream, const ReducePass& pass) {
   a.sink = NodeSink<T>::make(pass);
   if (l.length <= kBlock / 2) {
     while ((1 << a.log2_team) * kRunOf<T> < l.length) ++a.log2_team;
-    const std::int64_t warps = ceil_div(l.groups, (32 * kBlockRuns<T>) >> a.log2_team);
+    const std::int64_t turns = ceil_div(l.groups, (32 * kBlockRuns<T>) >> a.log2_team);
+    a.log2_turns = 3;
+    while (a.log2_turns > 0 && turns >> a.log2_turns < reduce_cuts::kEnoughStatWarps)
+      --a.log2_turns;
+    const std::int64_t warps = ceil_div(turns, 1 << a.log2_turns);
     return launch(stream, kName,
                   dense ? stat_short_rows<T, kVar, true> : stat_short_rows<T, kVar, false>,
                   ceil_div(warps, kFewRowStatWarps), 32 * kFewRowStatWarps, a);
