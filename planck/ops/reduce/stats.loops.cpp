@@ -46,7 +46,7 @@ void block(const C* x, int n, C* values, rm::ExpSum<C>& out) {
   alignas(64) K keys[kRows];
   for (int i = 0; i < n; ++i) keys[i] = rm::key_of(x[i], K(0));
   const C largest = rm::value_of<C>(tree_of<rm::Largest>(keys, n, keys), K(0));
-  for (int i = 0; i < n; ++i) values[i] = exponential(x[i], largest);
+  for (int i = 0; i < n; ++i) values[i] = math::exp(x[i] - largest);
   out = {largest, sum_of_exponentials(largest, tree_of<rm::Add>(values, n, values))};
 }
 
@@ -142,7 +142,7 @@ void tile(Tile<C>& x, int count, int n, rm::ExpSum<C>* out) {
     for (int j = 0; j < kWidth; ++j) keys[j] = std::max(keys[j], rm::key_of(x[r][j], K(0)));
   for (int j = 0; j < kWidth; ++j) largest[j] = rm::value_of<C>(keys[j], K(0));
   for (int r = 0; r < count; ++r)
-    for (int j = 0; j < kWidth; ++j) x[r][j] = exponential(x[r][j], largest[j]);
+    for (int j = 0; j < kWidth; ++j) x[r][j] = math::exp(x[r][j] - largest[j]);
   sum_columns(x, count, sums);
   for (int j = 0; j < n; ++j) out[j] = {largest[j], sum_of_exponentials(largest[j], sums[j])};
 }
