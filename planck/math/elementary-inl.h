@@ -112,30 +112,14 @@ HWY_INLINE V exp_below(V x) {
   return scaled(e.factor, e.n);
 }
 // Of -kExpNear <= x <= 0, where results are normal numbers: neither a bound nor a product is
-// needed, and the exponent is added as an integer. Several abreast, step by step: one after the
-// other, few of their long chains fit into the processor's window.
+// needed, and the exponent is added as an integer.
 inline constexpr float kExpNear = 87.0f;
-template <int kCount>
-HWY_INLINE void exp_near(V (&x)[kCount]) {
-  using C = math::exp_detail::Constants<float>;
-  constexpr auto kTerms = math::exp_detail::tail_terms();
-  const V rounder = all(math::Layout<float>::kRounder);
-  V t[kCount], n[kCount], r[kCount], q[kCount];
-  for (int k = 0; k < kCount; ++k) t[k] = hn::MulAdd(x[k], all(C::kInverse), rounder);
-  for (int k = 0; k < kCount; ++k) n[k] = hn::Sub(t[k], rounder);
-  for (int k = 0; k < kCount; ++k) r[k] = hn::NegMulAdd(n[k], all(C::kHigh), x[k]);
-  for (int k = 0; k < kCount; ++k) r[k] = hn::NegMulAdd(n[k], all(C::kLow), r[k]);
-  for (int k = 0; k < kCount; ++k) q[k] = all(kTerms.c[4]);
-  for (int i = 4; i-- > 0;)
-    for (int k = 0; k < kCount; ++k) q[k] = hn::MulAdd(q[k], r[k], all(kTerms.c[i]));
-  for (int k = 0; k < kCount; ++k) q[k] = hn::MulAdd(hn::Mul(r[k], r[k]), q[k], r[k]);
-  for (int k = 0; k < kCount; ++k)
-    x[k] = from_bits(hn::Add(bits_of(hn::Add(q[k], all(1.0f))), hn::ShiftLeft<23>(bits_of(t[k]))));
-}
 HWY_INLINE V exp_near(V x) {
-  V one[1] = {x};
-  exp_near(one);
-  return one[0];
+  using C = math::exp_detail::Constants<float>;
+  const V rounder = all(math::Layout<float>::kRounder);
+  const V t = hn::MulAdd(x, all(C::kInverse), rounder), n = hn::Sub(t, rounder);
+  const V r = hn::NegMulAdd(n, all(C::kLow), hn::NegMulAdd(n, all(C::kHigh), x));
+  return from_bits(hn::Add(bits_of(factored(r, n).factor), hn::ShiftLeft<23>(bits_of(t))));
 }
 // exp_terms.h's e(z): of z <= 70 or NaN, and of −kTermNear <= z <= 70.
 struct TermParts {

@@ -188,7 +188,7 @@ class ParameterGradients {
           for (int k = 0; k < 2; ++k) {
             if (!wanted_[k]) continue;
             for (int i = 0; i < count; ++i) rows[i] = {partial(k, c + i) + column, dtype_of<C>, 0};
-            reduce_sums<C>().columns({Join::add, Lift::plain}, rows, count, n, nullptr, out[k]);
+            reduce_sums<C>().columns({Join::add, Lift::plain}, rows, count, n, out[k]);
           }
         });
       for (int k = 0; k < 2; ++k) {
@@ -238,7 +238,7 @@ class ParameterGradients {
                            terms[k]);
         rows[k] = {terms[k], dtype_of<C>, 0};
       }
-      reduce_sums<C>().columns({Join::add, Lift::plain}, rows, count, n, nullptr, out[which]);
+      reduce_sums<C>().columns({Join::add, Lift::plain}, rows, count, n, out[which]);
     }
   }
 

@@ -7,8 +7,6 @@
 #define PLANCK_REDUCE_LIFT_INL_H_
 #endif
 
-#include "planck/math/exp.h"
-
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 
@@ -23,12 +21,6 @@ HWY_INLINE const C* elements(const Source& from, int i, int m, C* raw) {
       return raw;
     }
   return static_cast<const C*>(from.data) + i;
-}
-
-// exp(x - largest)
-template <class C>
-HWY_INLINE C exponential(C x, C largest) {
-  return math::exp(x - largest);
 }
 
 }  // namespace planck::HWY_NAMESPACE

@@ -31,16 +31,15 @@ HWY_INLINE auto with_join(Join join, F&& f) {
 }
 
 // Elements lifted, in place where nothing is to be done.
-template <Lift kLift, class C, class A, class P>
-HWY_INLINE const A* lifted(const Source& from, int i, int m, rm::KeyOf<C> flip, const P& parameter,
-                           C* raw, A* HWY_RESTRICT out) {
+template <Lift kLift, class C, class A>
+HWY_INLINE const A* lifted(const Source& from, int i, int m, rm::KeyOf<C> flip, C mean, C* raw,
+                           A* HWY_RESTRICT out) {
   const C* HWY_RESTRICT in = elements<C>(from, i, m, raw);
   if constexpr (kLift == Lift::plain) {
     return in;
   } else {
     for (int k = 0; k < m; ++k) {
-      if constexpr (kLift == Lift::square) out[k] = rm::square(in[k], parameter(k));
-      if constexpr (kLift == Lift::exponential) out[k] = exponential(in[k], parameter(k));
+      if constexpr (kLift == Lift::square) out[k] = rm::square(in[k], mean);
       if constexpr (kLift == Lift::key) out[k] = rm::key_of(in[k], flip);
       if constexpr (kLift == Lift::index_key) out[k] = rm::index_key_of(in[k], flip);
     }
@@ -49,15 +48,14 @@ HWY_INLINE const A* lifted(const Source& from, int i, int m, rm::KeyOf<C> flip, 
 }
 
 template <class J, Lift kLift, class C, class A>
-A row_of(const ReduceStep<C>& step, const Source& from, std::int64_t n, C parameter) {
+A row_of(const ReduceStep<C>& step, const Source& from, std::int64_t n, C mean) {
   alignas(64) C raw[kBlock];
   alignas(64) A out[kBlock], work[kBlock / 2 + 1];
-  const auto same = [&](int) { return parameter; };
   const auto block = [&](std::int64_t i, int m) {
     Source here = from;
     here.data = static_cast<const std::byte*>(from.data) +
                 i * static_cast<std::int64_t>(storage_bytes(from.dtype));
-    const A* values = lifted<kLift, C, A>(here, 0, m, step.flip, same, raw, out);
+    const A* values = lifted<kLift, C, A>(here, 0, m, step.flip, mean, raw, out);
     if (m < kBlock) return tree_of<J>(values, m, work);
     return tree_of_block<J>(values, work, kLift == Lift::plain ? from.ahead : 0);
   };
@@ -70,13 +68,12 @@ A row_of(const ReduceStep<C>& step, const Source& from, std::int64_t n, C parame
 
 template <class J, Lift kLift, class C, class A>
 void columns_of(const ReduceStep<C>& step, const Source* rows, int count, int n,
-                const C* parameters, A* HWY_RESTRICT out) {
+                A* HWY_RESTRICT out) {
   alignas(64) C raw[kReduceRows][kReduceColumns];
   alignas(64) A buffer[kReduceRows][kReduceColumns];
-  const auto own = [&](int k) { return parameters[k]; };
   const A* r[kReduceRows];
   for (int i = 0; i < count; ++i)
-    r[i] = lifted<kLift, C, A>(rows[i], 0, n, step.flip, own, raw[i], buffer[i]);
+    r[i] = lifted<kLift, C, A>(rows[i], 0, n, step.flip, C(0), raw[i], buffer[i]);
   if (count == kReduceRows) {
     const A *HWY_RESTRICT a = r[0], *HWY_RESTRICT b = r[1], *HWY_RESTRICT c = r[2],
                           *HWY_RESTRICT d = r[3], *HWY_RESTRICT e = r[4], *HWY_RESTRICT f = r[5],
@@ -106,24 +103,19 @@ void columns_of(const ReduceStep<C>& step, const Source* rows, int count, int n,
 }
 
 template <class C, class A>
-A row(const ReduceStep<C>& step, const Source& from, std::int64_t n, C parameter) {
+A row(const ReduceStep<C>& step, const Source& from, std::int64_t n, C mean) {
 #if PLANCK_VECTOR_MATH
   if constexpr (std::is_same_v<C, float>)
-    if (n > 0 && step.join != Join::multiply)
-      return reduce_vectors::row<A>(step, from, n, parameter);
+    if (n > 0 && step.join != Join::multiply) return reduce_vectors::row<A>(step, from, n, mean);
 #endif
   if constexpr (!std::is_same_v<A, C> || std::is_integral_v<C>)
-    if (step.lift == Lift::key)
-      return row_of<rm::Largest, Lift::key, C, A>(step, from, n, parameter);
+    if (step.lift == Lift::key) return row_of<rm::Largest, Lift::key, C, A>(step, from, n, mean);
   if constexpr (std::is_same_v<A, C>) {
-    if constexpr (std::is_floating_point_v<C>) {
+    if constexpr (std::is_floating_point_v<C>)
       if (step.lift == Lift::square)
-        return row_of<rm::Add, Lift::square, C, A>(step, from, n, parameter);
-      if (step.lift == Lift::exponential)
-        return row_of<rm::Add, Lift::exponential, C, A>(step, from, n, parameter);
-    }
+        return row_of<rm::Add, Lift::square, C, A>(step, from, n, mean);
     return with_join<A>(step.join, [&](auto join) {
-      return row_of<decltype(join), Lift::plain, C, A>(step, from, n, parameter);
+      return row_of<decltype(join), Lift::plain, C, A>(step, from, n, mean);
     });
   } else {
     return rm::Largest::nothing<A>();
@@ -131,27 +123,19 @@ A row(const ReduceStep<C>& step, const Source& from, std::int64_t n, C parameter
 }
 
 template <class C, class A>
-void columns(const ReduceStep<C>& step, const Source* rows, int count, int n, const C* parameters,
-             A* out) {
+void columns(const ReduceStep<C>& step, const Source* rows, int count, int n, A* out) {
 #if PLANCK_VECTOR_MATH
   if constexpr (std::is_same_v<C, float>)
     if (count == kReduceRows && step.join != Join::multiply)
-      return reduce_vectors::columns<A>(step, rows, n, parameters, out);
+      return reduce_vectors::columns<A>(step, rows, n, out);
 #endif
   if constexpr (!std::is_same_v<A, C> || std::is_integral_v<C>)
     if (step.lift == Lift::key)
-      return columns_of<rm::Largest, Lift::key, C, A>(step, rows, count, n, parameters, out);
-  if constexpr (std::is_same_v<A, C>) {
-    if constexpr (std::is_floating_point_v<C>) {
-      if (step.lift == Lift::square)
-        return columns_of<rm::Add, Lift::square, C, A>(step, rows, count, n, parameters, out);
-      if (step.lift == Lift::exponential)
-        return columns_of<rm::Add, Lift::exponential, C, A>(step, rows, count, n, parameters, out);
-    }
+      return columns_of<rm::Largest, Lift::key, C, A>(step, rows, count, n, out);
+  if constexpr (std::is_same_v<A, C>)
     with_join<A>(step.join, [&](auto join) {
-      columns_of<decltype(join), Lift::plain, C, A>(step, rows, count, n, parameters, out);
+      columns_of<decltype(join), Lift::plain, C, A>(step, rows, count, n, out);
     });
-  }
 }
 
 template <class A>
@@ -175,13 +159,12 @@ typename FindLoops<C>::Found find_row(rm::KeyOf<C> flip, const Source& from, std
   using K = rm::KeyOf<C>;
   alignas(64) C raw[kBlock];
   alignas(64) K keys[kBlock], work[kBlock / 2 + 1];
-  const auto none = [](int) { return C(0); };
   for (std::int64_t i = 0; i < n; i += kBlock) {
     const int m = static_cast<int>(std::min<std::int64_t>(kBlock, n - i));
     Source here = from;
     here.data = static_cast<const std::byte*>(from.data) +
                 i * static_cast<std::int64_t>(storage_bytes(from.dtype));
-    lifted<Lift::index_key, C, K>(here, 0, m, flip, none, raw, keys);
+    lifted<Lift::index_key, C, K>(here, 0, m, flip, C(0), raw, keys);
     const K most = m < kBlock ? tree_of<rm::Largest>(keys, m, work)
                               : tree_of_block<rm::Largest>(keys, work, 0);
     if (best.index >= 0 && most <= best.key) continue;
@@ -201,9 +184,8 @@ void find_columns(rm::KeyOf<C> flip, const Source* rows, int count, int n, std::
 #endif
   alignas(64) C raw[kReduceColumns];
   alignas(64) K here[kReduceColumns];
-  const auto none = [](int) { return C(0); };
   for (int r = 0; r < count; ++r) {
-    lifted<Lift::index_key, C, K>(rows[r], 0, n, flip, none, raw, here);
+    lifted<Lift::index_key, C, K>(rows[r], 0, n, flip, C(0), raw, here);
     for (int j = 0; j < n; ++j) {
       const bool better = here[j] > keys[j] || indices[j] < 0;
       keys[j] = better ? here[j] : keys[j];

@@ -10,7 +10,7 @@
 namespace planck {
 
 enum class Join : std::uint8_t { add, multiply, largest };
-enum class Lift : std::uint8_t { plain, square, exponential, key, index_key };
+enum class Lift : std::uint8_t { plain, square, key, index_key };
 
 template <class C>
 struct ReduceStep {
@@ -24,11 +24,10 @@ inline constexpr int kReduceRows = 8;
 
 template <class C, class A>
 struct ReduceLoops {
-  // n dense elements.
-  A (*row)(const ReduceStep<C>&, const Source&, std::int64_t n, C parameter);
-  // out[j] = join of at most kReduceRows rows' element j; a parameter for each j where not null.
-  void (*columns)(const ReduceStep<C>&, const Source* rows, int count, int n, const C* parameters,
-                  A* out);
+  // n dense elements. square: the deviation from `mean`.
+  A (*row)(const ReduceStep<C>&, const Source&, std::int64_t n, C mean);
+  // out[j] = join of at most kReduceRows rows' element j; no squares.
+  void (*columns)(const ReduceStep<C>&, const Source* rows, int count, int n, A* out);
   // out = left . right; it may be either.
   void (*join)(Join, int n, const A* left, const A* right, A* out);
   A (*tree)(Join, A* values, int n);  // overwrites the values

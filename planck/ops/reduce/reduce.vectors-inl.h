@@ -25,76 +25,45 @@ HWY_INLINE void ask(S, const void* row, std::int64_t i, std::int64_t ahead) {
   __builtin_prefetch(reinterpret_cast<const char*>(at) + ahead, 0, 2);
 }
 
-// parameter: the mean, or the largest element.
-template <Lift kLift>
-HWY_INLINE V lifted(V x, V parameter) {
-  if constexpr (kLift == Lift::plain) {
-    return x;
-  } else {
-    const V d = hn::Sub(x, parameter);
-    if constexpr (kLift == Lift::square) return hn::Mul(d, d);
-    return vm::exp_below(d);
-  }
-}
-
-// Calls f with the lift and the storage as types.
-template <class F>
-HWY_INLINE auto with_sum(Lift lift, Dtype t, F&& f) {
-  return dense::with_storage(t, [&](auto storage) {
-    if (lift == Lift::square) return f(storage, std::integral_constant<Lift, Lift::square>());
-    if (lift == Lift::exponential)
-      return f(storage, std::integral_constant<Lift, Lift::exponential>());
-    return f(storage, std::integral_constant<Lift, Lift::plain>());
-  });
-}
-
-template <Lift kLift, class S>
-float row_sum(const Source& from, std::int64_t n, float parameter) {
-  const V shared = vm::all(parameter);
-  return dense::sum(n, [&](const auto& at) HWY_ATTR {
+template <class S>
+float row_sum(const ReduceStep<float>& step, const Source& from, std::int64_t n, float mean) {
+  const V shared = vm::all(mean);
+  const auto value = [&](const auto& at) HWY_ATTR {
     ask(S(), from.data, at.i, from.ahead);
-    return lifted<kLift>(at.load(S(), from.data), shared);
+    return at.load(S(), from.data);
+  };
+  if (step.lift == Lift::plain) return dense::sum(n, value);
+  return dense::sum(n, [&](const auto& at) HWY_ATTR {
+    const V d = hn::Sub(value(at), shared);
+    return hn::Mul(d, d);
   });
 }
 
 // n > 0
 template <class A>
-A row(const ReduceStep<float>& step, const Source& from, std::int64_t n, float parameter) {
+A row(const ReduceStep<float>& step, const Source& from, std::int64_t n, float mean) {
   if constexpr (std::is_integral_v<A>)
     return dense::with_storage(from.dtype, [&](auto storage) {
       return dense::largest_key(dense::range(storage, from.data, n, from.ahead), step.flip);
     });
   else
-    return with_sum(step.lift, from.dtype, [&](auto storage, auto lift) {
-      return row_sum<decltype(lift)::value, decltype(storage)>(from, n, parameter);
-    });
+    return dense::with_storage(
+        from.dtype, [&](auto storage) { return row_sum<decltype(storage)>(step, from, n, mean); });
 }
 
-template <Lift kLift, class S>
-void column_sums(const Source* rows, int n, const float* parameters, float* out) {
-  constexpr int kMost = kLift == Lift::exponential ? 1 : 4;  // registers
-  dense::for_columns<kMost>(n, [&](const auto& at) HWY_ATTR {
+template <class S>
+void column_sums(const Source* rows, int n, float* out) {
+  dense::for_columns(n, [&](const auto& at) HWY_ATTR {
     constexpr int kWide = std::remove_cvref_t<decltype(at)>::kCount;
-    V shared[kWide];
-    for (int k = 0; k < kWide; ++k)
-      shared[k] = kLift == Lift::plain ? vm::all(0.0f) : at[k].load(dense::AsF32(), parameters);
-    const auto row = [&](int r) HWY_ATTR {
+    const auto sums = dense::sum_of_rows<kReduceRows>([&](int r) HWY_ATTR {
       dense::Vectors<kWide> x;
       for (int k = 0; k < kWide; ++k) {
         ask(S(), rows[r].data, at[k].i, rows[r].ahead);
-        x.v[k] = lifted<kLift>(at[k].load(S(), rows[r].data), shared[k]);
+        x.v[k] = at[k].load(S(), rows[r].data);
       }
       return x;
-    };
-    if constexpr (kLift == Lift::exponential) {  // long: not repeated
-      dense::Vectors<kWide> all[kReduceRows];
-      for (int r = 0; r < kReduceRows; ++r) all[r] = row(r);
-      const auto sums = dense::sum_of_rows<kReduceRows>([&](int r) HWY_ATTR { return all[r]; });
-      at[0].put(sums.v[0], out);
-    } else {
-      const auto sums = dense::sum_of_rows<kReduceRows>(row);
-      for (int k = 0; k < kWide; ++k) at[k].put(sums.v[k], out);
-    }
+    });
+    for (int k = 0; k < kWide; ++k) at[k].put(sums.v[k], out);
   });
 }
 
@@ -126,16 +95,13 @@ void column_keys(const Source* rows, int n, std::int32_t flip, std::int32_t* out
 
 // Of kReduceRows rows.
 template <class A>
-void columns(const ReduceStep<float>& step, const Source* rows, int n, const float* parameters,
-             A* out) {
-  if constexpr (std::is_integral_v<A>)
-    dense::with_storage(rows[0].dtype, [&](auto storage) {
+void columns(const ReduceStep<float>& step, const Source* rows, int n, A* out) {
+  dense::with_storage(rows[0].dtype, [&](auto storage) {
+    if constexpr (std::is_integral_v<A>)
       column_keys<decltype(storage)>(rows, n, step.flip, out);
-    });
-  else
-    with_sum(step.lift, rows[0].dtype, [&](auto storage, auto lift) {
-      column_sums<decltype(lift)::value, decltype(storage)>(rows, n, parameters, out);
-    });
+    else
+      column_sums<decltype(storage)>(rows, n, out);
+  });
 }
 
 // The first of the largest keys of kReduceRows rows from index `first` on; an earlier one stays

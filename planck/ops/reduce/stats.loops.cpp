@@ -1,9 +1,9 @@
-// A block of a row is read twice, from the first-level cache the second time. Down the columns a
-// block of kWidth of them is copied to an array meanwhile: rows that lie a power of two apart would
-// not stay in a cache.
+// Blocks in plain loops: of f64, and for instruction sets without fused multiply-add. Others are in
+// stats.rows-inl.h and stats.columns-inl.h.
 #include "planck/ops/reduce/stats.loops.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "planck/loops/targets.h"
 #include "planck/ops/reduce/reduce.math.h"
@@ -15,7 +15,7 @@
 
 #include "planck/loops/steps-inl.h"
 #include "planck/ops/reduce/lift-inl.h"
-#include "planck/ops/reduce/stats.vectors-inl.h"
+#include "planck/ops/reduce/stats.columns-inl.h"
 #include "planck/ops/reduce/tree-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -88,11 +88,8 @@ class ColumnSums {
   void add(const C (*rows)[kWidth]) {
     alignas(64) C sum[kWidth];
     for (int j = 0; j < kWidth; ++j) sum[j] = sum_down<kCount>(rows, j);
-    int bit = kCount;
-    int k = 0;
-    for (; (1 << k) < kCount; ++k) {
-    }
-    for (; count_ & bit; bit *= 2, ++k)
+    int k = std::countr_zero(static_cast<unsigned>(kCount));
+    for (; (count_ >> k) & 1; ++k)
       for (int j = 0; j < kWidth; ++j) sum[j] = digits_[k][j] + sum[j];
     std::copy_n(sum, kWidth, digits_[k]);
     count_ += kCount;

@@ -39,13 +39,12 @@ class Trees {
   static void join_rows(const ReduceLoops<T, A>& loops, const ReduceStep<T>& step,
                         const ColumnRange& x, A* out) {
     alignas(64) A digits[kDigits][kReduceColumns], sum[kReduceColumns];
-    const T none[kReduceColumns] = {};
     Source rows[kReduceRows];
     int held = 0;
     std::uint64_t blocks = 0;
     const auto flush = [&] {
       const auto to = [&](int k) { return (blocks >> k) & 1 ? sum : digits[k]; };
-      loops.columns(step, rows, held, x.n, none, to(0));
+      loops.columns(step, rows, held, x.n, to(0));
       for (int k = 0; (blocks >> k) & 1; ++k) loops.join(step.join, x.n, digits[k], sum, to(k + 1));
       ++blocks;
       held = 0;
