@@ -17,8 +17,11 @@ function(add_autodiff_tests backend)
       autodiff/families.test.cpp autodiff/tensors.test.cpp autodiff/training.test.cpp)
   endif()
   target_compile_definitions(autodiff_${name}_test PRIVATE PLANCK_TESTED_BACKEND=planck::${backend})
-  # Thousands of small functions, which the sanitizers make large.
-  target_compile_options(autodiff_${name}_test PRIVATE $<IF:$<BOOL:${PLANCK_SANITIZE}>,-O0,-O1>)
+  if(PLANCK_SANITIZE)  # thousands of small functions, which the sanitizers make large
+    target_compile_options(autodiff_${name}_test PRIVATE -O0)
+  else()
+    target_compile_options(autodiff_${name}_test PRIVATE -O1)
+  endif()
   target_link_libraries(autodiff_${name}_test PRIVATE planck_reference planck::planck planck_build_flags
     GTest::gtest_main)
   gtest_discover_tests(autodiff_${name}_test TEST_PREFIX autodiff.${name}. DISCOVERY_TIMEOUT 60)
