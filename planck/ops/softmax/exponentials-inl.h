@@ -132,11 +132,12 @@ struct Exchange {
   HWY_INLINE void operator()(const dense::Some&, V) const {}
 };
 
-// The canonical sum of exp(x - largest). What lies `ahead` bytes on is asked for.
+// The canonical sum of exp(x - from), from the largest, or of e(x - from), from the center. What
+// lies `ahead` bytes on is asked for.
 template <class Op, class S, class Take>
-float exponential_sum(const typename S::T* x, std::int64_t n, float largest, std::int64_t ahead,
+float exponential_sum(const typename S::T* x, std::int64_t n, float from, std::int64_t ahead,
                       const Take take) {
-  const Shared s{vm::all(largest), V()};
+  const Shared s{vm::all(from), V()};
   if constexpr (std::is_same_v<S, dense::AsBf16>)
     if (n % 2 == 0)
       return dense::sum(n / 2, [=](const auto& at) HWY_ATTR {
@@ -162,8 +163,19 @@ HWY_INLINE float exponential_sum(const typename S::T* x, std::int64_t n, const P
              : exponential_sum<Exponential, S>(x, n, p.largest, ahead, take);
 }
 
-inline void exponentials(Dtype t, const void* rows_of_x, int rows, std::int64_t n,
-                         Exponentials<float>* each) {
+template <class S>
+HWY_INLINE float term_sum(const typename S::T* x, std::int64_t n, const Peak& p,
+                          std::int64_t ahead) {
+  const float center = math::center_of_terms(p.largest);
+  return p.least - center >= -vm::kTermNear
+             ? exponential_sum<TermNear, S>(x, n, center, ahead, Drop())
+             : exponential_sum<Term, S>(x, n, center, ahead, Drop());
+}
+
+// sum(storage, row, peak, ahead) of rows one after the other.
+template <class F>
+HWY_INLINE void each_sum(Dtype t, const void* rows_of_x, int rows, std::int64_t n,
+                         Exponentials<float>* each, const F& sum) {
   dense::with_storage(t, [&](auto storage) {
     using S = decltype(storage);
     const auto* x = static_cast<const typename S::T*>(rows_of_x);
@@ -173,8 +185,19 @@ inline void exponentials(Dtype t, const void* rows_of_x, int rows, std::int64_t 
     for (int r = 0; r < rows; ++r) {
       const Peak p = next;
       if (r + 1 < rows) next = peak<S>(x + (r + 1) * n, n);
-      each[r] = {p.largest, exponential_sum<S>(x + r * n, n, p, ahead, Drop())};
+      each[r] = {p.largest, sum(storage, x + r * n, p, ahead)};
     }
+  });
+}
+inline void exponentials(Dtype t, const void* x, int rows, std::int64_t n,
+                         Exponentials<float>* each) {
+  each_sum(t, x, rows, n, each, [n](auto s, const auto* row, const Peak& p, std::int64_t ahead) {
+    return exponential_sum<decltype(s)>(row, n, p, ahead, Drop());
+  });
+}
+inline void terms(Dtype t, const void* x, int rows, std::int64_t n, Exponentials<float>* each) {
+  each_sum(t, x, rows, n, each, [n](auto s, const auto* row, const Peak& p, std::int64_t ahead) {
+    return term_sum<decltype(s)>(row, n, p, ahead);
   });
 }
 

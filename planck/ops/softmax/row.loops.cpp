@@ -47,6 +47,8 @@ void map(RowMap how, const Source* (&operands)[3], int n, const row_math::Shared
   switch (how) {
     case RowMap::exponential:
       return map_of<m::Exponential, 1>(operands, n, s, out);
+    case RowMap::term:
+      return map_of<m::Term, 1>(operands, n, s, out);
     case RowMap::scaled:
       return map_of<m::Scaled, 1>(operands, n, s, out);
     case RowMap::softmax:
@@ -101,6 +103,7 @@ inline constexpr RowLoops<float> kRowLoops<float> = {.map = map<float>,
                                                      .sum = row_vectors::sum,
                                                      .write = row_vectors::write,
                                                      .exponentials = row_vectors::exponentials,
+                                                     .terms = row_vectors::terms,
                                                      .softmax = row_vectors::softmax};
 #endif
 

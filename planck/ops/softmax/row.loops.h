@@ -9,6 +9,7 @@ namespace planck {
 
 enum class RowMap : std::uint8_t {
   exponential,
+  term,
   scaled,
   softmax,
   log_softmax,
@@ -32,7 +33,7 @@ inline constexpr std::int64_t kKeptRow = 1 << 14;  // exponentials that softmax 
 
 template <class C>
 struct Exponentials {
-  C largest, sum;  // of x, and of exp(x - largest)
+  C largest, sum;  // of x, and of exp(x - largest), or of e(x - center) (math/exp_terms.h)
 };
 
 template <class C>
@@ -54,6 +55,7 @@ struct RowLoops {
   // Of rows one after the other, of those that follow the first elements are asked for.
   void (*exponentials)(Dtype, const void* x, int rows, std::int64_t n,
                        Exponentials<C>* each) = nullptr;
+  void (*terms)(Dtype, const void* x, int rows, std::int64_t n, Exponentials<C>* each) = nullptr;
   // The same; n <= kKeptRow.
   void (*softmax)(const void* x, std::int64_t rows, std::int64_t n, const Sink& to) = nullptr;
 };

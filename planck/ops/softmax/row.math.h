@@ -2,7 +2,7 @@
 // type.
 #pragma once
 
-#include "planck/math/exp.h"
+#include "planck/math/exp_terms.h"
 #include "planck/math/log.h"
 
 namespace planck::row_math {
@@ -18,6 +18,12 @@ struct Exponential {  // x; a: the largest
   template <class C>
   PLANCK_HD static C of(C x, C, C, const Shared<C>& s) {
     return math::exp(x - s.a);
+  }
+};
+struct Term {  // x; a: the center
+  template <class C>
+  PLANCK_HD static C of(C x, C, C, const Shared<C>& s) {
+    return math::exp_term(x - s.a);
   }
 };
 struct Scaled {  // e; a: 1 / sum

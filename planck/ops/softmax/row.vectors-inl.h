@@ -33,6 +33,8 @@ struct Shared {
 PLANCK_ROW(First, 1, x)
 PLANCK_ROW(Exponential, 1, vm::exp_below(hn::Sub(x, s.a)))
 PLANCK_ROW(ExponentialNear, 1, vm::exp_near(hn::Sub(x, s.a)))
+PLANCK_ROW(Term, 1, vm::exp_term(hn::Sub(x, s.a)))
+PLANCK_ROW(TermNear, 1, vm::exp_term_near(hn::Sub(x, s.a)))
 PLANCK_ROW(Softmax, 1, hn::Mul(vm::exp_below(hn::Sub(x, s.a)), s.b))
 PLANCK_ROW(LogSoftmax, 1, hn::Sub(hn::Sub(x, s.a), s.b))
 PLANCK_ROW(Product, 3, hn::Mul(y, x))

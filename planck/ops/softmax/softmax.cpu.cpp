@@ -4,8 +4,6 @@
 #include <atomic>
 
 #include "planck/loops/parallel.h"
-#include "planck/math/exp_terms.h"
-#include "planck/ops/softmax/entropy.loops.h"
 #include "planck/ops/softmax/kernels.h"
 #include "planck/ops/softmax/rows.cpu.h"
 
@@ -13,21 +11,25 @@ namespace planck {
 
 namespace {
 
-// Of a row in blocks; exponentials go to `values` where not null.
+// The canonical sum of a function of a row's elements, in blocks; they go to `values` where not
+// null.
 template <class C>
-Exponentials<C> exponentials(const RowOperand<C>& x, std::int64_t begin, std::int64_t length,
-                             C* values) {
-  const C largest = largest_of_row(x, begin, length);
-  const row_math::Shared<C> shared{largest};
-  const C sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
+C sum_of_map(RowMap how, const RowOperand<C>& x, std::int64_t begin, std::int64_t length,
+             const row_math::Shared<C>& shared, C* values) {
+  return sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
     alignas(64) C raw[kBlock];
     const Source from = x.source(begin + i, m, raw);
     const Source* operands[3] = {&from, nullptr, nullptr};
     C* to = values != nullptr ? values + i : buffer;
-    row_loops<C>().map(RowMap::exponential, operands, m, shared, to);
+    row_loops<C>().map(how, operands, m, shared, to);
     return Source{to, dtype_of<C>};
   });
-  return {largest, sum};
+}
+template <class C>
+Exponentials<C> exponentials(const RowOperand<C>& x, std::int64_t begin, std::int64_t length,
+                             C* values) {
+  const C largest = largest_of_row(x, begin, length);
+  return {largest, sum_of_map<C>(RowMap::exponential, x, begin, length, {largest}, values)};
 }
 
 // Of `count` rows from position `begin` on.
@@ -133,20 +135,18 @@ std::int64_t target_of(const View& targets, std::int64_t row) {
                                      : static_cast<const std::int64_t*>(targets.data)[at];
 }
 
+// cross_entropy's sums, of `count` rows from position `begin` on.
 template <class C>
-TermSum<C> sum_of_terms(const RowOperand<C>& x, std::int64_t begin, std::int64_t length) {
-  if (entropy_loops<C>().row != nullptr)
-    if (const void* at = x.in_place(begin, length))
-      return entropy_loops<C>().row(x.dtype(), at, length);
-  TermSum<C> s;
-  s.largest = largest_of_row(x, begin, length);
-  s.center = math::center_of_terms(s.largest);
-  s.sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
-    alignas(64) C raw[kBlock];
-    entropy_loops<C>().terms(x.source(begin + i, m, raw), m, s.center, buffer);
-    return Source{buffer, dtype_of<C>};
-  });
-  return s;
+void sums_of_terms(const RowOperand<C>& x, std::int64_t begin, int count, std::int64_t length,
+                   Exponentials<C>* each) {
+  if (const void* at = x.vectors(begin, count * length))
+    return row_loops<C>().terms(x.dtype(), at, count, length, each);
+  for (int k = 0; k < count; ++k) {
+    const std::int64_t row = begin + k * length;
+    const C largest = largest_of_row(x, row, length);
+    each[k] = {largest, sum_of_map<C>(RowMap::term, x, row, length,
+                                      {math::center_of_terms(largest)}, nullptr)};
+  }
 }
 
 template <class C>
@@ -154,19 +154,23 @@ void entropy(const Stream& stream, const SoftmaxProblem& p, const Operands& oper
   const std::int64_t length = p.length();
   const RowOperand<C> x(operands[0], 2u), loss(operands[2], 0u), lse(operands[3], 0u);
   std::atomic<std::int64_t> bad = 0;
-  for_rows(stream, p.rows(), length, [&](std::int64_t row) {
-    const std::int64_t target = target_of(operands[1], row);
-    const bool ignored = target == p.ignore_index, inside = target >= 0 && target < length;
-    if (!ignored && !inside) bad.fetch_add(1, std::memory_order_relaxed);
-    C value = 0, together = -math::infinity_of(C(0));
-    if (length > 0) {
-      const TermSum<C> s = sum_of_terms(x, row * length, length);
-      const C log_sum = math::log(s.sum / math::exp_term(s.largest - s.center));
-      together = s.largest - s.largest == C(0) ? s.largest + log_sum : s.largest;
-      if (!ignored && inside) value = (s.largest - x.number(row * length + target)) + log_sum;
+  for_batches(stream, p.rows(), length, x.batch(), [&](std::int64_t first, int count) {
+    Exponentials<C> each[kRowBatch];
+    if (length > 0) sums_of_terms(x, first * length, count, length, each);
+    for (int k = 0; k < count; ++k) {
+      const std::int64_t row = first + k, target = target_of(operands[1], row);
+      const bool ignored = target == p.ignore_index, inside = target >= 0 && target < length;
+      if (!ignored && !inside) bad.fetch_add(1, std::memory_order_relaxed);
+      C value = 0, together = -math::infinity_of(C(0));
+      if (length > 0) {
+        const C largest = each[k].largest, center = math::center_of_terms(largest);
+        const C log_sum = math::log(each[k].sum / math::exp_term(largest - center));
+        together = largest - largest == C(0) ? largest + log_sum : largest;
+        if (!ignored && inside) value = (largest - x.number(row * length + target)) + log_sum;
+      }
+      lse.put_number(row, together);
+      loss.put_number(row, value);
     }
-    lse.put_number(row, together);
-    loss.put_number(row, value);
   });
   if (operands[4].present) *static_cast<std::int64_t*>(operands[4].data) = bad.load();
 }
