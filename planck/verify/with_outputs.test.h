@@ -13,14 +13,21 @@
 
 namespace planck::verify {
 
+// Where a case is run: the layout of each operand, contiguous where the list ends, and numbers of
+// CPU threads (0: one a core).
+struct Where {
+  std::vector<Layout> layouts = {};
+  std::vector<int> threads = {0};
+};
+
 // Outputs by name, of one kernel.
 using OutputCheck = std::function<void(const NamedTensors& outputs, const KernelStatus& kernel)>;
-inline void with_outputs(const Case& c, const NamedTensors& inputs, const OutputCheck& check) {
-  static const std::vector<Stream> streams = [] {
-    std::vector<Stream> all = {Stream::cpu()};
-    if (auto cuda = Stream::cuda()) all.push_back(*cuda);
-    return all;
-  }();
+inline void with_outputs(const Case& c, const NamedTensors& inputs, const OutputCheck& check,
+                         const Where& where = {}) {
+  static const auto cuda = Stream::cuda();
+  std::vector<Stream> streams;
+  for (int threads : where.threads) streams.push_back(Stream::cpu(threads));
+  if (cuda) streams.push_back(*cuda);
   const auto problem = parse_problem(all_ops(), c);
   ASSERT_TRUE(problem) << c.id() << ": " << problem.error().message;
   Subject subject{&c, problem->get(), nullptr, (*problem)->specs()};
@@ -32,7 +39,8 @@ inline void with_outputs(const Case& c, const NamedTensors& inputs, const Output
           (*problem)->select(stream, {.at_least = Reproducibility::none, .kernel = kernel.name});
       ASSERT_TRUE(plan) << plan.error().message;
       subject.plan = plan->get();
-      const Outcome outcome = execute(subject, stream, inputs, {.what = "values", .layouts = {}});
+      const Outcome outcome =
+          execute(subject, stream, inputs, {.what = "values", .layouts = where.layouts});
       ASSERT_EQ(outcome.fault, "");
       NamedTensors outputs;
       for (std::size_t i = 0; i < subject.specs.size(); ++i)

@@ -11,25 +11,16 @@
 #include "planck/core/cuda_runtime.h"
 #include "planck/ops/reduce/problem.h"
 #include "planck/verify/fill.h"
-#include "planck/verify/guarded_tensor.h"
+#include "planck/verify/on_device.test.h"
 
 namespace planck {
 namespace {
 
+using verify::DeviceRun;
 using verify::Fill;
-using verify::GuardedTensor;
 using verify::HostTensor;
 using verify::Layout;
-using Tensors = std::vector<HostTensor>;
-
-#define PLANCK_NEEDS_GPU() \
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
-
-const Kernel<ReduceProblem>& kernel(const ReduceProblem& p, DeviceKind device) {
-  for (const Kernel<ReduceProblem>& k : p.kernels())
-    if (k.device == device) return k;  // the first: the default
-  std::abort();
-}
+using verify::TestTensors;
 
 ReduceProblem problem(ReduceKind kind, Dtype dtype, const Shape& shape, unsigned axes) {
   ReduceProblem p;
@@ -40,92 +31,30 @@ ReduceProblem problem(ReduceKind kind, Dtype dtype, const Shape& shape, unsigned
   return p;
 }
 
-bool is_output(const ReduceProblem& p, std::size_t i) {
-  return p.info().operands[i].role == Role::output;
-}
-
 // x with values, outputs without.
-Tensors make_tensors(const ReduceProblem& p, Fill how, std::uint64_t seed) {
-  Tensors all;
+TestTensors make_tensors(const ReduceProblem& p, Fill how, std::uint64_t seed) {
   const auto specs = p.specs();
-  for (std::size_t i = 0; i < p.info().operands.size(); ++i) {
-    HostTensor t(specs[i].dtype, specs[i].shape);
-    if (!is_output(p, i)) fill(t, is_float(t.dtype) ? how : Fill::integers, seed, i);
-    all.push_back(std::move(t));
+  TestTensors all(p.info().operands.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i] = HostTensor(specs[i].dtype, specs[i].shape);
+    if (p.info().operands[i].role == Role::input)
+      fill(*all[i], is_float(all[i]->dtype) ? how : Fill::integers, seed, i);
   }
   return all;
 }
 
-Tensors on_cpu(const ReduceProblem& p, Tensors tensors) {
-  const Kernel<ReduceProblem>& k = kernel(p, DeviceKind::cpu);
-  const auto workspace = allocate(Stream::cpu(), k.workspace(p));
-  EXPECT_TRUE(workspace.has_value());
-  Operands operands;
-  for (std::size_t i = 0; i < tensors.size(); ++i) operands[i] = tensors[i].view();
-  const auto ran = k.launch(Stream::cpu(), {workspace->data(), workspace->bytes()}, p, operands);
-  EXPECT_TRUE(ran.has_value());
-  return tensors;
-}
-
 // Runs the default CUDA kernel, `repeats` times alone and once as a graph, and compares every
-// output with the CPU's. edit: changes values
+// output with the CPU's.
 void check(const ReduceProblem& p, Fill how, std::uint64_t seed, Layout layout = Layout::contiguous,
-           int repeats = 1, const std::function<void(HostTensor&)>& edit = {}) {
+           std::size_t repeats = 1, const std::function<void(HostTensor&)>& edit = {}) {
   SCOPED_TRACE(std::string(p.info().name) + " " + std::string(name(p.element_dtype)) + " " +
                to_string(p.shape) + " axes=" + std::to_string(p.axes) + " " +
                std::string(verify::name(layout)) + " " + std::string(verify::name(how)));
-  ASSERT_TRUE(p.check().has_value()) << p.check().error().message;
-  Tensors before = make_tensors(p, how, seed);
-  if (edit) edit(before[0]);
-  const Tensors expected = on_cpu(p, before);
-  const Stream stream = Stream::cuda().value();
-  const Kernel<ReduceProblem>& k = kernel(p, DeviceKind::cuda);
-  const auto workspace = verify::GuardedBytes::filled(stream, k.workspace(p), 0xa5);
-  ASSERT_TRUE(workspace.has_value());
-  for (int repeat = 0; repeat <= repeats; ++repeat) {
-    const bool graph = repeat == repeats;
-    Operands operands;
-    std::vector<GuardedTensor> placed;
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      const Role role = p.info().operands[i].role;
-      const auto where = verify::place(layout, before[i].dtype, before[i].shape, role);
-      const auto plain = verify::place(Layout::contiguous, before[i].dtype, before[i].shape, role);
-      auto made = GuardedTensor::make(stream, before[i].dtype, before[i].shape,
-                                      where ? *where : *plain, 0x5a, &before[i]);
-      ASSERT_TRUE(made.has_value()) << made.error().message;
-      placed.push_back(std::move(*made));
-      operands[i] = placed[i].view();
-    }
-    const auto launch = [&] {
-      return k.launch(stream, {workspace->data(), k.workspace(p)}, p, operands);
-    };
-    if (graph) {
-      ASSERT_TRUE(cuda::begin_capture(0, stream.native()).has_value());
-      const auto ran = launch();
-      const auto recorded = cuda::end_capture(0, stream.native());
-      ASSERT_TRUE(ran.has_value()) << ran.error().message;
-      ASSERT_TRUE(recorded.has_value()) << recorded.error().message;
-      ASSERT_TRUE(cuda::replay(0, stream.native(), *recorded).has_value());
-      ASSERT_TRUE(stream.synchronize().has_value());
-      cuda::destroy_graph(*recorded);
-    } else {
-      const auto ran = launch();
-      ASSERT_TRUE(ran.has_value()) << ran.error().message;
-      const auto done = stream.synchronize();
-      ASSERT_TRUE(done.has_value()) << done.error().message;
-    }
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      ASSERT_TRUE(placed[i].download(stream).has_value());
-      EXPECT_EQ(is_output(p, i) ? placed[i].stray_writes() : placed[i].changes(), "")
-          << p.info().operands[i].name;
-      if (is_output(p, i))
-        ASSERT_EQ(verify::bit_difference(expected[i], placed[i].values()), "")
-            << p.info().operands[i].name << (graph ? ", in a graph" : "");
-    }
-  }
-  const auto guarded = workspace->surrounded_by(stream, 0xa5);
-  ASSERT_TRUE(guarded.has_value());
-  EXPECT_TRUE(*guarded) << "a write outside of the workspace";
+  TestTensors before = make_tensors(p, how, seed);
+  if (edit) edit(*before[0]);
+  std::vector<DeviceRun> runs(repeats + 1, verify::laid_out(layout));
+  runs.back().replays = 1;
+  verify::expect_cpu_bits(p, before, runs);
 }
 
 constexpr ReduceKind kKinds[] = {ReduceKind::sum,  ReduceKind::max,       ReduceKind::argmax,
@@ -345,8 +274,7 @@ TEST(ReduceCudaRepeats, TwentyRunsGiveTheSameBits) {
 // x [2^31 / 4096 + 100, 4096] of bf16, on the device alone. Its first and last rows have values,
 // the rest are the bytes of one small number: what the CPU makes of a few rows tells the result.
 TEST(ReduceCudaLong, MoreThan31Bits) {
-  PLANCK_NEEDS_GPU();
-  if (std::getenv("PLANCK_LONG_TESTS") == nullptr) GTEST_SKIP() << "PLANCK_LONG_TESTS is not set";
+  PLANCK_NEEDS_TIME();
   constexpr std::int64_t kWidth = 4096, kRows = (std::int64_t{1} << 31) / kWidth + 100, kEnd = 64;
   const Shape shape = {kRows, kWidth};
   const Stream stream = Stream::cuda().value();
@@ -362,15 +290,16 @@ TEST(ReduceCudaLong, MoreThan31Bits) {
                     .has_value());
   const auto reduced = [&](ReduceKind kind, unsigned axes) {
     const ReduceProblem p = problem(kind, Dtype::bf16, shape, axes);
-    const Kernel<ReduceProblem>& k = kernel(p, DeviceKind::cuda);
-    const auto workspace = allocate(stream, k.workspace(p));
+    const auto plan = Selection<ReduceProblem>::select(stream, p);
+    EXPECT_TRUE(plan) << plan.error().message;
+    const auto workspace = allocate(stream, plan->workspace_size());
     HostTensor result(p.out_dtype(), p.out_shape());
     const auto out = allocate(stream, result.bytes.size());
     EXPECT_TRUE(workspace && out);
     const auto ran =
-        k.launch(stream, {workspace->data(), workspace->bytes()}, p,
-                 {View{x->data(), Dtype::bf16, shape, row_major(shape), true},
-                  View{out->data(), result.dtype, result.shape, row_major(result.shape), true}});
+        plan->run(stream, {workspace->data(), workspace->bytes()},
+                  {View{x->data(), Dtype::bf16, shape, row_major(shape), true},
+                   View{out->data(), result.dtype, result.shape, row_major(result.shape), true}});
     EXPECT_TRUE(ran.has_value());
     EXPECT_TRUE(
         cuda::copy_to_host(0, stream.native(), result.bytes.data(), out->data(), out->bytes()));
@@ -381,9 +310,10 @@ TEST(ReduceCudaLong, MoreThan31Bits) {
                           ReduceKind::logsumexp}) {
     // Rows: those at both ends are those of the small tensor, all others the same.
     const ReduceProblem few = problem(kind, Dtype::bf16, {kEnd, kWidth}, 2);
-    Tensors small = make_tensors(few, Fill::uniform, 1);
+    TestTensors small = make_tensors(few, Fill::uniform, 1);
     small[0] = end;
-    const HostTensor expected = on_cpu(few, small)[1], rows = reduced(kind, 2);
+    const HostTensor expected = *verify::after_run(Stream::cpu(), few, small)[1],
+                     rows = reduced(kind, 2);
     for (std::int64_t r = 0; r < kEnd; ++r) {
       ASSERT_EQ(rows.number(r), expected.number(r)) << r;
       ASSERT_EQ(rows.number(kRows - kEnd + r), expected.number(r)) << r;

@@ -13,15 +13,15 @@
 
 #include "planck/math/exp_terms.h"
 #include "planck/math/log.h"
-#include "planck/ops/ops.h"
-#include "planck/verify/case_lists.h"
-#include "planck/verify/placed_run.h"
+#include "planck/verify/with_outputs.test.h"
 
 namespace planck::rows_test {
 
 using verify::Case;
 using verify::HostTensor;
 using verify::NamedTensors;
+using verify::Where;
+using verify::with_outputs;
 
 // The rule as it is written down: sum(a[0 … n)) = sum(a[0 … p)) + sum(a[p … n)), p the largest
 // power of two below n.
@@ -116,43 +116,6 @@ inline double ulp_at(Dtype t, double value) {
   const int exponent =
       value == 0 || !std::isfinite(value) ? least : std::max(least, std::ilogb(value));
   return std::ldexp(1.0, exponent - digits + 1);
-}
-
-// Where a case is run: the layout of each operand, contiguous where the list ends, and numbers of
-// CPU threads (0: one a core).
-struct Where {
-  std::vector<verify::Layout> layouts = {};
-  std::vector<int> threads = {0};
-};
-
-// Runs every kernel of the case's table on the CPU and, where there is one, on a GPU, and hands the
-// outputs by name to `check`.
-using Check = std::function<void(const NamedTensors& outputs, const KernelStatus& kernel)>;
-inline void with_outputs(const Case& c, const NamedTensors& inputs, const Check& check,
-                         const Where& where = {}) {
-  static const auto cuda = Stream::cuda();
-  std::vector<Stream> streams;
-  for (int threads : where.threads) streams.push_back(Stream::cpu(threads));
-  if (cuda) streams.push_back(*cuda);
-  const auto problem = verify::parse_problem(all_ops(), c);
-  ASSERT_TRUE(problem) << c.id() << ": " << problem.error().message;
-  verify::Subject subject{&c, problem->get(), nullptr, (*problem)->specs()};
-  for (const Stream& stream : streams)
-    for (const KernelStatus& kernel : (*problem)->kernels()) {
-      if (!kernel.reject.empty() || kernel.device != stream.device().kind) continue;
-      const auto plan =
-          (*problem)->select(stream, {.at_least = Reproducibility::none, .kernel = kernel.name});
-      ASSERT_TRUE(plan) << plan.error().message;
-      subject.plan = plan->get();
-      const verify::Outcome outcome =
-          verify::execute(subject, stream, inputs, {.what = "values", .layouts = where.layouts});
-      ASSERT_EQ(outcome.fault, "") << c.id();
-      NamedTensors outputs;
-      for (std::size_t i = 0; i < subject.specs.size(); ++i)
-        if (subject.info().operands[i].role == Role::output && subject.specs[i].used)
-          outputs.emplace(subject.info().operands[i].name, outcome.outputs[i]);
-      check(outputs, kernel);
-    }
 }
 
 // Row-major positions of the elements that become output i of a reduction, in row-major order.

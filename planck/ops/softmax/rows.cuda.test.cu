@@ -13,6 +13,7 @@
 #include "planck/ops/ops.h"
 #include "planck/ops/softmax/problem.h"
 #include "planck/verify/case_lists.h"
+#include "planck/verify/on_device.test.h"
 #include "planck/verify/placed_run.h"
 
 namespace planck {
@@ -22,9 +23,6 @@ using verify::Case;
 using verify::HostTensor;
 using verify::Layout;
 using verify::Outcome;
-
-#define PLANCK_NEEDS_GPU() \
-  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"
 
 constexpr Dtype kFloats[] = {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16};
 
@@ -259,14 +257,12 @@ void expect_large(RunRows run) {
 }
 
 TEST(RowsCudaLong, SoftmaxOfMoreThan31BitsOfElements) {
-  PLANCK_NEEDS_GPU();
-  if (std::getenv("PLANCK_LONG_TESTS") == nullptr) GTEST_SKIP() << "PLANCK_LONG_TESTS is not set";
+  PLANCK_NEEDS_TIME();
   expect_large(run_softmax);
 }
 
 TEST(RowsCudaLong, LayerNormOfMoreThan31BitsOfElements) {
-  PLANCK_NEEDS_GPU();
-  if (std::getenv("PLANCK_LONG_TESTS") == nullptr) GTEST_SKIP() << "PLANCK_LONG_TESTS is not set";
+  PLANCK_NEEDS_TIME();
   expect_large(run_norm);
 }
 
