@@ -11,6 +11,7 @@
 //   all rows of 128 bytes to a block of threads, the next 512 under way            76          79
 //   one barrier for the parameter instead of two                                   71          77
 //   a warp has all rows of its columns: no barrier for the parameter               70          76
+//   terms instead of exponentials; `planck bench`, where reading takes 59          66          71
 // Tried, no faster: lines of 64 bytes (96, 110); 8 rows a thread, or 8 bytes, and twice as many
 // threads (73, 81); the tile read from shared memory twice instead of held, three blocks an SM (73,
 // 88); 1.5 tiles under way; places of 16 bytes that are not a row's in shared memory (143).
