@@ -5,6 +5,7 @@ include(GoogleTest)
 add_executable(math_test
   main.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/elementary.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/math/exp_terms.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/narrow.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/random.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/vectors.test.cpp)
