@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "planck/core/cuda_runtime.h"
-#include "planck/ops/elementwise/problem.h"
+#include "planck/ops/elementwise/elementwise.problem.h"
 
 namespace planck {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "planck/loops/targets.h"
+#include "planck/loops/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "planck/core/cpu_target.test.cpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "planck/core/cpu_target.h"
-#include "planck/loops/targets.h"
+#include "planck/loops/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "planck/math/vectors.test.cpp"

@@ -2,7 +2,7 @@
 // builds without CUDA.
 #pragma once
 
-#include "planck/ops/conv/problem.h"
+#include "planck/ops/conv/conv.problem.h"
 
 namespace planck {
 

@@ -27,7 +27,7 @@
 // Precision. Same bits on every CPU and GPU, any thread count (Reproducibility::cross_device).
 #pragma once
 
-#include "planck/ops/conv/problem.h"
+#include "planck/ops/conv/conv.problem.h"
 
 namespace planck {
 

@@ -2,7 +2,7 @@
 // backends without kernels: patches of the image side by side, and a product of matrices.
 #pragma once
 
-#include "planck/ops/conv/problem.h"
+#include "planck/ops/conv/conv.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {

@@ -1,7 +1,7 @@
 // The kernel table of the conv family.
 #include <algorithm>
 
-#include "planck/ops/conv/chunks.h"
+#include "planck/ops/conv/host/chunks.h"
 #include "planck/ops/conv/conv.cuda.h"
 #include "planck/ops/conv/kernels.h"
 #include "planck/plan/kernel_table.h"

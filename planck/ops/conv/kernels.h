@@ -1,7 +1,7 @@
 // The CPU kernels of the conv family. Operands have been checked against the problem.
 #pragma once
 
-#include "planck/ops/conv/problem.h"
+#include "planck/ops/conv/conv.problem.h"
 
 namespace planck {
 

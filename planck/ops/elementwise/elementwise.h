@@ -39,7 +39,7 @@
 
 #include <initializer_list>
 
-#include "planck/ops/elementwise/problem.h"
+#include "planck/ops/elementwise/elementwise.problem.h"
 
 namespace planck {
 

@@ -10,7 +10,7 @@
 
 #include "planck/math/elementary.h"
 #include "planck/math/narrow.h"
-#include "planck/ops/elementwise/problem.h"
+#include "planck/ops/elementwise/elementwise.problem.h"
 
 namespace planck::elementwise_math {
 

@@ -5,7 +5,7 @@
 // not tensors. Float and integer tensors do not mix: to_float and to_int say what is meant.
 #pragma once
 
-#include "planck/ops/elementwise/problem.h"
+#include "planck/ops/elementwise/elementwise.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {

@@ -1,7 +1,7 @@
 // The kernels of the elementwise family. Operands have been checked against the problem.
 #pragma once
 
-#include "planck/ops/elementwise/problem.h"
+#include "planck/ops/elementwise/elementwise.problem.h"
 
 namespace planck {
 

@@ -3,7 +3,7 @@
 // known to builds without CUDA.
 #pragma once
 
-#include "planck/ops/embedding/problem.h"
+#include "planck/ops/embedding/embedding.problem.h"
 
 namespace planck {
 

@@ -41,7 +41,7 @@
 // cuda:atomic, for who asks for it by name, promises none.
 #pragma once
 
-#include "planck/ops/embedding/problem.h"
+#include "planck/ops/embedding/embedding.problem.h"
 
 namespace planck {
 

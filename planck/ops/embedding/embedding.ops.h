@@ -2,7 +2,7 @@
 // the last outputs.
 #pragma once
 
-#include "planck/ops/embedding/problem.h"
+#include "planck/ops/embedding/embedding.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {

@@ -2,7 +2,7 @@
 // operands have been checked against the problem.
 #pragma once
 
-#include "planck/ops/embedding/problem.h"
+#include "planck/ops/embedding/embedding.problem.h"
 
 namespace planck {
 

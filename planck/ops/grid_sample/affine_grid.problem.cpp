@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "planck/ops/grid_sample/problem.h"
+#include "planck/ops/grid_sample/grid_sample.problem.h"
 
 namespace planck {
 

@@ -3,7 +3,7 @@
 // known to builds without CUDA (grid_sample.cuda.workspace.cpp).
 #pragma once
 
-#include "planck/ops/grid_sample/problem.h"
+#include "planck/ops/grid_sample/grid_sample.problem.h"
 
 namespace planck {
 

@@ -46,7 +46,7 @@
 // cuda:atomic, for who asks for it by name, promises none.
 #pragma once
 
-#include "planck/ops/grid_sample/problem.h"
+#include "planck/ops/grid_sample/grid_sample.problem.h"
 
 namespace planck {
 

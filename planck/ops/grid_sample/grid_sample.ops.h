@@ -1,7 +1,7 @@
 // grid_sample and affine_grid as values; grid_sample.h says what they compute.
 #pragma once
 
-#include "planck/ops/grid_sample/problem.h"
+#include "planck/ops/grid_sample/grid_sample.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {

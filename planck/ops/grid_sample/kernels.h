@@ -2,7 +2,7 @@
 // pattern of its op; operands have been checked against the problem.
 #pragma once
 
-#include "planck/ops/grid_sample/problem.h"
+#include "planck/ops/grid_sample/grid_sample.problem.h"
 
 namespace planck {
 

@@ -2,7 +2,7 @@
 // the problem; strides are arbitrary. Workspace sizes are also known to builds without CUDA.
 #pragma once
 
-#include "planck/ops/index/problem.h"
+#include "planck/ops/index/index.problem.h"
 
 namespace planck {
 

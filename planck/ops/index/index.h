@@ -32,7 +32,7 @@
 // Precision. Same bits on every CPU and GPU, any thread count (Reproducibility::cross_device).
 #pragma once
 
-#include "planck/ops/index/problem.h"
+#include "planck/ops/index/index.problem.h"
 
 namespace planck {
 

@@ -4,7 +4,7 @@
 // Ops that scatter come twice: onto x, and as …Into onto zeros of a given shape.
 #pragma once
 
-#include "planck/ops/index/problem.h"
+#include "planck/ops/index/index.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {

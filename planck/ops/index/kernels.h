@@ -2,7 +2,7 @@
 // operands have been checked against the problem.
 #pragma once
 
-#include "planck/ops/index/problem.h"
+#include "planck/ops/index/index.problem.h"
 
 namespace planck {
 

@@ -1,7 +1,7 @@
 // The CPU kernels of the matmul family. Operands have been checked against the problem.
 #pragma once
 
-#include "planck/ops/matmul/problem.h"
+#include "planck/ops/matmul/matmul.problem.h"
 
 namespace planck {
 

@@ -2,7 +2,7 @@
 // builds without CUDA.
 #pragma once
 
-#include "planck/ops/matmul/problem.h"
+#include "planck/ops/matmul/matmul.problem.h"
 
 namespace planck {
 

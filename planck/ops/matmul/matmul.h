@@ -18,7 +18,7 @@
 // cpu:openblas and cuda:cublaslt, for who asks for them by name, promise run_to_run.
 #pragma once
 
-#include "planck/ops/matmul/problem.h"
+#include "planck/ops/matmul/matmul.problem.h"
 
 namespace planck {
 

@@ -2,7 +2,7 @@
 // matmul() on tensors broadcasts them.
 #pragma once
 
-#include "planck/ops/matmul/problem.h"
+#include "planck/ops/matmul/matmul.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {

@@ -1,7 +1,7 @@
 // The kernels of the norm family. Workspace sizes are also known to builds without CUDA.
 #pragma once
 
-#include "planck/ops/norm/problem.h"
+#include "planck/ops/norm/norm.problem.h"
 
 namespace planck {
 

@@ -1,7 +1,7 @@
 // Typed plans of layer_norm and rms_norm; problem.h says what they compute.
 #pragma once
 
-#include "planck/ops/norm/problem.h"
+#include "planck/ops/norm/norm.problem.h"
 
 namespace planck {
 

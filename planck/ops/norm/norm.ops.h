@@ -1,7 +1,7 @@
 // layer_norm and rms_norm as values; problem.h says what they compute.
 #pragma once
 
-#include "planck/ops/norm/problem.h"
+#include "planck/ops/norm/norm.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {

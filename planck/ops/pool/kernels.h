@@ -2,7 +2,7 @@
 // problem.
 #pragma once
 
-#include "planck/ops/pool/problem.h"
+#include "planck/ops/pool/pool.problem.h"
 
 namespace planck {
 

@@ -32,7 +32,7 @@
 // Precision. Same bits on every CPU and GPU, any thread count (Reproducibility::cross_device).
 #pragma once
 
-#include "planck/ops/pool/problem.h"
+#include "planck/ops/pool/pool.problem.h"
 
 namespace planck {
 

@@ -1,7 +1,7 @@
 // Pooling as values; pool.h says what each op computes.
 #pragma once
 
-#include "planck/ops/pool/problem.h"
+#include "planck/ops/pool/pool.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {

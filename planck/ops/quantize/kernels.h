@@ -2,7 +2,7 @@
 // operands have been checked against the problem.
 #pragma once
 
-#include "planck/ops/quantize/problem.h"
+#include "planck/ops/quantize/quantize.problem.h"
 
 namespace planck {
 

@@ -39,7 +39,7 @@
 
 #include <optional>
 
-#include "planck/ops/quantize/problem.h"
+#include "planck/ops/quantize/quantize.problem.h"
 
 namespace planck {
 

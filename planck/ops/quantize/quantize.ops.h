@@ -2,7 +2,7 @@
 // granularities.
 #pragma once
 
-#include "planck/ops/quantize/problem.h"
+#include "planck/ops/quantize/quantize.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {

@@ -1,7 +1,7 @@
 // The CPU kernels of the reduce family. Each serves every dtype and stride pattern of its ops.
 #pragma once
 
-#include "planck/ops/reduce/problem.h"
+#include "planck/ops/reduce/reduce.problem.h"
 
 namespace planck {
 

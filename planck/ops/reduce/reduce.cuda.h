@@ -2,7 +2,7 @@
 // builds without CUDA.
 #pragma once
 
-#include "planck/ops/reduce/problem.h"
+#include "planck/ops/reduce/reduce.problem.h"
 
 namespace planck {
 

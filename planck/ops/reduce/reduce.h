@@ -5,7 +5,7 @@
 //   plan->run(stream, workspace, {.x = x, .out = sums});          // sums: [8, 1]
 #pragma once
 
-#include "planck/ops/reduce/problem.h"
+#include "planck/ops/reduce/reduce.problem.h"
 
 namespace planck {
 

@@ -2,7 +2,7 @@
 // functions on tensors (reduce.functions.h) drop them.
 #pragma once
 
-#include "planck/ops/reduce/problem.h"
+#include "planck/ops/reduce/reduce.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {

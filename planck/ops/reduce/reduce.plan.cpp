@@ -1,7 +1,7 @@
 // The kernel tables of the reduce family.
 
 #include "planck/math/running_sum.h"
-#include "planck/ops/reduce/blocks.math.h"
+#include "planck/ops/reduce/reduce.math.h"
 #include "planck/ops/reduce/kernels.h"
 #include "planck/ops/reduce/reduce.cuda.h"
 #include "planck/plan/kernel_table.h"

@@ -1,7 +1,7 @@
 // The kernels of the softmax family.
 #pragma once
 
-#include "planck/ops/softmax/problem.h"
+#include "planck/ops/softmax/softmax.problem.h"
 
 namespace planck {
 

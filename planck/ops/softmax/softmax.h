@@ -1,7 +1,7 @@
 // Typed plans of softmax, log_softmax and cross_entropy; problem.h says what they compute.
 #pragma once
 
-#include "planck/ops/softmax/problem.h"
+#include "planck/ops/softmax/softmax.problem.h"
 
 namespace planck {
 

@@ -1,7 +1,7 @@
 // softmax, log_softmax and cross_entropy as values; problem.h says what they compute.
 #pragma once
 
-#include "planck/ops/softmax/problem.h"
+#include "planck/ops/softmax/softmax.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {

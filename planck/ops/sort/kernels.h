@@ -3,7 +3,7 @@
 // without CUDA.
 #pragma once
 
-#include "planck/ops/sort/problem.h"
+#include "planck/ops/sort/sort.problem.h"
 
 namespace planck {
 

@@ -15,7 +15,7 @@
 // Precision. Same bits on every CPU and GPU, any thread count (Reproducibility::cross_device).
 #pragma once
 
-#include "planck/ops/sort/problem.h"
+#include "planck/ops/sort/sort.problem.h"
 
 namespace planck {
 

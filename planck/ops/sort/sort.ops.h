@@ -1,7 +1,7 @@
 // Sorting as values; sort.h says what each op computes. K: the kind of the elements.
 #pragma once
 
-#include "planck/ops/sort/problem.h"
+#include "planck/ops/sort/sort.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {

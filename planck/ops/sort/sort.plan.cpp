@@ -1,5 +1,5 @@
 // The kernel tables of the sort family, best first.
-#include "planck/ops/sort/device_layout.h"
+#include "planck/ops/sort/cuda/layout.h"
 #include "planck/ops/sort/kernels.h"
 #include "planck/plan/kernel_table.h"
 

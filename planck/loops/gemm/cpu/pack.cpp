@@ -1,0 +1,124 @@
+#include "planck/loops/gemm/cpu/pack.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/gemm/cpu/tile.h"
+
+namespace planck::matmul_detail {
+
+namespace {
+
+constexpr int kLine = 512;  // rows that are brought over together
+
+// k lies densely: rows are read whole and transposed.
+template <class C>
+void pack_rows(const Side& s, std::int64_t count, int k, int width, C* out) {
+  const BlockOps& ops = block_ops();
+  alignas(64) float rows[kMostTileColumns * kMostDepth];  // 16-bit floats, widened
+  for (std::int64_t first = 0; first < count; first += width, out += width * k) {
+    const int n = static_cast<int>(std::min<std::int64_t>(width, count - first));
+    const std::int64_t at = s.offset + first * s.along;
+    if (std::is_same_v<C, double> || s.dtype == Dtype::f32) {
+      ops.load_tile(s.dtype, s.data, at, s.along, k, n, out, width);
+    } else {
+      for (int r = 0; r < n; ++r)
+        load_block(ops, s.dtype, s.data, at + r * s.along, 1, k, rows + r * kMostDepth);
+      ops.load_tile(Dtype::f32, rows, 0, kMostDepth, k, n, out, width);
+    }
+    for (int r = n; r < width; ++r)
+      for (int i = 0; i < k; ++i) out[i * width + r] = 0;
+  }
+}
+
+// Any strides; fast where the rows of one k lie densely.
+template <class C>
+void pack_columns(const Side& s, std::int64_t count, int k, int width, C* out) {
+  const BlockOps& ops = block_ops();
+  const int whole = kLine / width * width;  // panels are not cut
+  C line[kLine];
+  for (std::int64_t first = 0; first < count; first += whole) {
+    const int n = static_cast<int>(std::min<std::int64_t>(whole, count - first));
+    const int padded = (n + width - 1) / width * width;
+    if (s.along == 1 && s.dtype == dtype_of<C> && padded == n) {  // nothing to convert or fill up
+      const C* from = static_cast<const C*>(s.data) + s.offset + first;
+      for (int i = 0; i < k; ++i, from += s.depth)
+        for (int r = 0; r < n; r += width) {
+          __builtin_prefetch(from + r + n);
+          std::memcpy(out + (first + r) * k + i * width, from + r,
+                      static_cast<std::size_t>(width) * sizeof(C));
+        }
+      continue;
+    }
+    std::fill(line + n, line + padded, C{0});
+    for (int i = 0; i < k; ++i) {
+      const std::int64_t at = s.offset + first * s.along + i * s.depth;
+      load_block(ops, s.dtype, s.data, at, s.along, n, line);
+      for (int r = 0; r < padded; r += width)
+        std::memcpy(out + (first + r) * k + i * width, line + r,
+                    static_cast<std::size_t>(width) * sizeof(C));
+    }
+  }
+}
+
+template <class C>
+void pack_floats(const Side& s, std::int64_t count, std::int64_t k, int width, C* out) {
+  const bool rows = s.depth == 1 && (s.along != 1 || count == 1);
+  rows ? pack_rows(s, count, static_cast<int>(k), width, out)
+       : pack_columns(s, count, static_cast<int>(k), width, out);
+}
+
+}  // namespace
+
+template <>
+void pack<float>(const Side& s, std::int64_t count, std::int64_t k, int width, float* out) {
+  pack_floats(s, count, k, width, out);
+}
+template <>
+void pack<double>(const Side& s, std::int64_t count, std::int64_t k, int width, double* out) {
+  pack_floats(s, count, k, width, out);
+}
+
+// Two of k to a word, each as 16 bits; a missing last one is 0.
+template <>
+void pack<std::int32_t>(const Side& s, std::int64_t count, std::int64_t k, int width,
+                        std::int32_t* out) {
+  const auto pair = [](int low, int high) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(high) << 16 |
+                                     (static_cast<std::uint32_t>(low) & 0xffffu));
+  };
+  const auto* from = static_cast<const std::int8_t*>(s.data) + s.offset;
+  const std::int64_t pairs = packed_depth<std::int32_t>(k);
+  for (std::int64_t first = 0; first < count; first += width, out += width * pairs) {
+    const int n = static_cast<int>(std::min<std::int64_t>(width, count - first));
+    const std::int8_t* rows = from + first * s.along;
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      const std::int8_t *low = rows + 2 * i * s.depth, *high = low + s.depth;
+      std::int32_t* to = out + i * width;
+      if (2 * i + 1 == k)
+        for (int r = 0; r < n; ++r) to[r] = pair(low[r * s.along], 0);
+      else if (s.along == 1)
+        for (int r = 0; r < n; ++r) to[r] = pair(low[r], high[r]);
+      else
+        for (int r = 0; r < n; ++r) to[r] = pair(low[r * s.along], high[r * s.along]);
+      std::fill(to + n, to + width, 0);
+    }
+  }
+}
+
+void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
+                const float* sums) {
+  store_block(block_ops(), dtype, data, offset, stride, n, sums);
+}
+void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
+                const double* sums) {
+  store_block(block_ops(), dtype, data, offset, stride, n, sums);
+}
+void store_sums(Dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
+                const std::int32_t* sums) {
+  auto* to = static_cast<std::int32_t*>(data) + offset;
+  for (int i = 0; i < n; ++i) to[i * stride] = sums[i];
+}
+
+}  // namespace planck::matmul_detail

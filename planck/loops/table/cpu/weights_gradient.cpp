@@ -1,0 +1,71 @@
+#include "planck/loops/table/cpu/weights_gradient.h"
+
+#include <bit>
+
+#include "planck/loops/table/table.math.h"
+#include "planck/loops/table/cpu/row_loops.h"
+
+namespace planck {
+
+namespace {
+
+// Blocks of kBlock columns are subtrees of the pairwise sum; they are added up like the digits of a
+// binary counter.
+template <class C>
+C dot_rows(const View& a, std::int64_t a_row, const View& b, std::int64_t b_row,
+           std::int64_t width) {
+  alignas(64) C left[kBlock];
+  alignas(64) C right[kBlock];
+  C sums[64];
+  std::uint64_t blocks = 0;  // bit k: sums[k] holds 2^k blocks
+  for (std::int64_t column = 0; column < width; column += kBlock) {
+    const int n = static_cast<int>(std::min<std::int64_t>(kBlock, width - column));
+    load_block(block_ops(), a.dtype, a.data, a_row * a.strides[0] + column * a.strides[1],
+               a.strides[1], n, left);
+    load_block(block_ops(), b.dtype, b.data, b_row * b.strides[0] + column * b.strides[1],
+               b.strides[1], n, right);
+    C sum = row_ops<C>().dot(n, left, right);
+    int level = 0;
+    for (; (blocks >> level) & 1; ++level) sum = sums[level] + sum;
+    sums[level] = sum;
+    ++blocks;
+  }
+  if (blocks == 0) return 0;
+  int level = std::countr_zero(blocks);
+  C sum = sums[level];
+  for (++level; blocks >> level != 0; ++level)
+    if ((blocks >> level) & 1) sum = sums[level] + sum;
+  return sum;
+}
+
+}  // namespace
+
+template <class C>
+void weights_gradient_cpu(const Stream& stream, const EmbeddingProblem& p, const Bags& bags,
+                          const std::int64_t* bag_of, const Operands& operands) {
+  using O = embedding_operand::BagBackward;
+  const IndexReader indices(operands[O::indices]);
+  const View& to = operands[O::dweights];
+  constexpr std::int64_t kTask = 128;
+  parallel_for(stream, (p.count() + kTask - 1) / kTask, [&](std::int64_t task) {
+    const std::int64_t begin = task * kTask, end = std::min(p.count(), begin + kTask);
+    C results[kTask];
+    indices.each(begin, end, [&](std::int64_t n, std::int64_t index) {
+      const bool counts = n >= bags.first() && n < bags.last() &&
+                          embedding_math::is_valid(index, p.num_embeddings, p.padding_idx);
+      results[n - begin] =
+          counts ? embedding_math::canonical(
+                       dot_rows<C>(operands[O::dout], bag_of[n], operands[O::weight], index, p.dim))
+                 : C(0);
+    });
+    store_block(block_ops(), to.dtype, to.data, begin * to.strides[0], to.strides[0],
+                static_cast<int>(end - begin), results);
+  });
+}
+
+template void weights_gradient_cpu<float>(const Stream&, const EmbeddingProblem&, const Bags&,
+                                          const std::int64_t*, const Operands&);
+template void weights_gradient_cpu<double>(const Stream&, const EmbeddingProblem&, const Bags&,
+                                           const std::int64_t*, const Operands&);
+
+}  // namespace planck

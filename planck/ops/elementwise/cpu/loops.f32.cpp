@@ -1,0 +1,35 @@
+// Loops of the elementwise family in f32.
+#include "planck/ops/elementwise/cpu/loops.h"
+
+#include "planck/loops/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "planck/ops/elementwise/cpu/loops.f32.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "planck/ops/elementwise/cpu/loops-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace planck::HWY_NAMESPACE {
+
+const LoopTable* f32_loop_table() {
+  static constexpr LoopTable kTable = table_of<float, em::FloatUnary, em::FloatBinary>();
+  return &kTable;
+}
+
+}  // namespace planck::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace planck::elementwise_cpu {
+
+HWY_EXPORT(f32_loop_table);
+
+const LoopTable& f32_loops() {
+  static const LoopTable& table = *HWY_DYNAMIC_DISPATCH(f32_loop_table)();
+  return table;
+}
+
+}  // namespace planck::elementwise_cpu
+#endif

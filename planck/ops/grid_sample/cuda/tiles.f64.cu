@@ -1,0 +1,10 @@
+// grid_sample_backward of f64 tensors, 2-D bilinear.
+#include "planck/ops/grid_sample/cuda/tiles.launch.cuh"
+
+namespace planck::sample_device {
+
+template Result<void> launch_tiles<double>(const Stream&, Workspace, const GridSampleProblem&,
+                                           const Operands&, const BinLayout&, const BinCall&,
+                                           bool&);
+
+}  // namespace planck::sample_device

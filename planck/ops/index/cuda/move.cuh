@@ -1,0 +1,114 @@
+// Loop nests on the device: where the operands of a launch have position p.
+#pragma once
+
+#include "planck/loops/cuda/division.cuh"
+#include "planck/loops/cuda/launch.cuh"
+#include "planck/ops/index/host/items.h"
+
+namespace planck::index_device {
+
+template <int kOperands>
+struct DeviceNest {
+  int rank;
+  bool narrow;  // positions of less than 31 bits
+  std::int64_t total;
+  std::int64_t extent[kMaxRank];
+  Divisor divisor[kMaxRank];
+  std::int64_t stride[kOperands][kMaxRank];
+  std::int64_t offset[kOperands];
+
+  // Of a nest that has been collapsed.
+  static DeviceNest of(const Nest& nest) {
+    DeviceNest n = {};
+    n.rank = nest.rank;
+    n.total = nest.total();
+    n.narrow = n.total < kDivisorLimit;
+    for (int d = 0; d < nest.rank; ++d) {
+      const auto axis = static_cast<std::size_t>(d);
+      n.extent[d] = nest.extent[axis];
+      if (n.narrow) n.divisor[d] = Divisor(static_cast<std::uint32_t>(n.extent[d]));
+      for (int k = 0; k < kOperands; ++k)
+        n.stride[k][d] = nest.stride[static_cast<std::size_t>(k)][axis];
+    }
+    for (int k = 0; k < kOperands; ++k) n.offset[k] = nest.offset[static_cast<std::size_t>(k)];
+    return n;
+  }
+
+  __device__ __forceinline__ void at(std::int64_t p, std::int64_t (&offsets)[kOperands]) const {
+#pragma unroll
+    for (int k = 0; k < kOperands; ++k) offsets[k] = offset[k];
+#pragma unroll 1
+    for (int d = rank - 1; d > 0; --d) {
+      const std::int64_t outer =
+          narrow ? divisor[d].quotient(static_cast<std::uint32_t>(p)) : p / extent[d];
+      const std::int64_t here = p - outer * extent[d];
+#pragma unroll
+      for (int k = 0; k < kOperands; ++k) offsets[k] += here * stride[k][d];
+      p = outer;
+    }
+#pragma unroll
+    for (int k = 0; k < kOperands; ++k) offsets[k] += p * stride[k][0];
+  }
+};
+
+// i32 or i64 indices.
+struct Indices {
+  const void* data;
+  bool wide;
+  explicit Indices(const View& v) : data(v.data), wide(v.dtype == Dtype::i64) {}
+  __device__ __forceinline__ std::int64_t operator[](std::int64_t at) const {
+    return wide ? static_cast<const std::int64_t*>(data)[at]
+                : static_cast<const std::int32_t*>(data)[at];
+  }
+};
+
+__device__ __forceinline__ bool outside(std::int64_t index, std::int64_t extent) {
+  return static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(extent);
+}
+
+// Adds to the counter of bad indices, once a warp.
+__device__ __forceinline__ void count_bad(unsigned long long* bad, int mine) {
+  if (bad == nullptr) return;
+  const unsigned all = __reduce_add_sync(~0u, static_cast<unsigned>(mine));
+  if (all != 0 && threadIdx.x % 32 == 0) atomicAdd(bad, all);
+}
+
+// The counter, set to 0 on the stream; null where it is not asked for.
+inline Result<unsigned long long*> clear_counter(const Stream& stream, const View& v,
+                                                 const char* op) {
+  if (!v.present) return nullptr;
+  auto* counter = static_cast<unsigned long long*>(v.data);
+  if (auto ok = cuda_result(cudaMemsetAsync(counter, 0, 8, native(stream)), op); !ok)
+    return tl::unexpected(ok.error());
+  return counter;
+}
+
+// to = from, or zeros where `from` is absent: bits as they are.
+Result<void> copy_elements(const Stream& stream, const View& from, const View& to);
+// Counts the entries of a list outside of [0, extent), in addition to what is counted.
+Result<void> count_list(const Stream& stream, const View& index, std::int64_t extent,
+                        unsigned long long* bad);
+
+inline constexpr int kMoveThreads = 256, kMoveItems = 4;
+inline std::int64_t move_blocks(std::int64_t total) {
+  return ceil_div(total, kMoveThreads * kMoveItems);
+}
+
+// Calls f<kBytes>() for an element's size.
+template <class F>
+Result<void> with_bytes(std::size_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f.template operator()<1>();
+    case 2:
+      return f.template operator()<2>();
+    case 4:
+      return f.template operator()<4>();
+    case 8:
+      return f.template operator()<8>();
+    default:
+      return f.template operator()<16>();
+  }
+}
+
+}  // namespace planck::index_device

@@ -1,0 +1,31 @@
+// cuda:fma_chain. See tile.cuh.
+#include "planck/loops/cuda/launch.cuh"
+#include "planck/ops/matmul/matmul.cuda.h"
+#include "planck/ops/matmul/cuda/product.cuh"
+
+namespace planck {
+
+Result<void> matmul_cuda(const Stream& stream, Workspace, const MatmulProblem& p,
+                         const Operands& operands) {
+  if (p.m == 0 || p.n == 0) return {};
+  matmul_detail::Geometry g = matmul_detail::geometry(p, operands);
+  if (g.batches.count == 0) return {};
+  const DeviceScope scope(stream.device().ordinal);
+  if (auto ok = scope.entered(); !ok) return ok;
+  // Tiles are wider than high: C lies, or is long, along their rows.
+  if (g.n <= 8 ? g.m > g.n : g.m > 8 && g.c.row == 1 && g.c.column != 1) g = g.transposed();
+  switch (p.element_dtype) {
+    case Dtype::f64:
+      return matmul_device::multiply_f64(stream, g);
+    case Dtype::f16:
+      return matmul_device::multiply_f16(stream, g);
+    case Dtype::bf16:
+      return matmul_device::multiply_bf16(stream, g);
+    case Dtype::s8:
+      return matmul_device::multiply_s8(stream, g);
+    default:
+      return matmul_device::multiply_f32(stream, g);
+  }
+}
+
+}  // namespace planck

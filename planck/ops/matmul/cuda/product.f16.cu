@@ -1,0 +1,11 @@
+#include "planck/ops/matmul/cuda/product.launch.cuh"
+
+namespace planck::matmul_device {
+
+// Tiles of 128 × 128, 64 × 64, 16 × 32.
+Result<void> multiply_f16(const Stream& stream, const Geometry& g) {
+  return launch_product<f16, Tiling<2, 2, 4, 2, 8, 2>, Tiling<1, 1, 4, 2, 16, 3>,
+                        Tiling<1, 1, 1, 1, 32, 8>>(stream, g);
+}
+
+}  // namespace planck::matmul_device

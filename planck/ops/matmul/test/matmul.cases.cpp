@@ -1,0 +1,98 @@
+// Cases of the matmul family: shapes that take every loop, edge and path; every dtype.
+#include "planck/ops/matmul/matmul.problem.h"
+#include "planck/ops/ops.h"
+#include "planck/verify/case_lists.h"
+
+namespace planck::verify {
+
+namespace {
+
+struct Extent {
+  Shape batch;
+  std::int64_t m, n, k;
+};
+
+Case make_case(Dtype element, const Extent& e, bool hostile, std::uint64_t seed) {
+  Case c{.op = "matmul", .attributes = {}, .inputs = {}, .output_layouts = {}, .seed = seed};
+  const auto add = [&](std::string_view operand, std::int64_t rows, std::int64_t columns) {
+    Shape shape = e.batch;
+    shape.push_back(rows);
+    shape.push_back(columns);
+    const Fill fill = element == Dtype::s8 ? Fill::integers
+                      : hostile            ? Fill::adversarial
+                                           : Fill::normal;
+    c.inputs.push_back(
+        {.name = std::string(operand), .dtype = element, .shape = shape, .fill = fill});
+  };
+  add("a", e.m, e.k);
+  add("b", e.k, e.n);
+  return c;
+}
+
+const Extent kExtents[] = {
+    {{}, 1, 1, 1},          {{}, 0, 3, 4},      {{}, 3, 0, 4},
+    {{}, 3, 4, 0},          {{}, 0, 0, 0},      {{}, 1, 1, 0},
+    {{}, 2, 2, 2},          {{}, 1, 1, 300},    {{}, 1, 7, 5},
+    {{}, 7, 1, 5},          {{}, 5, 7, 1},      {{}, 1, 130, 67},
+    {{}, 130, 1, 67},       {{}, 3, 33, 129},   {{}, 13, 17, 31},
+    {{}, 12, 32, 8},        {{}, 25, 65, 40},   {{}, 64, 64, 64},
+    {{}, 61, 129, 130},     {{}, 129, 61, 33},  {{3}, 4, 5, 6},
+    {{0}, 4, 5, 6},         {{2, 3}, 9, 17, 5}, {{5, 1, 2}, 1, 20, 33},
+    {{2, 1, 3}, 20, 1, 17}, {{64}, 3, 3, 3},    {{2, 1, 2, 1, 3, 2}, 3, 4, 5},
+    {{1}, 70, 30, 20},      {{7}, 16, 16, 16},  {{2}, 35, 66, 9},
+    {{}, 2, 1100, 40},
+};
+// Several threads, packing, sums that wait between steps of k.
+const Extent kLargeExtents[] = {{{}, 173, 190, 300}, {{}, 66, 257, 513}, {{2}, 130, 141, 290},
+                                {{}, 200, 128, 256}, {{}, 5, 1500, 270}, {{}, 1400, 3, 200},
+                                {{40}, 33, 34, 35},  {{}, 255, 129, 200}};
+// More than one block of C.
+const Extent kLengthyExtents[] = {{{}, 2100, 70, 300}, {{}, 70, 2100, 300}, {{}, 1030, 1030, 600}};
+
+}  // namespace
+
+std::vector<Case> matmul_cases(ListSize size) {
+  std::vector<Case> cases;
+  std::uint64_t seed = 1;
+  const auto add = [&](Dtype element, const Extent& e) {
+    cases.push_back(make_case(element, e, seed % 3 == 0, seed));
+    ++seed;
+  };
+  const auto dtypes = find_op(all_ops(), "matmul")->dtypes;
+  const bool lengthy = size == ListSize::lengthy;
+  for (const Extent& e : kExtents)
+    for (std::size_t k = 0; k < dtypes.size(); ++k)
+      if (lengthy || k == 0 || seed % 2 == 0 || (seed + k) % 3 == 0)
+        add(dtypes[k].element, e);
+      else
+        ++seed;
+  for (const Extent& e : kLargeExtents)
+    for (std::size_t k = 0; k < dtypes.size(); ++k)
+      if (lengthy || k == seed % dtypes.size())
+        add(dtypes[k].element, e);
+      else if (k + 1 == dtypes.size())
+        ++seed;
+  if (lengthy)
+    for (const Extent& e : kLengthyExtents)
+      for (const DtypePair& pair : dtypes) add(pair.element, e);
+  return cases;
+}
+
+std::optional<Case> matmul_example(std::string_view op, DtypePair dtypes, const Shape& shape) {
+  if (op != "matmul") return std::nullopt;
+  Extent e{{}, 1, 1, 1};
+  const int rank = shape.rank();
+  if (rank >= 1) e.k = e.n = shape[rank - 1];
+  if (rank >= 2) e.m = shape[rank - 2];
+  for (int d = 0; d < rank - 2; ++d) e.batch.push_back(shape[d]);
+  return make_case(dtypes.element, e, false, 1);
+}
+
+std::optional<Case> matmul_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
+                                   std::uint64_t seed) {
+  if (op != "matmul") return std::nullopt;
+  const Extent e{{}, shape[0], 5 + static_cast<std::int64_t>(seed) * 9, shape[1]};
+  return make_case(dtypes.element, e, seed % 2 == 1, seed);
+}
+
+}  // namespace planck::verify

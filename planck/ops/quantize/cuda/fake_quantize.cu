@@ -1,0 +1,20 @@
+#include "planck/ops/quantize/cuda/elementwise.launch.cuh"
+#include "planck/ops/quantize/cuda/launchers.cuh"
+
+namespace planck::quantize_device {
+
+Result<void> launch_fake_quantize(const Stream& stream, const QuantProblem& p,
+                                  const ElementwiseCall& call) {
+  return visit_float(p.element_dtype, [&](auto type) {
+    return launch_elementwise<FakeQuantize<typename decltype(type)::type>>(stream, call);
+  });
+}
+
+Result<void> launch_fake_quantize_backward(const Stream& stream, const QuantProblem& p,
+                                           const ElementwiseCall& call) {
+  return visit_float(p.element_dtype, [&](auto type) {
+    return launch_elementwise<FakeQuantizeBackward<typename decltype(type)::type>>(stream, call);
+  });
+}
+
+}  // namespace planck::quantize_device

@@ -1,0 +1,15 @@
+#include "planck/ops/quantize/cuda/elementwise.launch.cuh"
+#include "planck/ops/quantize/cuda/launchers.cuh"
+
+namespace planck::quantize_device {
+
+Result<void> launch_quantize(const Stream& stream, const QuantProblem& p,
+                             const ElementwiseCall& call) {
+  return visit_float(p.element_dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    return is_packed(p.quantized_dtype) ? launch_elementwise<Quantize<T, Nibbles>>(stream, call)
+                                        : launch_elementwise<Quantize<T, Bytes>>(stream, call);
+  });
+}
+
+}  // namespace planck::quantize_device

@@ -1,0 +1,38 @@
+// How the CUDA reductions are cut into blocks: by shape alone. Every cut is at a multiple of a
+// power of two elements, so that none changes the order of a sum.
+#pragma once
+
+#include <cstdint>
+
+#include "planck/ops/reduce/reduce.math.h"
+
+namespace planck::reduce_cuts {
+
+inline constexpr std::int64_t kLeastColumnRows = 256;      // of a chunk, where there are several
+inline constexpr std::int64_t kEnoughGroups = 1024;        // for a block each
+inline constexpr std::int64_t kEnoughBlocks = 16384;       // of chunks of rows, 32 KiB at least
+inline constexpr std::int64_t kEnoughColumnBlocks = 8192;  // of chunks of columns
+inline constexpr std::int64_t kEnoughTallBlocks = 2048;    // of chunks of tall ones
+
+inline constexpr std::int64_t kEnoughStatWarps = 8192;  // of rows in blocks
+inline constexpr std::int64_t kEnoughStatBlocks = 200;  // of columns in blocks
+
+constexpr std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Results of chunks, at most, over all rounds.
+constexpr std::int64_t partials(std::int64_t groups, std::int64_t length) {
+  std::int64_t all = 0;
+  while (length > kLeastColumnRows) {
+    length = ceil_of(length, kLeastColumnRows);
+    all += groups * length;
+  }
+  return all;
+}
+
+// What is known of blocks of elements (blocks.math.h): nothing where a group is one.
+constexpr std::int64_t block_nodes(std::int64_t groups, std::int64_t length) {
+  const std::int64_t blocks = ceil_of(length, reduce_math::kStatBlock);
+  return blocks > 1 ? groups * blocks : 0;
+}
+
+}  // namespace planck::reduce_cuts

@@ -1,0 +1,163 @@
+// var and logsumexp of groups of consecutive elements, in blocks (blocks.math.h).
+//
+// A warp looks at a block of 512 elements in its registers while the next is on its way, at several
+// blocks one after the other, and leaves a node of each in shared memory. One warp joins those of a
+// group, a lane a node; the nodes of long groups go to the workspace, for another launch.
+//
+// On an H200, f32 [8192, 8192], where reading takes 64.5 us; us:                  var   logsumexp
+//   rows of 8,192 held by a block of threads, the parameter of all first           67          73
+//   a block of elements a warp                                                    132         143
+//   several a warp                                                                 70          74
+//   the next one under way, in registers                                           68          72
+//   terms instead of exponentials; `planck bench`, where reading takes 59          63          68
+// logsumexp by exp takes 57 where memory takes none: 20 instructions an element. Tried, no faster:
+// the next block by way of shared memory; two bodies of the loop instead of moves between registers
+// (more code, 78).
+#pragma once
+
+#include "planck/loops/cuda/chain.cuh"
+#include "planck/loops/rows/cuda/row_operands.cuh"
+#include "planck/ops/reduce/cuda/stats.cuh"
+
+namespace planck::reduce_device {
+
+inline constexpr int kRowStatWarps = 8, kFewRowStatWarps = 4;  // of a block of threads
+
+template <class T>
+struct StatRows {
+  row_device::RowView<const T> in;
+  row_device::DenseView<const T> dense;  // the same, where it is
+  std::int64_t groups, length;
+  bool merged;     // whole rows behind one another, each of a power of two of blocks
+  int log2_team;   // short rows: runs of a group
+  int log2_chunk;  // blocks of a chunk, up to 32; a group has one or several chunks
+  int log2_turns;  // blocks of a warp, up to 32
+  NodeSink<T> sink;
+};
+
+// What long rows are: whole blocks, runs behind one another, anything.
+enum class RowLoads { whole, dense, strided };
+
+// A lane's runs of a whole block.
+template <class T>
+__device__ __forceinline__ void load_block(const T* from, BlockPacks<T>& p) {
+#pragma unroll
+  for (int k = 0; k < kBlockRuns<T>; ++k) p[k] = load_pack<16, true>(from, k * 32);
+}
+
+// n elements of a block, wherever they lie, by way of shared memory.
+template <class T, bool kVar, bool kDense>
+__device__ __forceinline__ void stage_block(const StatRows<T>& a, std::int64_t row,
+                                            std::int64_t first, int n, Pack<16>* staged,
+                                            BlockPacks<T>& p) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const auto place = [&](int i) {
+    return kDense ? a.dense.at(row, first + i) : a.in.at(row, first + i);
+  };
+  const Pack<16> none = filler<T, kVar>();
+  __syncwarp();
+  if ((kDense || a.in.packs) && n % kRunOf<T> == 0) {
+#pragma unroll 1
+    for (int i = lane; i < kBlock / kRunOf<T>; i += 32)
+      staged[i] = i * kRunOf<T> < n ? load_pack<16, true>(place(i * kRunOf<T>), 0) : none;
+  } else {
+    T* elements = reinterpret_cast<T*>(staged);
+#pragma unroll 1
+    for (int i = lane; i < kBlock; i += 32)
+      elements[i] = i < n ? *place(i) : *reinterpret_cast<const T*>(none.word);
+  }
+  __syncwarp();
+#pragma unroll
+  for (int k = 0; k < kBlockRuns<T>; ++k) p[k] = staged[k * 32 + lane];
+}
+
+// A warp goes over 2^log2_turns blocks, numbered over groups, chunks and blocks of a chunk (which
+// need not be there): several chunks, or its share of one.
+template <class T, bool kVar, RowLoads kLoads>
+__global__ void __maxnreg__((sizeof(T) == 8 ? 96 : 64)) stat_rows(const StatRows<T> a) {
+  using C = Compute<T>;
+  constexpr int kRun = kRunOf<T>, kRuns = kBlockRuns<T>;
+  __shared__ StoredNode<C> nodes[kRowStatWarps * 32];
+  follow();
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+  const int lane = static_cast<int>(threadIdx.x) % 32, mask = (1 << a.log2_chunk) - 1;
+  const int turns = 1 << a.log2_turns;
+  const std::int64_t number = (static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + warp)
+                              << a.log2_turns;
+  std::int64_t group = number >> a.log2_chunk, chunk = 0;
+  if (a.sink.chunks > 1) {
+    chunk = group;
+    group /= a.sink.chunks;
+    chunk -= group * a.sink.chunks;
+  }
+  const std::int64_t first = ((chunk << a.log2_chunk) + (number & mask)) * kBlock;
+  // Of this warp: elements of a row, rows.
+  const int share = min(turns, mask + 1) * kBlock;
+  const int rest = static_cast<int>(min(a.length - first, std::int64_t{share}));
+  const int rows = static_cast<int>(
+      max(std::int64_t{0}, min(a.groups - group, std::int64_t{max(1, turns >> a.log2_chunk)})));
+  const auto put = [&](int row, int block, const Node<C, kVar>& node) {
+    if (lane == 0) nodes[warp * turns + (row << a.log2_chunk) + block] = stored_node(node);
+  };
+  if constexpr (kLoads == RowLoads::whole) {
+    const int at_once = a.merged ? rows : 1, count = at_once * max(0, rest / kBlock);
+#pragma unroll 1
+    for (int row = 0; row < rows && count > 0; row += at_once) {
+      const T* next = a.dense.at(group + row, first + lane * kRun);
+      BlockPacks<T> held, ahead;
+      load_block<T>(next, held);
+#pragma unroll 1
+      for (int block = 0; block < count; ++block) {
+        next += kBlock;
+        if (block + 1 < count) load_block<T>(next, ahead);
+        put(row, block, block_node<T, kVar>(held, kBlock));
+#pragma unroll
+        for (int k = 0; k < kRuns; ++k) held[k] = ahead[k];
+      }
+    }
+  } else {
+    __shared__ Pack<16> staged[kRowStatWarps][kRuns * 32];
+#pragma unroll 1
+    for (int row = 0; row < rows; ++row)
+#pragma unroll 1
+      for (int block = 0; block * kBlock < rest; ++block) {
+        const int done = block * kBlock, n = min(rest - done, kBlock);
+        BlockPacks<T> p;
+        if (kLoads == RowLoads::dense && n % kRun == 0) {
+          const T* from = a.dense.at(group + row, first + done + lane * kRun);
+#pragma unroll
+          for (int k = 0; k < kRuns; ++k) {
+            p[k] = filler<T, kVar>();
+            if ((k * 32 + lane) * kRun < n) p[k] = load_pack<16, true>(from, k * 32);
+          }
+        } else {
+          stage_block<T, kVar, kLoads == RowLoads::dense>(a, group + row, first + done, n,
+                                                          staged[warp], p);
+        }
+        put(row, block, block_node<T, kVar>(p, n));
+      }
+  }
+  // One warp joins the nodes of its chunks, or of the chunk it has the first blocks of.
+  if (a.log2_chunk > a.log2_turns)
+    __syncthreads();
+  else
+    __syncwarp();
+  if ((number & mask) != 0) return;
+  const std::int64_t left = a.length - first;
+  const int row = lane >> a.log2_chunk, block = lane & mask;
+  const bool there = lane >> max(a.log2_chunk, a.log2_turns) == 0 && row < rows &&
+                     left > block * std::int64_t{kBlock};
+  StoredNode<C> own{};
+  if (there) own = nodes[warp * turns + lane];
+  auto node = node_of<kVar>(own.parameter, own.sum,
+                            static_cast<int>(min(left - block * kBlock, std::int64_t{kBlock})));
+#pragma unroll 1
+  for (int bit = 1; bit <= mask; bit *= 2) {
+    const auto later = lane_after(node, bit);
+    if ((lane & (2 * bit - 1)) == 0 && there && left > (block + bit) * std::int64_t{kBlock})
+      node = rm::joined(node, later);
+  }
+  if (block == 0 && there) a.sink.put(group + row, chunk, node);
+}
+
+}  // namespace planck::reduce_device
