@@ -1,17 +1,23 @@
-# find_package(planck) → planck::planck
+# find_package(planck) → planck::planck, planck::cpu and, where they were built, CUDA kernels: planck::cuda.
+# Headers: what lies on top of each folder. What lies below (cpu, cuda, host, test) is not for users.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(TARGETS planck EXPORT planck-targets)
-install(EXPORT planck-targets NAMESPACE planck:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/planck)
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/planck)
+install(TARGETS planck_cpu EXPORT planck-targets)
+install(EXPORT planck-targets NAMESPACE planck:: DESTINATION ${package})
+if(PLANCK_WITH_CUDA)
+  install(TARGETS planck_cuda planck_cuda_kernels EXPORT planck-cuda-targets)
+  install(EXPORT planck-cuda-targets NAMESPACE planck:: DESTINATION ${package})
+endif()
 install(DIRECTORY planck DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
-        PATTERN "verify" EXCLUDE PATTERN "*.test.h" EXCLUDE)
-configure_package_config_file(cmake/planck-config.cmake.in planck-config.cmake
-                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/planck)
+        PATTERN "verify" EXCLUDE PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE PATTERN "host" EXCLUDE
+        PATTERN "test" EXCLUDE PATTERN "*.test.h" EXCLUDE PATTERN "*-inl.h" EXCLUDE PATTERN "kernels.h" EXCLUDE)
+configure_package_config_file(cmake/planck-config.cmake.in planck-config.cmake INSTALL_DESTINATION ${package})
 write_basic_package_version_file(planck-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/planck-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/planck-config-version.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/planck)
+        DESTINATION ${package})
 if(TARGET planck_cli)
   install(TARGETS planck_cli)
 endif()

@@ -1,38 +1,22 @@
 #include "planck/ops/ops.h"
 
-#include "planck/ops/conv/conv.problem.h"
-#include "planck/ops/elementwise/elementwise.problem.h"
-#include "planck/ops/embedding/embedding.problem.h"
-#include "planck/ops/grid_sample/grid_sample.problem.h"
-#include "planck/ops/index/index.problem.h"
-#include "planck/ops/matmul/matmul.problem.h"
-#include "planck/ops/norm/norm.problem.h"
-#include "planck/ops/pool/pool.problem.h"
-#include "planck/ops/quantize/quantize.problem.h"
-#include "planck/ops/reduce/reduce.problem.h"
-#include "planck/ops/softmax/softmax.problem.h"
-#include "planck/ops/sort/sort.problem.h"
+#include "planck/ops/families.inc"  // generated: the list in CMakeLists.txt
 
 namespace planck {
+
+#define PLANCK_DECLARE(family) std::vector<OpEntry> family##_ops();
+PLANCK_FAMILIES(PLANCK_DECLARE)
+#undef PLANCK_DECLARE
 
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry>& entries = *[] {
     auto* all = new std::vector<OpEntry>;
-    for (const auto& family : {
-             quantize_ops(),
-             embedding_ops(),
-             grid_sample_ops(),
-             reduce_ops(),
-             matmul_ops(),
-             conv_ops(),
-             elementwise_ops(),
-             index_ops(),
-             sort_ops(),
-             softmax_ops(),
-             norm_ops(),
-             pool_ops(),
-         })
+    const auto add = [all](const std::vector<OpEntry>& family) {
       all->insert(all->end(), family.begin(), family.end());
+    };
+#define PLANCK_ADD(family) add(family##_ops());
+    PLANCK_FAMILIES(PLANCK_ADD)
+#undef PLANCK_ADD
     return all;
   }();
   return entries;

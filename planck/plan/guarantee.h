@@ -47,8 +47,11 @@ enum class OpCategory : std::uint8_t {
   embedding,
   sampling,
   reduction,
+  softmax,
   normalization,
   matmul,
+  convolution,
+  pooling,
   elementwise,
   index,
   sort,
@@ -56,8 +59,8 @@ enum class OpCategory : std::uint8_t {
 
 constexpr std::string_view name(OpCategory c) {
   constexpr std::string_view kNames[] = {
-      "quantize", "embedding",   "sampling", "reduction", "normalization",
-      "matmul",   "elementwise", "index",    "sort",
+      "quantize", "embedding",   "sampling", "reduction",   "softmax", "normalization",
+      "matmul",   "convolution", "pooling",  "elementwise", "index",   "sort",
   };
   return kNames[static_cast<int>(c)];
 }

@@ -26,10 +26,3 @@ PrecisionGuarantee after_roundings(Dtype element, double roundings,
                                    Reproducibility reproducibility = Reproducibility::cross_device);
 
 }  // namespace planck
-
-// A build without CUDA keeps the rows of CUDA kernels and launches none of them.
-#if defined(PLANCK_WITH_CUDA)
-#define PLANCK_CUDA_LAUNCH(function) function
-#else
-#define PLANCK_CUDA_LAUNCH(function) nullptr
-#endif

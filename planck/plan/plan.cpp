@@ -7,13 +7,13 @@
 
 namespace planck::plan_detail {
 
-std::string unavailable(std::string_view kernel, DeviceKind device, bool built,
-                        const Stream& stream, const PlanPreference& preference) {
+std::string unavailable(std::string_view kernel, DeviceKind device, const Stream& stream,
+                        const PlanPreference& preference) {
   if (preference.kernel && *preference.kernel != kernel)
     return fmt::format("not the kernel asked for ({})", *preference.kernel);
   if (device != stream.device().kind)
     return fmt::format("does not run on {}", to_string(stream.device()));
-  if (!built) return "this build has no CUDA";
+  if (device == DeviceKind::cuda && !cuda::built()) return "this build has no CUDA";
   return "";
 }
 

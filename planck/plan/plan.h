@@ -27,15 +27,15 @@ struct Kernel {
   std::string (*reject)(const Problem&);  // the reason, or "" to accept
   std::size_t (*workspace)(const Problem&);
   PrecisionGuarantee (*guarantee)(const Problem&);
-  // Operands have passed the problem's checks. Null where this build has no such device.
+  // Operands have passed the problem's checks.
   Result<void> (*launch)(const Stream&, Workspace, const Problem&, const Operands&);
 };
 
 namespace plan_detail {
 
 // Why a row cannot serve, before its own reject() is asked; "" where nothing speaks against it.
-std::string unavailable(std::string_view kernel, DeviceKind device, bool built,
-                        const Stream& stream, const PlanPreference& preference);
+std::string unavailable(std::string_view kernel, DeviceKind device, const Stream& stream,
+                        const PlanPreference& preference);
 Error none_selected(const OpInfo& op, const Stream& stream,
                     std::span<const std::pair<std::string_view, std::string>> reasons);
 Result<void> check_run(const OpInfo& op, Device selected, const Stream& stream, std::size_t need,
@@ -45,10 +45,11 @@ std::string_view arch_name(Device device);
 }  // namespace plan_detail
 
 // A kernel chosen for one problem. Problem provides:
-//   const OpInfo& info() const;                        Result<void> check() const;
-//   std::array<OperandSpec, N> specs() const;          static std::span<const Kernel<Problem>>
-//   kernels(…via info); Dtype element() const;                             std::optional<Dtype>
-//   aux() const;
+//   const OpInfo& info() const;                     names, operands, attributes
+//   Result<void> check() const;                     refuses, naming both values
+//   std::array<OperandSpec, N> specs() const;       what each operand must be
+//   std::span<const Kernel<Problem>> kernels() const;   the table of the op, best first
+//   Dtype element() const;                          std::optional<Dtype> aux() const;
 template <class Problem>
 class Selection {
  public:
@@ -58,8 +59,7 @@ class Selection {
     std::array<std::pair<std::string_view, std::string>, 16> reasons;
     std::size_t count = 0;
     for (const Kernel<Problem>& kernel : problem.kernels()) {
-      std::string reason = plan_detail::unavailable(kernel.name, kernel.device,
-                                                    kernel.launch != nullptr, stream, preference);
+      std::string reason = plan_detail::unavailable(kernel.name, kernel.device, stream, preference);
       if (reason.empty()) reason = kernel.reject(problem);
       if (reason.empty() && kernel.workspace(problem) > preference.max_workspace_bytes)
         reason = "needs " + std::to_string(kernel.workspace(problem)) +

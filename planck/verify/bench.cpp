@@ -268,20 +268,12 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
 
 std::vector<BenchCase> all_benches(DeviceKind device) {
   std::vector<BenchCase> all;
-  for (auto& family : {
-           quantize_benches(device),
-           embedding_benches(device),
-           grid_sample_benches(device),
-           reduce_benches(device),
-           matmul_benches(device),
-           conv_benches(device),
-           elementwise_benches(device),
-           index_benches(device),
-           sort_benches(device),
-           softmax_benches(device),
-           pool_benches(device),
-       })
+  const auto add = [&all](const std::vector<BenchCase>& family) {
     all.insert(all.end(), family.begin(), family.end());
+  };
+#define PLANCK_ADD(family) add(family##_benches(device));
+  PLANCK_FAMILIES(PLANCK_ADD)
+#undef PLANCK_ADD
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "planck/ops/families.inc"
 #include "planck/verify/case.h"
 
 namespace planck::verify {
@@ -55,8 +56,8 @@ std::vector<BenchCase> all_benches(DeviceKind device);
 
 // Families.
 using BenchList = std::vector<BenchCase>(DeviceKind device);
-BenchList quantize_benches, embedding_benches, grid_sample_benches, reduce_benches,
-    elementwise_benches, matmul_benches, index_benches, sort_benches, softmax_benches, conv_benches,
-    pool_benches;
+#define PLANCK_DECLARE(family) BenchList family##_benches;
+PLANCK_FAMILIES(PLANCK_DECLARE)
+#undef PLANCK_DECLARE
 
 }  // namespace planck::verify

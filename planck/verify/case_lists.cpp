@@ -10,19 +10,9 @@ struct Family {
   HostileCase* hostile;
 };
 
-constexpr Family kFamilies[] = {
-    {quantize_cases, quantize_example, quantize_hostile},
-    {embedding_cases, embedding_example, embedding_hostile},
-    {grid_sample_cases, grid_sample_example, grid_sample_hostile},
-    {reduce_cases, reduce_example, reduce_hostile},
-    {matmul_cases, matmul_example, matmul_hostile},
-    {conv_cases, conv_example, conv_hostile},
-    {elementwise_cases, elementwise_example, elementwise_hostile},
-    {index_cases, index_example, index_hostile},
-    {sort_cases, sort_example, sort_hostile},
-    {softmax_cases, softmax_example, softmax_hostile},  // and the norms
-    {pool_cases, pool_example, pool_hostile},
-};
+#define PLANCK_CASES(family) {family##_cases, family##_example, family##_hostile},
+constexpr Family kFamilies[] = {PLANCK_FAMILIES(PLANCK_CASES)};
+#undef PLANCK_CASES
 
 }  // namespace
 

@@ -1,12 +1,13 @@
 // The case lists of all families: what the conformance tests, `planck verify` and `planck ops` go
 // through.
 //
-// A family writes its own in ops/<family>/<family>.cases.cpp and adds one line to case_lists.cpp.
+// A family writes its own in ops/<family>/test/<family>.cases.cpp.
 #pragma once
 
 #include <optional>
 #include <vector>
 
+#include "planck/ops/families.inc"
 #include "planck/verify/case.h"
 
 namespace planck::verify {
@@ -31,13 +32,11 @@ using ExampleCase = std::optional<Case>(std::string_view op, DtypePair dtypes, c
 using HostileCase = std::optional<Case>(std::string_view op, DtypePair dtypes, const Shape& shape,
                                         std::uint64_t seed);
 
-CaseList quantize_cases, embedding_cases, grid_sample_cases, reduce_cases, matmul_cases,
-    elementwise_cases, index_cases, sort_cases, softmax_cases, conv_cases, pool_cases;
-ExampleCase quantize_example, embedding_example, grid_sample_example, reduce_example,
-    matmul_example, elementwise_example, index_example, sort_example, softmax_example, conv_example,
-    pool_example;
-HostileCase quantize_hostile, embedding_hostile, grid_sample_hostile, reduce_hostile,
-    matmul_hostile, elementwise_hostile, index_hostile, sort_hostile, softmax_hostile, conv_hostile,
-    pool_hostile;
+#define PLANCK_DECLARE(family)  \
+  CaseList family##_cases;      \
+  ExampleCase family##_example; \
+  HostileCase family##_hostile;
+PLANCK_FAMILIES(PLANCK_DECLARE)
+#undef PLANCK_DECLARE
 
 }  // namespace planck::verify

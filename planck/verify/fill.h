@@ -16,7 +16,7 @@ enum class Fill : std::uint8_t {
   uniform,      // [−1, 1)
   adversarial,  // NaN of several payloads and signs, ±Inf, ±0, subnormal, huge, tiny, n + 1/2, any
                 // bit pattern
-  scale,               // positive, log-uniform in [2^−10, 2^2)
+  scale,        // positive, log-uniform in [2^−10, 2^2)
   extreme_scale,       // as scale, with subnormal, huge, zero, negative, NaN and Inf among them
   integers,            // uniform in [low, high], the dtype's whole range where low > high
   zipf,                // integers in [low, high], low + k about as often as 1 / (k + 1)

@@ -10,8 +10,8 @@
 
 #include <algorithm>
 
-#include "planck/loops/parallel.h"
 #include "planck/loops/cpu/positions.h"
+#include "planck/loops/parallel.h"
 
 namespace planck {
 

@@ -1,6 +1,6 @@
 #include "planck/loops/gemm/geometry.h"
 
-namespace planck::matmul_detail {
+namespace planck::gemm {
 
 namespace {
 
@@ -38,9 +38,10 @@ bool folded(Geometry& g) {
 
 }  // namespace
 
-Geometry geometry(const MatmulProblem& p, const Operands& operands, Fold fold) {
-  Geometry g{p.m, p.n, p.k, {}, {}, {}, {}};
-  const int rank = p.batch.rank();
+Geometry geometry(const Shape& batch, std::int64_t m, std::int64_t n, std::int64_t k,
+                  const Operands& operands, Fold fold) {
+  Geometry g{m, n, k, {}, {}, {}, {}};
+  const int rank = batch.rank();
   Matrix* matrices[3] = {&g.a, &g.b, &g.c};
   for (int o = 0; o < 3; ++o) {
     const View& v = operands[static_cast<std::size_t>(o)];
@@ -48,18 +49,18 @@ Geometry geometry(const MatmulProblem& p, const Operands& operands, Fold fold) {
   }
   Batches& b = g.batches;
   for (int d = 0; d < rank; ++d) {
-    b.count *= p.batch[d];
-    if (p.batch[d] == 1) continue;
-    b.extent[b.rank] = p.batch[d];
+    b.count *= batch[d];
+    if (batch[d] == 1) continue;
+    b.extent[b.rank] = batch[d];
     for (int o = 0; o < 3; ++o)
       b.stride[o][b.rank] = operands[static_cast<std::size_t>(o)].strides[d];
     ++b.rank;
   }
-  if (b.count == 0 || p.m == 0 || p.n == 0) return g;
+  if (b.count == 0 || m == 0 || n == 0) return g;
   for (int d = b.rank - 2; d >= 0; --d) merged(b, d);
   while (fold == Fold::yes && folded(g)) {
   }
   return g;
 }
 
-}  // namespace planck::matmul_detail
+}  // namespace planck::gemm

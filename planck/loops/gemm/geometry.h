@@ -6,9 +6,13 @@
 #pragma once
 
 #include "planck/core/macros.h"
-#include "planck/ops/matmul/matmul.problem.h"
+#include "planck/core/shape.h"
+#include "planck/plan/op.h"
 
-namespace planck::matmul_detail {
+namespace planck::gemm {
+
+// The longest sum of products of two s8 that i32 holds, whatever they are: 2^14 each.
+inline constexpr std::int64_t kMostIntegerProducts = (std::int64_t{1} << 17) - 1;
 
 struct Batches {
   int rank = 0;
@@ -57,6 +61,8 @@ struct Geometry {
 
 // Fold::no where what is computed may depend on M.
 enum class Fold : bool { no, yes };
-Geometry geometry(const MatmulProblem& problem, const Operands& operands, Fold fold = Fold::yes);
+// Operands 0, 1 and 2 are A [batch…, M, K], B [batch…, K, N] and C [batch…, M, N].
+Geometry geometry(const Shape& batch, std::int64_t m, std::int64_t n, std::int64_t k,
+                  const Operands& operands, Fold fold = Fold::yes);
 
-}  // namespace planck::matmul_detail
+}  // namespace planck::gemm

@@ -5,7 +5,7 @@
 
 #include "planck/core/macros.h"
 
-namespace planck::embedding_math {
+namespace planck::table_math {
 
 // Outside of the table: counted, never followed.
 PLANCK_HD bool is_bad(std::int64_t index, std::int64_t rows) {
@@ -32,4 +32,4 @@ PLANCK_HD std::int64_t bag_start(std::int64_t offset, std::int64_t before, std::
   return inside < before ? before : inside;
 }
 
-}  // namespace planck::embedding_math
+}  // namespace planck::table_math

@@ -1,9 +1,9 @@
 // The kernel table of the conv family.
 #include <algorithm>
 
+#include "planck/ops/conv/cpu/kernels.h"
+#include "planck/ops/conv/cuda/kernels.h"
 #include "planck/ops/conv/host/chunks.h"
-#include "planck/ops/conv/conv.cuda.h"
-#include "planck/ops/conv/kernels.h"
 #include "planck/plan/kernel_table.h"
 
 namespace planck {
@@ -39,12 +39,11 @@ std::string fits_cuda(const ConvProblem& p) {
 }
 
 constexpr Kernel<ConvProblem> kPlaces[] = {
-    {"cuda:places", kCuda, fits_cuda, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(conv_cuda)},
+    {"cuda:places", kCuda, fits_cuda, no_workspace, guarantee, conv_cuda},
     {"cpu:patches", kCpu, accept, conv_cpu_workspace, guarantee, conv_cpu},
 };
 constexpr Kernel<ConvProblem> kWeights[] = {
-    {"cuda:chunks", kCuda, fits_cuda, conv_weight_cuda_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(conv_weight_cuda)},
+    {"cuda:chunks", kCuda, fits_cuda, conv_weight_cuda_workspace, guarantee, conv_weight_cuda},
     {"cpu:patches", kCpu, accept, conv_weight_cpu_workspace, guarantee, conv_weight_cpu},
 };
 

@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-#include "planck/ops/matmul/matmul.problem.h"
+#include "planck/loops/gemm/geometry.h"
 
 namespace planck {
 
@@ -31,14 +31,14 @@ constexpr AttributeInfo kWeightAttributes[] = {
     kStride, kPadding, kDilation, kGroups, {"kernel", "", "rows x columns of dweight"}};
 
 constexpr OpInfo kInfos[] = {
-    {"conv2d", OpCategory::matmul,
+    {"conv2d", OpCategory::convolution,
      "y[n, f, i, j] = sum of weight[f, c, u, v] * x[n, c, i * stride + u * dilation - padding, ..]",
      kForward, kForwardAttributes, false},
-    {"conv2d_input", OpCategory::matmul,
+    {"conv2d_input", OpCategory::convolution,
      "dx[n, c, h, w] = sum of weight[f, c, u, v] * dy[n, f, i, j] where conv2d reads (h, w) for "
      "(i, j) and (u, v)",
      kInput, kInputAttributes, false},
-    {"conv2d_weight", OpCategory::matmul,
+    {"conv2d_weight", OpCategory::convolution,
      "dweight[f, c, u, v] = sum of dy[n, f, i, j] * x[n, c, i * stride + u * dilation - padding, "
      "..]",
      kWeight, kWeightAttributes, false},
@@ -105,9 +105,9 @@ Result<void> ConvProblem::check() const {
   for (const Shape& shape : {y(), padded})
     if (auto ok = check_shape(shape, info().name); !ok) return ok;
   const std::int64_t products = channels() * taps();
-  if (element_dtype == Dtype::s8 && products > kMostIntegerProducts)
+  if (element_dtype == Dtype::s8 && products > gemm::kMostIntegerProducts)
     return invalid(fmt::format("{} products an element, sums of s8 products fit in i32 up to {}",
-                               products, kMostIntegerProducts));
+                               products, gemm::kMostIntegerProducts));
   return {};
 }
 

@@ -2,7 +2,8 @@
 #include <cmath>
 
 #include "planck/ops/elementwise/cast.math.h"
-#include "planck/ops/elementwise/kernels.h"
+#include "planck/ops/elementwise/cpu/kernels.h"
+#include "planck/ops/elementwise/cuda/kernels.h"
 #include "planck/plan/kernel_table.h"
 
 namespace planck {
@@ -21,8 +22,7 @@ PrecisionGuarantee guarantee(const ElementwiseProblem& p) {
 }
 
 constexpr Kernel<ElementwiseProblem> kTable[] = {
-    {"cuda:vector", kCuda, accept, no_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(elementwise_cuda_run)},
+    {"cuda:vector", kCuda, accept, no_workspace, guarantee, elementwise_cuda_run},
     {"cpu:simd", kCpu, accept, no_workspace, guarantee, elementwise_cpu_run},
 };
 

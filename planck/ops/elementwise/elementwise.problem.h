@@ -126,6 +126,9 @@ double elementwise_max_ulp(ElementwiseOp op);
 // Whether an op knows a dtype of its inputs.
 bool elementwise_accepts(ElementwiseOp op, Dtype dtype);
 
+// The bits of the problem's first scalar in its dtype: what fill and mask_fill write.
+std::uint64_t scalar_bits(const ElementwiseProblem& p);
+
 // The ops of the family, for the registry.
 std::vector<OpEntry> elementwise_ops();
 

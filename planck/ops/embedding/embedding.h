@@ -120,7 +120,7 @@ struct EmbeddingBagBackwardArgs {
 
 namespace embedding_detail {
 
-inline EmbeddingProblem problem(EmbeddingKind kind, Dtype element, const EmbeddingDescriptor& d) {
+inline EmbeddingProblem problem(TableOp kind, Dtype element, const EmbeddingDescriptor& d) {
   EmbeddingProblem p;
   p.kind = kind;
   p.element_dtype = element;
@@ -128,13 +128,12 @@ inline EmbeddingProblem problem(EmbeddingKind kind, Dtype element, const Embeddi
   p.dim = d.dim;
   p.indices = d.indices;
   p.padding_idx = d.padding_idx.value_or(kNoPaddingIndex);
-  p.accumulate = kind == EmbeddingKind::embedding_backward && d.accumulate;
+  p.accumulate = kind == TableOp::add && d.accumulate;
   return p;
 }
 
-inline EmbeddingProblem problem(EmbeddingKind kind, Dtype element,
-                                const EmbeddingBagDescriptor& d) {
-  const bool backward = kind == EmbeddingKind::embedding_bag_backward;
+inline EmbeddingProblem problem(TableOp kind, Dtype element, const EmbeddingBagDescriptor& d) {
+  const bool backward = kind == TableOp::add_bags;
   EmbeddingProblem p;
   p.kind = kind;
   p.element_dtype = element;
@@ -151,7 +150,7 @@ inline EmbeddingProblem problem(EmbeddingKind kind, Dtype element,
   return p;
 }
 
-template <EmbeddingKind kKind, Float T, class DescriptorType, template <class, class> class ArgsOf>
+template <TableOp kKind, Float T, class DescriptorType, template <class, class> class ArgsOf>
 struct Op {
   using Problem = EmbeddingProblem;
   using Descriptor = DescriptorType;
@@ -165,23 +164,19 @@ struct Op {
 }  // namespace embedding_detail
 
 template <Float T>
-using EmbeddingPlan = IndexedPlan<
-    embedding_detail::Op<EmbeddingKind::embedding, T, EmbeddingDescriptor, EmbeddingArgs>>;
+using EmbeddingPlan =
+    IndexedPlan<embedding_detail::Op<TableOp::read, T, EmbeddingDescriptor, EmbeddingArgs>>;
 template <Float T>
 using EmbeddingBackwardPlan =
-    IndexedPlan<embedding_detail::Op<EmbeddingKind::embedding_backward, T, EmbeddingDescriptor,
-                                     EmbeddingBackwardArgs>>;
+    IndexedPlan<embedding_detail::Op<TableOp::add, T, EmbeddingDescriptor, EmbeddingBackwardArgs>>;
 template <Float T>
-using EmbeddingSparseBackwardPlan =
-    IndexedPlan<embedding_detail::Op<EmbeddingKind::embedding_sparse_backward, T,
-                                     EmbeddingDescriptor, EmbeddingSparseBackwardArgs>>;
+using EmbeddingSparseBackwardPlan = IndexedPlan<
+    embedding_detail::Op<TableOp::add_sparse, T, EmbeddingDescriptor, EmbeddingSparseBackwardArgs>>;
 template <Float T>
-using EmbeddingBagPlan =
-    IndexedPlan<embedding_detail::Op<EmbeddingKind::embedding_bag, T, EmbeddingBagDescriptor,
-                                     EmbeddingBagArgs>>;
+using EmbeddingBagPlan = IndexedPlan<
+    embedding_detail::Op<TableOp::read_bags, T, EmbeddingBagDescriptor, EmbeddingBagArgs>>;
 template <Float T>
-using EmbeddingBagBackwardPlan =
-    IndexedPlan<embedding_detail::Op<EmbeddingKind::embedding_bag_backward, T,
-                                     EmbeddingBagDescriptor, EmbeddingBagBackwardArgs>>;
+using EmbeddingBagBackwardPlan = IndexedPlan<
+    embedding_detail::Op<TableOp::add_bags, T, EmbeddingBagDescriptor, EmbeddingBagBackwardArgs>>;
 
 }  // namespace planck

@@ -6,7 +6,7 @@ namespace planck {
 
 namespace {
 
-Result<EmbeddingProblem> of_table(std::string_view op, EmbeddingKind kind, const InputSpec& weight,
+Result<EmbeddingProblem> of_table(std::string_view op, TableOp kind, const InputSpec& weight,
                                   const InputSpec& indices, std::int64_t padding_idx) {
   if (weight.shape.rank() != 2)
     return fail(
@@ -40,7 +40,7 @@ Result<EmbeddingProblem> of_bags(EmbeddingProblem p, const InputSpec& offsets, B
 }  // namespace
 
 Result<EmbeddingProblem> Embedding::problem(std::span<const InputSpec> in) const {
-  return of_table(name, EmbeddingKind::embedding, in[0], in[1], padding_idx);
+  return of_table(name, TableOp::read, in[0], in[1], padding_idx);
 }
 
 Result<EmbeddingProblem> EmbeddingBackward::problem(std::span<const InputSpec> in) const {
@@ -48,13 +48,13 @@ Result<EmbeddingProblem> EmbeddingBackward::problem(std::span<const InputSpec> i
   if (dout.rank() == 0)
     return fail(ErrorCode::invalid_problem, "embedding_backward: dout has no axis D");
   const InputSpec weight{in[0].dtype, {num_embeddings, dout[dout.rank() - 1]}};
-  return of_table(name, EmbeddingKind::embedding_backward, weight, in[1], padding_idx);
+  return of_table(name, TableOp::add, weight, in[1], padding_idx);
 }
 
 template <BagMode Mode, bool Weighted>
 Result<EmbeddingProblem> EmbeddingBag<Mode, Weighted>::problem(
     std::span<const InputSpec> in) const {
-  return of_table(name, EmbeddingKind::embedding_bag, in[0], in[1], padding_idx)
+  return of_table(name, TableOp::read_bags, in[0], in[1], padding_idx)
       .and_then([&](const EmbeddingProblem& p) {
         return of_bags(p, in[2], Mode, Weighted, include_last_offset);
       });
@@ -64,7 +64,7 @@ template <BagMode Mode, bool Weighted>
 Result<EmbeddingProblem> EmbeddingBagBackward<Mode, Weighted>::problem(
     std::span<const InputSpec> in) const {
   const InputSpec weight{in[0].dtype, {num_embeddings, in[0].shape[1]}};
-  return of_table(name, EmbeddingKind::embedding_bag_backward, weight, in[1], forward.padding_idx)
+  return of_table(name, TableOp::add_bags, weight, in[1], forward.padding_idx)
       .and_then([&](const EmbeddingProblem& p) {
         return of_bags(p, in[2], Mode, Weighted, forward.include_last_offset);
       })

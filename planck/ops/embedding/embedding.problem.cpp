@@ -55,7 +55,7 @@ constexpr AttributeInfo kBagAttributes[] = {kMode, kLastOffset, kPadding};
 constexpr AttributeInfo kBagBackwardAttributes[] = {kMode, kLastOffset, kRows, kAccumulate,
                                                     kPadding};
 
-// In the order of EmbeddingKind. Rows are gathered, so that no op works in place.
+// In the order of TableOp. Rows are gathered, so that no op works in place.
 constexpr OpInfo kInfos[] = {
     {"embedding", OpCategory::embedding,
      "out[n] = weight[indices[n]]; 0 where the index is padding or out of range", kEmbedding,
@@ -152,7 +152,7 @@ std::array<OperandSpec, kEmbeddingOperands> EmbeddingProblem::specs() const {
     if (operand == "rows") s.shape = {count()};
     if (operand == "argmax") s.shape = {bags, dim};
     // What bags may have.
-    const bool backward = kind == EmbeddingKind::embedding_bag_backward;
+    const bool backward = kind == TableOp::add_bags;
     if (operand == "weights") s.used = s.required = weighted;
     if (operand == "weight" && backward) s.used = s.required = weights_gradient;
     if (operand == "dweights") s.used = s.required = weights_gradient;
@@ -203,8 +203,7 @@ Result<void> read_bags(const OpInfo& op, const AttributeReader& read, const Inpu
         fmt::format("{}: offsets is empty, include_last_offset needs one at least", op.name));
   p.bags = (*offsets)[0] - (*last ? 1 : 0);
   p.weighted = inputs.has("weights");
-  p.weights_gradient =
-      p.kind == EmbeddingKind::embedding_bag_backward && p.weighted && inputs.has("weight");
+  p.weights_gradient = p.kind == TableOp::add_bags && p.weighted && inputs.has("weight");
   return {};
 }
 
@@ -216,7 +215,7 @@ Result<void> read_table(const OpInfo& op, const AttributeReader& read, const Inp
     const auto shape = inputs.of_rank(table, 2);
     if (!shape) return tl::unexpected(shape.error());
     p.num_embeddings = (*shape)[0];
-    if (table == "weight" && p.kind != EmbeddingKind::embedding_bag_backward) p.dim = (*shape)[1];
+    if (table == "weight" && p.kind != TableOp::add_bags) p.dim = (*shape)[1];
     if (read.text("num_embeddings").empty()) return {};
   }
   if (read.text("num_embeddings").empty())
@@ -229,7 +228,7 @@ Result<void> read_table(const OpInfo& op, const AttributeReader& read, const Inp
 }
 
 Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& attributes,
-                                          const InputSpecs& specs, EmbeddingKind kind) {
+                                          const InputSpecs& specs, TableOp kind) {
   const AttributeReader read(op, attributes);
   const InputReader inputs(op, specs);
   EmbeddingProblem p;
@@ -263,7 +262,7 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
 }  // namespace
 
 std::vector<OpEntry> embedding_ops() {
-  return entries_of_kinds<&parse>(kInfos, [](EmbeddingKind) { return float_elements(); });
+  return entries_of_kinds<&parse>(kInfos, [](TableOp) { return float_elements(); });
 }
 
 }  // namespace planck

@@ -1,7 +1,7 @@
 // The kernel tables of the grid_sample family, best first.
 #include "planck/math/chunked_sum.h"
-#include "planck/ops/grid_sample/grid_sample.cuda.h"
-#include "planck/ops/grid_sample/kernels.h"
+#include "planck/ops/grid_sample/cpu/kernels.h"
+#include "planck/ops/grid_sample/cuda/kernels.h"
 #include "planck/plan/kernel_table.h"
 
 namespace planck {
@@ -48,10 +48,9 @@ PrecisionGuarantee guarantee_affine(const AffineGridProblem& p) {
 }
 
 constexpr Kernel<GridSampleProblem> kForward[] = {
-    {"cuda:direct", kCuda, accept, grid_sample_cuda_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(grid_sample_cuda)},
+    {"cuda:direct", kCuda, accept, grid_sample_cuda_workspace, guarantee, grid_sample_cuda},
     {"cuda:direct:no_copy", kCuda, accept, grid_sample_no_copy_cuda_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(grid_sample_no_copy_cuda)},
+     grid_sample_no_copy_cuda},
     {"cpu:channels_last", kCpu, accept, grid_sample_channels_last_cpu_workspace, guarantee,
      grid_sample_channels_last_cpu},
     {"cpu:direct", kCpu, accept, grid_sample_direct_cpu_workspace, guarantee,
@@ -59,15 +58,14 @@ constexpr Kernel<GridSampleProblem> kForward[] = {
 };
 constexpr Kernel<GridSampleProblem> kBackward[] = {
     {"cuda:sorted_cells", kCuda, grid_sample_backward_cuda_refusal,
-     grid_sample_backward_cuda_workspace, guarantee, PLANCK_CUDA_LAUNCH(grid_sample_backward_cuda)},
+     grid_sample_backward_cuda_workspace, guarantee, grid_sample_backward_cuda},
     {"cuda:atomic", kCuda, accept_atomic, grid_sample_backward_atomic_cuda_workspace,
-     guarantee_atomic, PLANCK_CUDA_LAUNCH(grid_sample_backward_atomic_cuda)},
+     guarantee_atomic, grid_sample_backward_atomic_cuda},
     {"cpu:sorted_cells", kCpu, accept, grid_sample_backward_cpu_workspace, guarantee,
      grid_sample_backward_cpu},
 };
 constexpr Kernel<AffineGridProblem> kAffine[] = {
-    {"cuda:direct", kCuda, accept, affine_grid_cuda_workspace, guarantee_affine,
-     PLANCK_CUDA_LAUNCH(affine_grid_cuda)},
+    {"cuda:direct", kCuda, accept, affine_grid_cuda_workspace, guarantee_affine, affine_grid_cuda},
     {"cpu:direct", kCpu, accept, affine_grid_cpu_workspace, guarantee_affine, affine_grid_cpu},
 };
 

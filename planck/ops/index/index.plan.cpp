@@ -1,8 +1,8 @@
 // The kernel tables of the index family, best first.
 
 #include "planck/math/chunked_sum.h"
-#include "planck/ops/index/index.cuda.h"
-#include "planck/ops/index/kernels.h"
+#include "planck/ops/index/cpu/kernels.h"
+#include "planck/ops/index/cuda/kernels.h"
 #include "planck/plan/kernel_table.h"
 
 namespace planck {
@@ -28,32 +28,30 @@ PrecisionGuarantee guarantee(const IndexProblem& p) {
 
 using Row = Kernel<IndexProblem>;
 constexpr Row kRead[] = {
-    {"cuda:gather", kCuda, accept, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(index_read_cuda)},
+    {"cuda:gather", kCuda, accept, no_workspace, guarantee, index_read_cuda},
     {"cpu:gather", kCpu, accept, index_read_cpu_workspace, guarantee, index_read_cpu},
 };
 constexpr Row kScatter[] = {
     {"cuda:winners", kCuda, index_scatter_cuda_refusal, index_scatter_cuda_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(index_scatter_cuda)},
+     index_scatter_cuda},
     {"cpu:lines", kCpu, accept, no_workspace, guarantee, index_lines_cpu},
 };
 constexpr Row kAdd[] = {
     {"cuda:lines", kCuda, index_line_sums_cuda_refusal, no_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(index_line_sums_cuda)},
+     index_line_sums_cuda},
     {"cuda:sorted_rows", kCuda, index_sums_cuda_refusal, index_sums_cuda_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(index_sums_cuda)},
+     index_sums_cuda},
     {"cuda:integer_atomics", kCuda, accept_integers, no_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(index_integer_sums_cuda)},
+     index_integer_sums_cuda},
     {"cpu:lines", kCpu, index_lines_cpu_refusal, no_workspace, guarantee, index_lines_cpu},
     {"cpu:sorted_rows", kCpu, accept_floats, index_sums_cpu_workspace, guarantee, index_sums_cpu},
 };
 constexpr Row kMasks[] = {
-    {"cuda:ranks", kCuda, accept, index_masks_cuda_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(index_masks_cuda)},
+    {"cuda:ranks", kCuda, accept, index_masks_cuda_workspace, guarantee, index_masks_cuda},
     {"cpu:ranks", kCpu, accept, index_masks_cpu_workspace, guarantee, index_masks_cpu},
 };
 constexpr Row kOneHot[] = {
-    {"cuda:classes", kCuda, accept, no_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(index_one_hot_cuda)},
+    {"cuda:classes", kCuda, accept, no_workspace, guarantee, index_one_hot_cuda},
     {"cpu:classes", kCpu, accept, no_workspace, guarantee, index_one_hot_cpu},
 };
 

@@ -1,8 +1,8 @@
 // The kernel table of the matmul family, best first: what promises the same bits everywhere, then
 // the libraries, for who asks for them by name.
 
-#include "planck/ops/matmul/kernels.h"
-#include "planck/ops/matmul/matmul.cuda.h"
+#include "planck/ops/matmul/cpu/kernels.h"
+#include "planck/ops/matmul/cuda/kernels.h"
 #include "planck/plan/kernel_table.h"
 
 namespace planck {
@@ -28,9 +28,9 @@ PrecisionGuarantee guarantee_library(const MatmulProblem& p) {
 }
 
 constexpr Kernel<MatmulProblem> kMatmul[] = {
-    {"cuda:fma_chain", kCuda, accept, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(matmul_cuda)},
+    {"cuda:fma_chain", kCuda, accept, no_workspace, guarantee, matmul_cuda},
     {"cuda:cublaslt", kCuda, matmul_cublaslt_refusal, matmul_cublaslt_workspace, guarantee_library,
-     PLANCK_CUDA_LAUNCH(matmul_cublaslt)},
+     matmul_cublaslt},
     {"cpu:fma_chain", kCpu, accept, matmul_cpu_workspace, guarantee, matmul_cpu},
     {"cpu:openblas", kCpu, matmul_openblas_refusal, matmul_openblas_workspace, guarantee_library,
      matmul_openblas},

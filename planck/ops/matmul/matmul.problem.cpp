@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "planck/loops/gemm/geometry.h"
+
 namespace planck {
 
 namespace {
@@ -39,9 +41,9 @@ Result<void> MatmulProblem::check() const {
   for (const Shape& shape :
        {with_matrix(batch, m, k), with_matrix(batch, k, n), with_matrix(batch, m, n)})
     if (auto ok = check_shape(shape, kInfo.name); !ok) return ok;
-  if (element_dtype == Dtype::s8 && k > kMostIntegerProducts)
-    return invalid(
-        fmt::format("K is {}, sums of s8 products fit in i32 up to {}", k, kMostIntegerProducts));
+  if (element_dtype == Dtype::s8 && k > gemm::kMostIntegerProducts)
+    return invalid(fmt::format("K is {}, sums of s8 products fit in i32 up to {}", k,
+                               gemm::kMostIntegerProducts));
   return {};
 }
 

@@ -27,9 +27,6 @@ struct MatmulProblem {
   }
 };
 
-// The longest sum of products of two s8 that i32 holds, whatever they are: 2^14 each.
-inline constexpr std::int64_t kMostIntegerProducts = (std::int64_t{1} << 17) - 1;
-
 namespace matmul_operand {
 enum { a, b, c };
 }

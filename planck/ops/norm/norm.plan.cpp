@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planck/ops/norm/kernels.h"
+#include "planck/ops/norm/cpu/kernels.h"
+#include "planck/ops/norm/cuda/kernels.h"
 #include "planck/plan/kernel_table.h"
 
 namespace planck {
@@ -16,7 +17,7 @@ PrecisionGuarantee guarantee(const NormProblem& p) {
 }
 
 constexpr Kernel<NormProblem> kRows[] = {
-    {"cuda:rows", kCuda, accept, norm_cuda_workspace, guarantee, PLANCK_CUDA_LAUNCH(norm_cuda)},
+    {"cuda:rows", kCuda, accept, norm_cuda_workspace, guarantee, norm_cuda},
     {"cpu:rows", kCpu, accept, norm_cpu_workspace, guarantee, norm_cpu},
 };
 

@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planck/ops/pool/kernels.h"
+#include "planck/ops/pool/cpu/kernels.h"
+#include "planck/ops/pool/cuda/kernels.h"
 #include "planck/plan/kernel_table.h"
 
 namespace planck {
@@ -38,7 +39,7 @@ PrecisionGuarantee guarantee(const PoolProblem& p) {
 }
 
 constexpr Kernel<PoolProblem> kKernels[] = {
-    {"cuda:direct", kCuda, accept, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(pool_cuda)},
+    {"cuda:direct", kCuda, accept, no_workspace, guarantee, pool_cuda},
     {"cpu:pairs", kCpu, pool_pairs_refusal, no_workspace, guarantee, pool_pairs_cpu},
     {"cpu:taps", kCpu, pool_taps_refusal, no_workspace, guarantee, pool_taps_cpu},
     {"cpu:rows", kCpu, accept, no_workspace, guarantee, pool_rows_cpu},

@@ -33,7 +33,7 @@ constexpr AttributeInfo kAverageBackwardAttributes[] = {kInput,   kKernel, kStri
 constexpr AttributeInfo kAdaptiveAttributes[] = {{"size", "", "OH,OW: windows along each axis"}};
 constexpr AttributeInfo kAdaptiveBackwardAttributes[] = {kInput};
 
-constexpr OpCategory kCategory = OpCategory::sampling;
+constexpr OpCategory kCategory = OpCategory::pooling;
 
 // In the order of PoolKind.
 constexpr OpInfo kInfos[] = {

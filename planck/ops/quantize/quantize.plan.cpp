@@ -1,5 +1,6 @@
 // The kernel table of the quantize family, best first.
-#include "planck/ops/quantize/kernels.h"
+#include "planck/ops/quantize/cpu/kernels.h"
+#include "planck/ops/quantize/cuda/kernels.h"
 #include "planck/plan/kernel_table.h"
 
 namespace planck {
@@ -20,8 +21,7 @@ PrecisionGuarantee guarantee(const QuantProblem& p) {
 }
 
 constexpr Kernel<QuantProblem> kTable[] = {
-    {"cuda:vector", kCuda, accept, quantize_cuda_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(quantize_cuda)},
+    {"cuda:vector", kCuda, accept, quantize_cuda_workspace, guarantee, quantize_cuda},
     {"cpu:simd", kCpu, accept, quantize_cpu_workspace, guarantee, quantize_cpu},
 };
 

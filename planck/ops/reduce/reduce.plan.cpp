@@ -1,9 +1,9 @@
 // The kernel tables of the reduce family.
 
 #include "planck/math/running_sum.h"
+#include "planck/ops/reduce/cpu/kernels.h"
+#include "planck/ops/reduce/cuda/kernels.h"
 #include "planck/ops/reduce/reduce.math.h"
-#include "planck/ops/reduce/kernels.h"
-#include "planck/ops/reduce/reduce.cuda.h"
 #include "planck/plan/kernel_table.h"
 
 namespace planck {
@@ -55,16 +55,15 @@ PrecisionGuarantee guarantee(const ReduceProblem& p) {
 
 using Row = Kernel<ReduceProblem>;
 constexpr Row kReduce[] = {
-    {"cuda:tree", kCuda, accept, reduce_cuda_workspace, guarantee, PLANCK_CUDA_LAUNCH(reduce_cuda)},
+    {"cuda:tree", kCuda, accept, reduce_cuda_workspace, guarantee, reduce_cuda},
     {"cpu:tree", kCpu, accept, reduce_cpu_workspace, guarantee, reduce_cpu},
 };
 constexpr Row kCumsum[] = {
-    {"cuda:running", kCuda, accept, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(cumsum_cuda)},
+    {"cuda:running", kCuda, accept, no_workspace, guarantee, cumsum_cuda},
     {"cpu:running", kCpu, accept, cumsum_cpu_workspace, guarantee, cumsum_cpu},
 };
 constexpr Row kRunningExtreme[] = {
-    {"cuda:running", kCuda, accept, no_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(running_extreme_cuda)},
+    {"cuda:running", kCuda, accept, no_workspace, guarantee, running_extreme_cuda},
     {"cpu:running", kCpu, accept, no_workspace, guarantee, running_extreme_cpu},
 };
 

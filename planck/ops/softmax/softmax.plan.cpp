@@ -1,6 +1,7 @@
 // The kernel table of the softmax family.
 
-#include "planck/ops/softmax/kernels.h"
+#include "planck/ops/softmax/cpu/kernels.h"
+#include "planck/ops/softmax/cuda/kernels.h"
 #include "planck/plan/kernel_table.h"
 
 namespace planck {
@@ -14,7 +15,7 @@ PrecisionGuarantee guarantee(const SoftmaxProblem& p) {
 }
 
 constexpr Kernel<SoftmaxProblem> kRows[] = {
-    {"cuda:rows", kCuda, accept, no_workspace, guarantee, PLANCK_CUDA_LAUNCH(softmax_cuda)},
+    {"cuda:rows", kCuda, accept, no_workspace, guarantee, softmax_cuda},
     {"cpu:rows", kCpu, accept, no_workspace, guarantee, softmax_cpu},
 };
 

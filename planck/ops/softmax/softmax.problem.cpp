@@ -23,7 +23,7 @@ constexpr OperandInfo kEntropyBackward[] = {{"x", Role::input},
 constexpr AttributeInfo kAxis[] = {{"axis", "-1", "the axis that is summed over; -1: the last"}};
 constexpr AttributeInfo kIgnore[] = {{"ignore_index", "-100", "a target that counts for nothing"}};
 
-constexpr OpCategory kCategory = OpCategory::normalization;
+constexpr OpCategory kCategory = OpCategory::softmax;
 
 // In the order of SoftmaxKind.
 constexpr OpInfo kInfos[] = {

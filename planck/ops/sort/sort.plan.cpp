@@ -1,6 +1,7 @@
 // The kernel tables of the sort family, best first.
+#include "planck/ops/sort/cpu/kernels.h"
+#include "planck/ops/sort/cuda/kernels.h"
 #include "planck/ops/sort/cuda/layout.h"
-#include "planck/ops/sort/kernels.h"
 #include "planck/plan/kernel_table.h"
 
 namespace planck {
@@ -26,10 +27,9 @@ PrecisionGuarantee guarantee(const SortProblem& p) {
 }
 
 constexpr Kernel<SortProblem> kKernels[] = {
-    {"cuda:block", kCuda, sort_block_cuda_refusal, no_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(sort_block_cuda)},
+    {"cuda:block", kCuda, sort_block_cuda_refusal, no_workspace, guarantee, sort_block_cuda},
     {"cuda:radix", kCuda, sort_radix_cuda_refusal, sort_radix_cuda_workspace, guarantee,
-     PLANCK_CUDA_LAUNCH(sort_radix_cuda)},
+     sort_radix_cuda},
     {"cpu:radix", kCpu, accept, sort_cpu_workspace, guarantee, sort_cpu},
 };
 

@@ -6,7 +6,7 @@
 #include "planck/loops/cpu/blocks.h"
 #include "planck/loops/gemm/cpu/tile.h"
 
-namespace planck::matmul_detail {
+namespace planck::gemm {
 
 namespace {
 
@@ -121,4 +121,4 @@ void store_sums(Dtype, void* data, std::int64_t offset, std::int64_t stride, int
   for (int i = 0; i < n; ++i) to[i * stride] = sums[i];
 }
 
-}  // namespace planck::matmul_detail
+}  // namespace planck::gemm

@@ -6,7 +6,7 @@
 
 #include "planck/core/dtype.h"
 
-namespace planck::matmul_detail {
+namespace planck::gemm {
 
 // One operand seen from the axis that its panels are cut along (rows of A, columns of B).
 struct Side {
@@ -38,4 +38,4 @@ void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t strid
 void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
                 const std::int32_t* sums);
 
-}  // namespace planck::matmul_detail
+}  // namespace planck::gemm

@@ -22,9 +22,9 @@ namespace planck::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using matmul_detail::TileBlock;
-using matmul_detail::TileOps;
-using matmul_detail::TinyProduct;
+using gemm::TileBlock;
+using gemm::TileOps;
+using gemm::TinyProduct;
 
 #if HWY_TARGET == HWY_AVX3
 constexpr int kRows = 12, kVectors = 2, kThinRows = 6, kThinVectors = 4;
@@ -33,7 +33,7 @@ constexpr int kRows = 6, kVectors = 2, kThinRows = 3, kThinVectors = 4;
 #else
 constexpr int kRows = 4, kVectors = 1, kThinRows = 4, kThinVectors = 1;
 #endif
-static_assert(kRows <= matmul_detail::kMostTileRows);
+static_assert(kRows <= gemm::kMostTileRows);
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
 
@@ -41,7 +41,7 @@ template <class C>
 using Lanes = hn::ScalableTag<C>;
 template <class C>
 constexpr int kLanes = static_cast<int>(HWY_MAX_BYTES / sizeof(C));
-static_assert(kThinVectors * kLanes<float> <= matmul_detail::kMostTileColumns);
+static_assert(kThinVectors * kLanes<float> <= gemm::kMostTileColumns);
 
 template <class C>
 HWY_INLINE hn::Vec<Lanes<C>> step(hn::Vec<Lanes<C>> a, hn::Vec<Lanes<C>> b, hn::Vec<Lanes<C>> sum) {
@@ -222,7 +222,7 @@ HWY_EXPORT(tile_ops_f32);
 HWY_EXPORT(tile_ops_f64);
 HWY_EXPORT(tile_ops_i32);
 
-namespace matmul_detail {
+namespace gemm {
 
 template <>
 const TileOps<float>& tile_ops<float>() {
@@ -240,6 +240,6 @@ const TileOps<std::int32_t>& tile_ops<std::int32_t>() {
   return ops;
 }
 
-}  // namespace matmul_detail
+}  // namespace gemm
 }  // namespace planck
 #endif

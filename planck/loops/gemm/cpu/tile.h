@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace planck::matmul_detail {
+namespace planck::gemm {
 
 // Adds rows × columns products to `sums`. A is packed in panels of TileOps::rows rows, [panel][k]
 // [row]; B has `columns` numbers, filled up to whole vectors, for each k. Sums have whole vectors
@@ -55,4 +55,4 @@ const TileOps<C>& tile_ops();
 
 inline constexpr int kMostTileRows = 12, kMostTileColumns = 64;  // of all instruction sets
 
-}  // namespace planck::matmul_detail
+}  // namespace planck::gemm

@@ -12,7 +12,7 @@
 #include "planck/core/dtype.h"
 #include "planck/loops/cuda/floats.cuh"
 
-namespace planck::matmul_device {
+namespace planck::gemm_device {
 
 enum class Reading : std::uint8_t { along, across, strided, any };
 
@@ -216,4 +216,4 @@ class Loader<std::int8_t, kCount, kDepth, kThreads, kReading> {
   std::int32_t raw_[kUnits][4];
 };
 
-}  // namespace planck::matmul_device
+}  // namespace planck::gemm_device

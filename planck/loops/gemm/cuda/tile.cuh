@@ -20,13 +20,13 @@
 
 #include "planck/loops/cuda/floats.cuh"
 #include "planck/loops/cuda/launch.cuh"
-#include "planck/loops/gemm/geometry.h"
 #include "planck/loops/gemm/cuda/loaders.cuh"
+#include "planck/loops/gemm/geometry.h"
 
-namespace planck::matmul_device {
+namespace planck::gemm_device {
 
-using matmul_detail::Batches;
-using matmul_detail::Geometry;
+using gemm::Batches;
+using gemm::Geometry;
 
 __device__ __forceinline__ float multiply_add(float a, float b, float sum) {
   return __fmaf_rn(a, b, sum);
@@ -222,4 +222,4 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   }
 }
 
-}  // namespace planck::matmul_device
+}  // namespace planck::gemm_device

@@ -7,8 +7,8 @@
 #define PLANCK_SOFTMAX_ROW_VECTORS_INL_H_
 #endif
 
-#include "planck/loops/rows/cpu/pairs-inl.h"
 #include "planck/loops/rows/cpu/map.h"
+#include "planck/loops/rows/cpu/pairs-inl.h"
 
 #if PLANCK_VECTOR_MATH
 HWY_BEFORE_NAMESPACE();

@@ -10,8 +10,8 @@
 #include <hwy/highway.h>
 
 #include "planck/loops/cpu/steps-inl.h"
-#include "planck/loops/rows/cpu/lift-inl.h"
 #include "planck/loops/rows/cpu/exponentials-inl.h"
+#include "planck/loops/rows/cpu/lift-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "planck/loops/parallel.h"
 #include "planck/loops/cpu/positions.h"
-#include "planck/loops/rows/cpu/reduce.h"
+#include "planck/loops/parallel.h"
 #include "planck/loops/rows/cpu/map.h"
+#include "planck/loops/rows/cpu/reduce.h"
 #include "planck/plan/op.h"
 
 namespace planck {

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "planck/loops/cuda/launch.cuh"
+#include "planck/loops/rows/axes_walk.h"
 #include "planck/loops/rows/cuda/axis_map.cuh"
 #include "planck/loops/rows/cuda/joins.cuh"
-#include "planck/loops/rows/axes_walk.h"
 
 namespace planck::row_device {
 

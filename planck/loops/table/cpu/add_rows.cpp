@@ -27,25 +27,25 @@
 #include "planck/loops/table/cpu/bags.h"
 #include "planck/loops/table/cpu/bucket_rows.h"
 #include "planck/loops/table/cpu/heavy_rows.h"
-#include "planck/ops/embedding/kernels.h"
 #include "planck/loops/table/cpu/row_tasks.h"
 #include "planck/loops/table/cpu/short_rows.h"
 #include "planck/loops/table/cpu/weights_gradient.h"
+#include "planck/loops/table/kernels.h"
 
 namespace planck {
 
 namespace {
 
-using Dense = embedding_operand::Backward;
-using Sparse = embedding_operand::SparseBackward;
-using Bag = embedding_operand::BagBackward;
+using Dense = table_operand::Backward;
+using Sparse = table_operand::SparseBackward;
+using Bag = table_operand::BagBackward;
 
 constexpr std::int64_t kShortBytes = 4096;
 
 template <class C, class U>
 class SortedRows {
  public:
-  SortedRows(const EmbeddingProblem& p, Parts& parts)
+  SortedRows(const TableProblem& p, Parts& parts)
       : p_(p),
         cut_(p.num_embeddings, p.count(), writes_all() ? row_bytes() : 0),
         sorter_(cut_, parts),
@@ -109,7 +109,7 @@ class SortedRows {
   }
 
  private:
-  bool is_sparse() const { return p_.kind == EmbeddingKind::embedding_sparse_backward; }
+  bool is_sparse() const { return p_.kind == TableOp::add_sparse; }
   bool writes_all() const { return !is_sparse() && !p_.accumulate; }
   std::int64_t row_bytes() const { return p_.dim * bits(p_.element_dtype) / 8; }
 
@@ -293,7 +293,7 @@ class SortedRows {
     set_counter(o[Sparse::count], unique);
   }
 
-  const EmbeddingProblem& p_;
+  const TableProblem& p_;
   SortCut cut_;
   EntrySorter<U> sorter_;
   RowTasks<U> tasks_;
@@ -305,7 +305,7 @@ class SortedRows {
 
 // Calls f(compute type, entry type).
 template <class F>
-auto with_types(const EmbeddingProblem& p, F&& f) {
+auto with_types(const TableProblem& p, F&& f) {
   const bool narrow = p.count() <= UINT32_MAX && p.num_embeddings <= UINT32_MAX;
   const auto with_entry = [&](auto compute) {
     return narrow ? f(compute, std::type_identity<std::uint32_t>{})
@@ -317,7 +317,7 @@ auto with_types(const EmbeddingProblem& p, F&& f) {
 
 }  // namespace
 
-std::size_t embedding_sorted_rows_cpu_workspace(const EmbeddingProblem& p) {
+std::size_t add_rows_cpu_workspace(const TableProblem& p) {
   return with_types(p, [&](auto compute, auto entry) {
     Parts parts;
     SortedRows<typename decltype(compute)::type, typename decltype(entry)::type> size(p, parts);
@@ -325,8 +325,8 @@ std::size_t embedding_sorted_rows_cpu_workspace(const EmbeddingProblem& p) {
   });
 }
 
-Result<void> embedding_sorted_rows_cpu(const Stream& stream, Workspace workspace,
-                                       const EmbeddingProblem& p, const Operands& operands) {
+Result<void> add_rows_cpu(const Stream& stream, Workspace workspace, const TableProblem& p,
+                          const Operands& operands) {
   with_types(p, [&](auto compute, auto entry) {
     Parts parts(workspace.data);
     SortedRows<typename decltype(compute)::type, typename decltype(entry)::type>(p, parts).run(

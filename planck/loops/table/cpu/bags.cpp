@@ -8,7 +8,7 @@ std::int64_t Bags::read(const View& offsets) {
   std::int64_t start = 0, bad = 0;
   starts_[bags_] = count_;
   IndexReader(offsets).each(0, given_, [&](std::int64_t bag, std::int64_t offset) {
-    start = embedding_math::bag_start(offset, start, count_);
+    start = table_math::bag_start(offset, start, count_);
     starts_[bag] = start;
     bad += start != offset;
   });
@@ -32,14 +32,14 @@ void Bags::find_bags(const Stream& stream, std::int64_t* bag_of) const {
   });
 }
 
-void Bags::count_valid(const Stream& stream, const EmbeddingProblem& p, const IndexReader& indices,
+void Bags::count_valid(const Stream& stream, const TableProblem& p, const IndexReader& indices,
                        std::int64_t* valid) const {
   const std::int64_t a_task = bags_a_task(bags_, count_);
   parallel_for(stream, (bags_ + a_task - 1) / a_task, [&](std::int64_t task) {
     for (std::int64_t b = task * a_task; b < std::min(bags_, (task + 1) * a_task); ++b) {
       valid[b] = 0;
       indices.each(begin(b), end(b), [&](std::int64_t, std::int64_t index) {
-        valid[b] += embedding_math::is_valid(index, p.num_embeddings, p.padding_idx);
+        valid[b] += table_math::is_valid(index, p.num_embeddings, p.padding_idx);
       });
     }
   });

@@ -4,13 +4,13 @@
 
 #include "planck/loops/parallel.h"
 #include "planck/loops/table/cpu/entries.h"
-#include "planck/ops/embedding/embedding.problem.h"
+#include "planck/loops/table/table.h"
 
 namespace planck {
 
 class Bags {
  public:
-  Bags(const EmbeddingProblem& p, Parts& parts)
+  Bags(const TableProblem& p, Parts& parts)
       : count_(p.count()),
         bags_(p.bags),
         given_(p.offsets()),
@@ -30,7 +30,7 @@ class Bags {
   // Bag by entry, for [first(), last()).
   void find_bags(const Stream& stream, std::int64_t* bag_of) const;
   // Valid entries by bag.
-  void count_valid(const Stream& stream, const EmbeddingProblem& p, const IndexReader& indices,
+  void count_valid(const Stream& stream, const TableProblem& p, const IndexReader& indices,
                    std::int64_t* valid) const;
 
  private:

@@ -16,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
 
-namespace em = embedding_math;
+namespace em = table_math;
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 constexpr bool kWidensHalves = true;

@@ -2,18 +2,18 @@
 //
 // The output is written in order, past the caches where it is large; rows of the table are asked
 // for ahead of time.
-#include "planck/loops/parallel.h"
 #include "planck/loops/cpu/positions.h"
-#include "planck/loops/table/table.math.h"
+#include "planck/loops/parallel.h"
 #include "planck/loops/table/cpu/entries.h"
-#include "planck/ops/embedding/kernels.h"
 #include "planck/loops/table/cpu/row_loops.h"
+#include "planck/loops/table/kernels.h"
+#include "planck/loops/table/table.math.h"
 
 namespace planck {
 
 namespace {
 
-namespace em = embedding_math;
+namespace em = table_math;
 
 constexpr std::int64_t kTaskBytes = 1 << 20, kMostTaskRows = 4096;
 
@@ -37,25 +37,25 @@ void copy_row(const ByteOps& ops, const std::byte* from, std::int64_t from_step,
   copy_elements<std::uint64_t>(from, from_step, to, to_step, n);
 }
 
-std::int64_t task_rows(const EmbeddingProblem& p) {
+std::int64_t task_rows(const TableProblem& p) {
   const std::int64_t row_bytes = p.dim * bits(p.element_dtype) / 8;
   return std::clamp<std::int64_t>(kTaskBytes / (row_bytes + 1), 1, kMostTaskRows);
 }
-std::int64_t task_count(const EmbeddingProblem& p) {
+std::int64_t task_count(const TableProblem& p) {
   return (p.count() + task_rows(p) - 1) / task_rows(p);
 }
 
 }  // namespace
 
-std::size_t embedding_cpu_workspace(const EmbeddingProblem& p) {
+std::size_t read_rows_cpu_workspace(const TableProblem& p) {
   Parts parts;
   parts.take<std::int64_t>(task_count(p));
   return parts.bytes();
 }
 
-Result<void> embedding_cpu(const Stream& stream, Workspace workspace, const EmbeddingProblem& p,
+Result<void> read_rows_cpu(const Stream& stream, Workspace workspace, const TableProblem& p,
                            const Operands& operands) {
-  using O = embedding_operand::Embedding;
+  using O = table_operand::Embedding;
   const View &weight = operands[O::weight], &out = operands[O::out];
   const IndexReader indices(operands[O::indices]);
   const PositionMap out_rows(out, p.indices.rank());

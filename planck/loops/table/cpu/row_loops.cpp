@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
 
-namespace em = embedding_math;
+namespace em = table_math;
 
 HWY_INLINE float value_of(float v) { return v; }
 HWY_INLINE double value_of(double v) { return v; }

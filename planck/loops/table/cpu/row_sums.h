@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "planck/loops/cpu/blocks.h"
-#include "planck/math/chunked_sum.h"
 #include "planck/loops/table/cpu/entries.h"
 #include "planck/loops/table/cpu/row_loops.h"
+#include "planck/math/chunked_sum.h"
 
 namespace planck {
 

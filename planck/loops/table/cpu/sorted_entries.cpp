@@ -35,7 +35,7 @@ std::int64_t count_bad(const IndexReader& indices, std::int64_t begin, std::int6
                        std::int64_t rows) {
   std::int64_t bad = 0;
   indices.each(begin, end, [rows, &bad](std::int64_t, std::int64_t index) {
-    bad += embedding_math::is_bad(index, rows);
+    bad += table_math::is_bad(index, rows);
   });
   return bad;
 }
@@ -62,7 +62,7 @@ std::int64_t EntrySorter<U>::scatter(const Stream& stream, const IndexReader& in
                                      std::int64_t padding, std::int64_t first, std::int64_t last) {
   // Everything the loops look at is a copy on the stack: stores to the workspace cannot change it.
   const auto valid = [rows = cut_.rows, padding](std::int64_t index) {
-    return embedding_math::is_valid(index, rows, padding);
+    return table_math::is_valid(index, rows, padding);
   };
   parallel_for(stream, cut_.segments, [&](std::int64_t s) {
     const std::int64_t begin = cut_.segment_begin(s), end = cut_.segment_begin(s + 1);

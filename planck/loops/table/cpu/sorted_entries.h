@@ -13,8 +13,8 @@
 #pragma once
 
 #include "planck/loops/parallel.h"
-#include "planck/loops/table/table.math.h"
 #include "planck/loops/table/cpu/entries.h"
+#include "planck/loops/table/table.math.h"
 
 namespace planck {
 

@@ -2,8 +2,8 @@
 
 #include <bit>
 
-#include "planck/loops/table/table.math.h"
 #include "planck/loops/table/cpu/row_loops.h"
+#include "planck/loops/table/table.math.h"
 
 namespace planck {
 
@@ -41,9 +41,9 @@ C dot_rows(const View& a, std::int64_t a_row, const View& b, std::int64_t b_row,
 }  // namespace
 
 template <class C>
-void weights_gradient_cpu(const Stream& stream, const EmbeddingProblem& p, const Bags& bags,
+void weights_gradient_cpu(const Stream& stream, const TableProblem& p, const Bags& bags,
                           const std::int64_t* bag_of, const Operands& operands) {
-  using O = embedding_operand::BagBackward;
+  using O = table_operand::BagBackward;
   const IndexReader indices(operands[O::indices]);
   const View& to = operands[O::dweights];
   constexpr std::int64_t kTask = 128;
@@ -52,9 +52,9 @@ void weights_gradient_cpu(const Stream& stream, const EmbeddingProblem& p, const
     C results[kTask];
     indices.each(begin, end, [&](std::int64_t n, std::int64_t index) {
       const bool counts = n >= bags.first() && n < bags.last() &&
-                          embedding_math::is_valid(index, p.num_embeddings, p.padding_idx);
+                          table_math::is_valid(index, p.num_embeddings, p.padding_idx);
       results[n - begin] =
-          counts ? embedding_math::canonical(
+          counts ? table_math::canonical(
                        dot_rows<C>(operands[O::dout], bag_of[n], operands[O::weight], index, p.dim))
                  : C(0);
     });
@@ -63,9 +63,9 @@ void weights_gradient_cpu(const Stream& stream, const EmbeddingProblem& p, const
   });
 }
 
-template void weights_gradient_cpu<float>(const Stream&, const EmbeddingProblem&, const Bags&,
+template void weights_gradient_cpu<float>(const Stream&, const TableProblem&, const Bags&,
                                           const std::int64_t*, const Operands&);
-template void weights_gradient_cpu<double>(const Stream&, const EmbeddingProblem&, const Bags&,
+template void weights_gradient_cpu<double>(const Stream&, const TableProblem&, const Bags&,
                                            const std::int64_t*, const Operands&);
 
 }  // namespace planck

@@ -13,15 +13,15 @@
 //   sorted list 0.138 0.141 0.134  0.328  0.247 0.217   rows of more than 16 entries one by one
 // Clearing rows while the sort runs cost as much as it saved: the sort waits for memory.
 #include "planck/loops/table/cuda/add_rows.cuh"
-#include "planck/ops/embedding/embedding.cuda.h"
+#include "planck/loops/table/kernels.h"
 
 namespace planck {
 
-using namespace embedding_device;
+using namespace table_device;
 
 namespace {
 
-IndexCall call_of(const EmbeddingProblem& p, Workspace workspace, const View& indices,
+IndexCall call_of(const TableProblem& p, Workspace workspace, const View& indices,
                   const View& bad) {
   IndexCall c;
   c.layout = SortedIndexLayout::of_rows(p);
@@ -37,9 +37,9 @@ IndexCall call_of(const EmbeddingProblem& p, Workspace workspace, const View& in
 
 }  // namespace
 
-Result<void> embedding_backward_cuda(const Stream& stream, Workspace workspace,
-                                     const EmbeddingProblem& p, const Operands& operands) {
-  using O = embedding_operand::Backward;
+Result<void> add_rows_cuda(const Stream& stream, Workspace workspace, const TableProblem& p,
+                           const Operands& operands) {
+  using O = table_operand::Backward;
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   const View &dout = operands[O::dout], &dweight = operands[O::dweight];
@@ -58,9 +58,9 @@ Result<void> embedding_backward_cuda(const Stream& stream, Workspace workspace,
   });
 }
 
-Result<void> embedding_sparse_backward_cuda(const Stream& stream, Workspace workspace,
-                                            const EmbeddingProblem& p, const Operands& operands) {
-  using O = embedding_operand::SparseBackward;
+Result<void> add_sparse_rows_cuda(const Stream& stream, Workspace workspace, const TableProblem& p,
+                                  const Operands& operands) {
+  using O = table_operand::SparseBackward;
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   const View &dout = operands[O::dout], &values = operands[O::values];

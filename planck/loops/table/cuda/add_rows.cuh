@@ -3,7 +3,7 @@
 
 #include "planck/loops/table/cuda/sorted_rows.cuh"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 inline unsigned long long* counter_of(const View& v) {
   return v.present ? static_cast<unsigned long long*>(v.data) : nullptr;
@@ -40,4 +40,4 @@ SumRows<T> sums_into(const View& out, const IndexCall& c, const View& source, in
   return a;
 }
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

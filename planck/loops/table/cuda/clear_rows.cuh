@@ -5,7 +5,7 @@
 #include "planck/loops/table/cuda/keys.cuh"
 #include "planck/loops/table/cuda/layout.h"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 // A piece is some 4 KB: a few short rows, or a part of a long one.
 struct ClearRows {
@@ -144,4 +144,4 @@ __device__ __forceinline__ void clear_rest(const ClearRows& clear, GroupCounters
     for (int i = 0; i < kAtOnce && first + i < pieces; ++i) clear(first + i, begin);
 }
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

@@ -6,7 +6,7 @@
 
 #include "planck/core/view.h"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 // Offset of element i of a view, in elements: its axes merged where that is possible.
 struct FlatView {
@@ -113,4 +113,4 @@ struct Keys {
   }
 };
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

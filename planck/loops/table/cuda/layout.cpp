@@ -4,7 +4,7 @@
 
 #include "planck/math/chunked_sum.h"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 SortedIndexLayout SortedIndexLayout::make(std::int64_t count, std::int64_t keys,
                                           std::int64_t columns, std::size_t compute_bytes,
@@ -55,19 +55,19 @@ SortedIndexLayout SortedIndexLayout::make(std::int64_t count, std::int64_t keys,
   return l;
 }
 
-SortedIndexLayout SortedIndexLayout::of_rows(const EmbeddingProblem& p) {
-  const bool flags = p.kind != EmbeddingKind::embedding_sparse_backward && !p.accumulate;
+SortedIndexLayout SortedIndexLayout::of_rows(const TableProblem& p) {
+  const bool flags = p.kind != TableOp::add_sparse && !p.accumulate;
   return make(p.count(), p.num_embeddings, p.dim, storage_bytes(compute_dtype(p.element_dtype)),
               flags, false);
 }
 
-SortedIndexLayout SortedIndexLayout::of_bags(const EmbeddingProblem& p) {
+SortedIndexLayout SortedIndexLayout::of_bags(const TableProblem& p) {
   return make(p.count(), p.bags, p.dim, storage_bytes(compute_dtype(p.element_dtype)), true, true);
 }
 
-BagLayout BagLayout::of(const EmbeddingProblem& p) {
+BagLayout BagLayout::of(const TableProblem& p) {
   BagLayout l;
-  const bool forward = p.kind == EmbeddingKind::embedding_bag;
+  const bool forward = p.kind == TableOp::read_bags;
   const bool sums = !forward || p.mode != BagMode::max;
   if (sums) l.index = forward ? SortedIndexLayout::of_bags(p) : SortedIndexLayout::of_rows(p);
   l.tiles = (p.offsets() + kTile - 1) / kTile;
@@ -85,4 +85,4 @@ BagLayout BagLayout::of(const EmbeddingProblem& p) {
   return l;
 }
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

@@ -9,9 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "planck/ops/embedding/embedding.problem.h"
+#include "planck/loops/table/table.h"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 inline constexpr int kSortThreads = 512, kSortWarps = kSortThreads / 32;
 inline constexpr int kMaxDigitBits = 10, kMaxBins = 1 << kMaxDigitBits, kMaxPasses = 8;
@@ -61,8 +61,8 @@ struct SortedIndexLayout {
   static SortedIndexLayout make(std::int64_t count, std::int64_t keys, std::int64_t columns,
                                 std::size_t compute_bytes, bool with_present, bool ascending);
   // Entries by the row of the table they name, or by their bag.
-  static SortedIndexLayout of_rows(const EmbeddingProblem& p);
-  static SortedIndexLayout of_bags(const EmbeddingProblem& p);
+  static SortedIndexLayout of_rows(const TableProblem& p);
+  static SortedIndexLayout of_bags(const TableProblem& p);
 };
 
 // What the bags of a problem need before the index, which comes first in the workspace.
@@ -72,7 +72,7 @@ struct BagLayout {
   std::int64_t tiles = 0;
   std::size_t starts = 0, maxima = 0, bags = 0, counts = 0, bytes = 0;
 
-  static BagLayout of(const EmbeddingProblem& p);
+  static BagLayout of(const TableProblem& p);
 };
 
 // A warp sums so many columns of a hot row at once, at least, or all.
@@ -82,4 +82,4 @@ inline constexpr std::int64_t kLeastColumnTile = 64;
 inline constexpr std::int64_t kMaxEntries = (std::int64_t{1} << 30) - 1;
 inline constexpr std::int64_t kMaxKeys = (std::int64_t{1} << 32) - 2;
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

@@ -3,7 +3,7 @@
 
 #include "planck/loops/table/cuda/sort_pass.cuh"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 // The first entry with `key` in [0, last], given that `last` has it; by a warp.
 template <bool kWide>
@@ -270,4 +270,4 @@ __global__ void __launch_bounds__(kSortThreads)
   items_of_tile<kWide>(index, blockIdx.x, index.counters->entries, ordered, shared);
 }
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

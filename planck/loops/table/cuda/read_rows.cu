@@ -11,12 +11,12 @@
 #include "planck/loops/cuda/division.cuh"
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/loops/cuda/pack.cuh"
-#include "planck/ops/embedding/embedding.cuda.h"
 #include "planck/loops/table/cuda/keys.cuh"
+#include "planck/loops/table/kernels.h"
 
 namespace planck {
 
-namespace embedding_device {
+namespace table_device {
 
 namespace {
 
@@ -106,12 +106,12 @@ Result<void> launch_bytes(const Stream& stream, CopyRows& a) {
 
 }  // namespace
 
-}  // namespace embedding_device
+}  // namespace table_device
 
-Result<void> embedding_cuda(const Stream& stream, Workspace, const EmbeddingProblem& p,
+Result<void> read_rows_cuda(const Stream& stream, Workspace, const TableProblem& p,
                             const Operands& operands) {
-  using namespace embedding_device;
-  using O = embedding_operand::Embedding;
+  using namespace table_device;
+  using O = table_operand::Embedding;
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   const View &weight = operands[O::weight], &out = operands[O::out];

@@ -6,7 +6,7 @@
 
 #include "planck/loops/cuda/pack.cuh"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 inline constexpr int kSumThreads = 128;
 
@@ -43,4 +43,4 @@ class Ring {
   uint4* mine_;
 };
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

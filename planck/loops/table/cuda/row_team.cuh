@@ -11,7 +11,7 @@
 #include "planck/loops/table/cuda/ring.cuh"
 #include "planck/loops/table/cuda/sources.cuh"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 template <class T>
 struct SumRows {
@@ -305,4 +305,4 @@ struct RowTeam {
   }
 };
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

@@ -3,7 +3,7 @@
 
 #include "planck/loops/table/cuda/make_items.cuh"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 inline constexpr int kSmallItems = static_cast<int>(kSmallCount) / kSortThreads;
 
@@ -121,4 +121,4 @@ __global__ void __launch_bounds__(kSortThreads)
   if (t == 0) index.counters->entries = entries;
 }
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

@@ -6,7 +6,7 @@
 
 #include "planck/loops/table/cuda/sorted_index.cuh"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 // ---- a tile's ranks --------------------------------------------------------------------------
 
@@ -271,4 +271,4 @@ __global__ void __launch_bounds__(kSortThreads, 1)
   if (t == 0 && tile == 0 && pass == 0) index.counters->entries = entries;
 }
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

@@ -1,7 +1,7 @@
 #include "planck/loops/table/cuda/small_index.cuh"
 #include "planck/loops/table/cuda/sorted_rows.cuh"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 namespace {
 
@@ -85,4 +85,4 @@ Result<void> build_index(const Stream& stream, const IndexCall& c) {
                      kSortThreads, c.index, c.ordered);
 }
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

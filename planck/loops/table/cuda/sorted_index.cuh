@@ -12,12 +12,12 @@
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
-#include "planck/math/chunked_sum.h"
 #include "planck/loops/table/cuda/clear_rows.cuh"
 #include "planck/loops/table/cuda/keys.cuh"
 #include "planck/loops/table/cuda/layout.h"
+#include "planck/math/chunked_sum.h"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 struct Pair {
   std::uint32_t key, entry;
@@ -96,4 +96,4 @@ __device__ __forceinline__ std::int64_t slot_of(std::uint32_t start, std::uint32
   return 2 * (std::int64_t{start} / kSumChunk + chunk) + (chunk == 0);
 }
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

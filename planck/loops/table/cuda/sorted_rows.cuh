@@ -2,10 +2,10 @@
 #pragma once
 
 #include "planck/core/workspace.h"
-#include "planck/ops/embedding/embedding.problem.h"
 #include "planck/loops/table/cuda/sum_rows.cuh"
+#include "planck/loops/table/table.h"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 struct IndexCall {
   SortedIndexLayout layout;
@@ -27,4 +27,4 @@ Result<void> launch_sum(const Stream&, SumRows<T>, std::int64_t count);
 
 Result<int> multiprocessors(const Stream&);
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

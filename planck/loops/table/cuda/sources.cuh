@@ -4,7 +4,7 @@
 #include "planck/loops/cuda/floats.cuh"
 #include "planck/loops/table/cuda/sorted_index.cuh"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 enum class SourceKind {
   plain,   // row `entry` of the source
@@ -77,4 +77,4 @@ struct Source {
   }
 };
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

@@ -7,7 +7,7 @@
 
 #include "planck/loops/table/cuda/row_team.cuh"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 __device__ __forceinline__ Item load_item(const Item* p) {
   const uint4 v = *reinterpret_cast<const uint4*>(p);
@@ -88,4 +88,4 @@ __global__ void __launch_bounds__(kSumThreads, kBytes == 16 && sizeof(T) == 4 ? 
     clear_rest(a.clear, &counters->next_clear, a.clear_rest ? counters->rows : 0);
 }
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

@@ -1,9 +1,10 @@
-// Choosing the width of a warp's work for sum_rows.
+// Choosing the width of a warp's work for sum_rows. The build makes one source for each kind of
+// source rows (planck/loops/CMakeLists.txt).
 #pragma once
 
 #include "planck/loops/table/cuda/sorted_rows.cuh"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 template <class T, int kBytes, int kVectors, SourceKind kSource>
 Result<void> launch_width(const Stream& stream, SumRows<T>& a, std::int64_t count) {
@@ -56,10 +57,16 @@ Result<void> launch_sum(const Stream& stream, SumRows<T> a, std::int64_t count) 
   return launch_width<T, kSize, 4, kSource>(stream, a, count);
 }
 
-#define PLANCK_SUM_ROWS(kind)                                                                   \
-  template Result<void> launch_sum<float, kind>(const Stream&, SumRows<float>, std::int64_t);   \
-  template Result<void> launch_sum<double, kind>(const Stream&, SumRows<double>, std::int64_t); \
-  template Result<void> launch_sum<f16, kind>(const Stream&, SumRows<f16>, std::int64_t);       \
-  template Result<void> launch_sum<bf16, kind>(const Stream&, SumRows<bf16>, std::int64_t);
+}  // namespace planck::table_device
 
-}  // namespace planck::embedding_device
+#define PLANCK_INSTANTIATE(kind)                                                             \
+  namespace planck::table_device {                                                           \
+  template Result<void> launch_sum<float, SourceKind::kind>(const Stream&, SumRows<float>,   \
+                                                            std::int64_t);                   \
+  template Result<void> launch_sum<double, SourceKind::kind>(const Stream&, SumRows<double>, \
+                                                             std::int64_t);                  \
+  template Result<void> launch_sum<f16, SourceKind::kind>(const Stream&, SumRows<f16>,       \
+                                                          std::int64_t);                     \
+  template Result<void> launch_sum<bf16, SourceKind::kind>(const Stream&, SumRows<bf16>,     \
+                                                           std::int64_t);                    \
+  }

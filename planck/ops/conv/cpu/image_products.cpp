@@ -8,23 +8,23 @@
 // all images are one axis: small images fill panels too.
 #include <algorithm>
 
+#include "planck/loops/gemm/cpu/pack.h"
+#include "planck/loops/gemm/cpu/tile.h"
 #include "planck/loops/parallel.h"
-#include "planck/ops/conv/kernels.h"
+#include "planck/ops/conv/cpu/kernels.h"
 #include "planck/ops/conv/cpu/phases.h"
 #include "planck/ops/conv/cpu/runs.h"
 #include "planck/ops/conv/cpu/weights.h"
-#include "planck/loops/gemm/cpu/pack.h"
-#include "planck/loops/gemm/cpu/tile.h"
 
 namespace planck {
 
 using namespace conv_detail;
-using matmul_detail::kMostDepth;
-using matmul_detail::kMostTileColumns;
-using matmul_detail::kMostTileRows;
-using matmul_detail::packed_depth;
-using matmul_detail::TileBlock;
-using matmul_detail::TileOps;
+using gemm::kMostDepth;
+using gemm::kMostTileColumns;
+using gemm::kMostTileRows;
+using gemm::packed_depth;
+using gemm::TileBlock;
+using gemm::TileOps;
 
 namespace {
 
@@ -66,7 +66,7 @@ class Product {
       : stream_(stream),
         p_(p),
         phases_(p),
-        ops_(matmul_detail::tile_ops<C>()),
+        ops_(gemm::tile_ops<C>()),
         image_(operands[conv_operand::first]),
         weight_(operands[conv_operand::second]),
         out_(operands[conv_operand::out]),
@@ -223,9 +223,8 @@ class Product {
     } while (k0 < phase.depth);
     for (std::int64_t r = 0; r < rows && !into_out; ++r)
       for (int i = 0; i < out_count; ++i)
-        matmul_detail::store_sums(out_.dtype, out_.data, first + r * s[1] + out_runs[i].from,
-                                  column, out_runs[i].length,
-                                  sums + r * kTaskPlaces + out_runs[i].lane);
+        gemm::store_sums(out_.dtype, out_.data, first + r * s[1] + out_runs[i].from, column,
+                         out_runs[i].length, sums + r * kTaskPlaces + out_runs[i].lane);
   }
 
   const Stream& stream_;

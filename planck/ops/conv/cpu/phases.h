@@ -7,8 +7,8 @@
 //                 product of its own, without the zeros between elements of dy.
 #pragma once
 
-#include "planck/ops/conv/cpu/image.h"
 #include "planck/ops/conv/conv.problem.h"
+#include "planck/ops/conv/cpu/image.h"
 
 namespace planck::conv_detail {
 

@@ -8,22 +8,22 @@
 #include <algorithm>
 #include <limits>
 
-#include "planck/loops/parallel.h"
-#include "planck/ops/conv/host/chunks.h"
-#include "planck/ops/conv/cpu/image.h"
-#include "planck/ops/conv/kernels.h"
-#include "planck/ops/conv/cpu/runs.h"
 #include "planck/loops/gemm/cpu/pack.h"
 #include "planck/loops/gemm/cpu/tile.h"
+#include "planck/loops/parallel.h"
+#include "planck/ops/conv/cpu/image.h"
+#include "planck/ops/conv/cpu/kernels.h"
+#include "planck/ops/conv/cpu/runs.h"
+#include "planck/ops/conv/host/chunks.h"
 
 namespace planck {
 
 using namespace conv_detail;
-using matmul_detail::kMostDepth;
-using matmul_detail::kMostTileColumns;
-using matmul_detail::kMostTileRows;
-using matmul_detail::TileBlock;
-using matmul_detail::TileOps;
+using gemm::kMostDepth;
+using gemm::kMostTileColumns;
+using gemm::kMostTileRows;
+using gemm::TileBlock;
+using gemm::TileOps;
 
 namespace {
 
@@ -79,7 +79,7 @@ class WeightGradient {
       : stream_(stream),
         p_(p),
         l_(p),
-        ops_(matmul_detail::tile_ops<C>()),
+        ops_(gemm::tile_ops<C>()),
         x_(operands[conv_operand::first]),
         dy_(operands[conv_operand::second]),
         out_(operands[conv_operand::out]) {
@@ -213,7 +213,7 @@ class WeightGradient {
         line[i] = v == v ? v : std::numeric_limits<C>::quiet_NaN();
         if (++t == taps) t = 0, ++c;
       }
-      matmul_detail::store_sums(out_.dtype, out_.data, offset, s[3], n, line);
+      gemm::store_sums(out_.dtype, out_.data, offset, s[3], n, line);
       e += n;
     }
   }

@@ -14,13 +14,13 @@ template <class S, class C>
 void pack_weights(const S* from, std::int64_t row_stride, std::int64_t rows, std::int64_t k,
                   const std::int64_t* at, int width, C* out) {
   for (std::int64_t first = 0; first < rows;
-       first += width, out += width * matmul_detail::packed_depth<C>(k)) {
+       first += width, out += width * gemm::packed_depth<C>(k)) {
     const int n = static_cast<int>(std::min<std::int64_t>(width, rows - first));
     const S* row = from + first * row_stride;
     const auto value = [&](int r, std::int64_t i) {
       return i < k ? static_cast<C>(row[r * row_stride + at[i]]) : C{0};
     };
-    for (std::int64_t i = 0; i < matmul_detail::packed_depth<C>(k); ++i)
+    for (std::int64_t i = 0; i < gemm::packed_depth<C>(k); ++i)
       for (int r = 0; r < width; ++r) {
         C& to = out[i * width + r];
         if (r >= n)

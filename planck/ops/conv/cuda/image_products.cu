@@ -3,15 +3,15 @@
 #include <array>
 #include <numeric>
 
-#include "planck/ops/conv/conv.cuda.h"
 #include "planck/ops/conv/cuda/image_tiles.cuh"
+#include "planck/ops/conv/cuda/kernels.h"
 
 namespace planck {
 
 namespace conv_device {
 namespace {
 
-using matmul_device::Tiling;
+using gemm_device::Tiling;
 
 // One axis of a convolution: where places are, and how they and the taps meet the image.
 struct Axis {
@@ -59,7 +59,7 @@ ConvArgs<T> arguments(const ConvProblem& p, const Operands& operands, const Axis
   const bool forward = p.kind == ConvKind::conv2d;
   const View &image = operands[conv_operand::first], &weight = operands[conv_operand::second];
   const View& out = operands[conv_operand::out];
-  constexpr std::int64_t kChunk = 16 / sizeof(typename matmul_device::Stored<T>::Word);
+  constexpr std::int64_t kChunk = 16 / sizeof(typename gemm_device::Stored<T>::Word);
   const int row = forward ? 0 : 1, summed = forward ? 1 : 0;  // axes of the weight
   ConvArgs<T> a{};
   a.image = static_cast<const T*>(image.data);
@@ -105,7 +105,7 @@ ConvArgs<T> arguments(const ConvProblem& p, const Operands& operands, const Axis
 
 template <class T, class Tile>
 struct Tiled {
-  using Word = typename matmul_device::Stored<T>::Word;
+  using Word = typename gemm_device::Stored<T>::Word;
   static constexpr std::int64_t kRows = Tile::template kRows<Word>;
   static constexpr std::int64_t kColumns = Tile::template kColumns<Word>;
 
@@ -117,7 +117,7 @@ struct Tiled {
     return blocks(a) >= 100 && ceil_div(a.rows, kRows) * kRows * 3 <= a.rows * 4;
   }
   static Result<void> launch(const Stream& stream, ConvArgs<T> a) {
-    a.step = a.taps.of(Tile::kDepth * matmul_device::Stored<T>::kInWord);
+    a.step = a.taps.of(Tile::kDepth * gemm_device::Stored<T>::kInWord);
     return planck::launch(stream, "conv2d", convolve_tiles<T, Tile>, blocks(a), Tile::kThreads, a);
   }
 };

@@ -12,7 +12,7 @@
 namespace planck::conv_device {
 
 using conv_detail::Position;
-using matmul_device::Stored;
+using gemm_device::Stored;
 
 // kRows rows of the weight × kDepth words of k: a thread brings chunks of k of several rows.
 template <class T, int kRows, int kDepth, int kThreads>
@@ -126,7 +126,7 @@ class ImageLoader {
       Word v[kV];
 #pragma unroll
       for (int e = 0; e < kV; ++e) v[e] = word_of<T>(raw_[u][e]);
-      matmul_device::write_chunk(&to[word(u)][i], v);
+      gemm_device::write_chunk(&to[word(u)][i], v);
     }
   }
 
@@ -148,7 +148,7 @@ template <class T, class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     convolve_tiles(const __grid_constant__ ConvArgs<T> a) {
   using Word = typename Stored<T>::Word;
-  using Sums = matmul_device::Sums<Word, Tile>;
+  using Sums = gemm_device::Sums<Word, Tile>;
   const std::int64_t all = a.batch * a.height * a.width;
   const std::int64_t down = (a.rows + Sums::kRows - 1) / Sums::kRows;
   const std::int64_t i0 = blockIdx.x % down * Sums::kRows;
@@ -182,12 +182,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       auto* to = out + i * a.out_strides.at[1];
       const Word* v = sums.v[r] + c * Sums::kV;
       if (a.out_packs) {
-        matmul_device::store_dense<T, Sums::kV>(to + at[0], v);
+        gemm_device::store_dense<T, Sums::kV>(to + at[0], v);
         continue;
       }
 #pragma unroll
       for (int e = 0; e < Sums::kV; ++e)
-        if (j + e < all) matmul_device::store_one<T>(to[at[e]], v[e]);
+        if (j + e < all) gemm_device::store_one<T>(to[at[e]], v[e]);
     }
   }
 }

@@ -9,8 +9,8 @@
 
 #include "planck/loops/cuda/floats.cuh"
 #include "planck/loops/cuda/launch.cuh"
-#include "planck/ops/conv/cuda/positions.h"
 #include "planck/loops/gemm/cuda/tile.cuh"
+#include "planck/ops/conv/cuda/positions.h"
 
 namespace planck::conv_device {
 
@@ -20,7 +20,7 @@ struct Four {
 
 template <class T>
 struct ConvArgs {
-  using Output = typename matmul_device::Stored<T>::Output;
+  using Output = typename gemm_device::Stored<T>::Output;
   const T *image, *weight;
   Output* out;
   Four image_strides, out_strides;
@@ -39,7 +39,7 @@ struct ConvArgs {
 
 // One word of what is multiplied: a float, or four bytes.
 template <class T>
-__device__ __forceinline__ typename matmul_device::Stored<T>::Word word_of(const T* v) {
+__device__ __forceinline__ typename gemm_device::Stored<T>::Word word_of(const T* v) {
   if constexpr (std::is_same_v<T, std::int8_t>)
     return static_cast<std::int32_t>(
         static_cast<std::uint32_t>(static_cast<std::uint8_t>(v[0])) |
@@ -60,7 +60,7 @@ __device__ __forceinline__ W add_product(W a, W b, W sum) {
   if constexpr (std::is_same_v<W, std::int32_t>)
     return sum + a * b;
   else
-    return matmul_device::multiply_add(a, b, sum);
+    return gemm_device::multiply_add(a, b, sum);
 }
 
 inline constexpr int kPlaceThreads = 256, kPlaceRows = 4;
@@ -68,7 +68,7 @@ inline constexpr int kPlaceThreads = 256, kPlaceRows = 4;
 template <class T>
 __global__ void __launch_bounds__(kPlaceThreads)
     convolve_places(const __grid_constant__ ConvArgs<T> a) {
-  using Word = typename matmul_device::Stored<T>::Word;
+  using Word = typename gemm_device::Stored<T>::Word;
   const std::int64_t all = a.batch * a.height * a.width;
   const std::int64_t id = std::int64_t{blockIdx.x} * kPlaceThreads + threadIdx.x;
   const std::int64_t blocks = (a.rows + kPlaceRows - 1) / kPlaceRows;
@@ -102,8 +102,7 @@ __global__ void __launch_bounds__(kPlaceThreads)
               p.middle * a.out_strides.at[2] + p.inner * a.out_strides.at[3];
 #pragma unroll
   for (int r = 0; r < kPlaceRows; ++r)
-    if (row + r < a.rows)
-      matmul_device::store_one<T>(out[(row + r) * a.out_strides.at[1]], sums[r]);
+    if (row + r < a.rows) gemm_device::store_one<T>(out[(row + r) * a.out_strides.at[1]], sums[r]);
 }
 
 }  // namespace planck::conv_device

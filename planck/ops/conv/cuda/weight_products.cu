@@ -1,14 +1,14 @@
 // cuda:chunks: dweight. See weight.tiles.cuh.
-#include "planck/ops/conv/host/chunks.h"
-#include "planck/ops/conv/conv.cuda.h"
+#include "planck/ops/conv/cuda/kernels.h"
 #include "planck/ops/conv/cuda/weight_tiles.cuh"
+#include "planck/ops/conv/host/chunks.h"
 
 namespace planck {
 
 namespace conv_device {
 namespace {
 
-using matmul_device::Tiling;
+using gemm_device::Tiling;
 
 template <class T>
 WeightArgs<T> arguments(const ConvProblem& p, Workspace workspace, const Operands& operands) {

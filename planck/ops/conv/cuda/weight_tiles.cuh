@@ -142,7 +142,7 @@ template <class T, class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     weight_tiles(const __grid_constant__ WeightArgs<T> a) {
   using Word = Compute<T>;
-  using Sums = matmul_device::Sums<Word, Tile>;
+  using Sums = gemm_device::Sums<Word, Tile>;
   using Slopes = SlopeLoader<T, Sums::kRows, Tile::kDepth, Tile::kThreads>;
   using Seen = SeenLoader<T, Sums::kColumns, Tile::kDepth, Tile::kThreads>;
   const std::int64_t down = (a.filters + Sums::kRows - 1) / Sums::kRows;
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(kAddThreads) add_chunks(const __grid_constant_
     at += rest % a.shape.at[d] * a.out_strides.at[d];
     rest /= a.shape.at[d];
   }
-  matmul_device::store_one<T>(a.out[at], total);
+  gemm_device::store_one<T>(a.out[at], total);
 }
 
 }  // namespace planck::conv_device

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "planck/loops/cpu/map.h"
-#include "planck/ops/elementwise/kernels.h"
+#include "planck/ops/elementwise/cpu/kernels.h"
 #include "planck/ops/elementwise/cpu/loops.h"
 
 namespace planck {

@@ -2,7 +2,7 @@
 #include <cstdlib>
 
 #include "planck/ops/elementwise/cuda/functions.cuh"
-#include "planck/ops/elementwise/kernels.h"
+#include "planck/ops/elementwise/cuda/kernels.h"
 
 namespace planck {
 

@@ -1,9 +1,9 @@
 // The ops of the family as function objects for map.cuh.
 #pragma once
 
-#include "planck/ops/elementwise/elementwise.math.h"
 #include "planck/ops/elementwise/cuda/map.cuh"
 #include "planck/ops/elementwise/cuda/pow.cuh"
+#include "planck/ops/elementwise/elementwise.math.h"
 
 namespace planck::elementwise_device {
 
@@ -58,35 +58,11 @@ planck::Result<void> launch_typed(const Stream& stream, const ElementwiseProblem
   return launch_binary<T>(stream, p, call, BinaryOps{});
 }
 
-// One file for each type.
+// Compiled for one element type at a time (unary.cuh, binary.cuh): compilers take their time.
 template <class T>
 planck::Result<void> launch_float_unary(const Stream&, const ElementwiseProblem&, const Call&);
 template <class T>
 planck::Result<void> launch_float_binary(const Stream&, const ElementwiseProblem&, const Call&);
-
-template <>
-planck::Result<void> launch_float_unary<float>(const Stream&, const ElementwiseProblem&,
-                                               const Call&);
-template <>
-planck::Result<void> launch_float_binary<float>(const Stream&, const ElementwiseProblem&,
-                                                const Call&);
-template <>
-planck::Result<void> launch_float_unary<double>(const Stream&, const ElementwiseProblem&,
-                                                const Call&);
-template <>
-planck::Result<void> launch_float_binary<double>(const Stream&, const ElementwiseProblem&,
-                                                 const Call&);
-template <>
-planck::Result<void> launch_float_unary<f16>(const Stream&, const ElementwiseProblem&, const Call&);
-template <>
-planck::Result<void> launch_float_binary<f16>(const Stream&, const ElementwiseProblem&,
-                                              const Call&);
-template <>
-planck::Result<void> launch_float_unary<bf16>(const Stream&, const ElementwiseProblem&,
-                                              const Call&);
-template <>
-planck::Result<void> launch_float_binary<bf16>(const Stream&, const ElementwiseProblem&,
-                                               const Call&);
 
 planck::Result<void> launch_integers(const Stream&, const ElementwiseProblem&, const Call&);
 planck::Result<void> launch_bits(const Stream&, const ElementwiseProblem&, const Call&);

@@ -1,6 +1,6 @@
 // Integers, booleans and bits of the elementwise family.
 #include "planck/ops/elementwise/cuda/functions.cuh"
-#include "planck/ops/elementwise/kernels.h"
+#include "planck/ops/elementwise/cuda/kernels.h"
 
 namespace planck::elementwise_device {
 

@@ -8,8 +8,8 @@
 #include "planck/loops/cuda/division.cuh"
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/loops/nest.h"
-#include "planck/ops/elementwise/elementwise.problem.h"
 #include "planck/ops/elementwise/cuda/values.cuh"
+#include "planck/ops/elementwise/elementwise.problem.h"
 
 namespace planck::elementwise_device {
 

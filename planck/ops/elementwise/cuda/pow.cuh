@@ -11,8 +11,8 @@
 //   signs and special bases of two 16-bit numbers at once         0.99  0.95         0.99  1.00
 #pragma once
 
-#include "planck/ops/elementwise/elementwise.math.h"
 #include "planck/ops/elementwise/cuda/map.cuh"
+#include "planck/ops/elementwise/elementwise.math.h"
 
 namespace planck::elementwise_device {
 

@@ -2,20 +2,21 @@
 //
 // The valid entries are listed first, so that a bag is a run of them and its sum is that of a row
 // of a gradient: the canonical one, by several threads where a bag is very long.
+#include "planck/loops/table/cpu/bags.h"
+
 #include <type_traits>
 
 #include "planck/loops/cpu/positions.h"
-#include "planck/loops/table/cpu/bags.h"
-#include "planck/loops/table/table.math.h"
 #include "planck/loops/table/cpu/heavy_rows.h"
-#include "planck/ops/embedding/kernels.h"
+#include "planck/loops/table/table.math.h"
+#include "planck/ops/embedding/cpu/kernels.h"
 
 namespace planck {
 
 namespace {
 
-using O = embedding_operand::Bag;
-namespace em = embedding_math;
+using O = table_operand::Bag;
+namespace em = table_math;
 
 constexpr std::int64_t kSegment = 1 << 14;
 

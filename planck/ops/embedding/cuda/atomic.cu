@@ -4,11 +4,11 @@
 #include "planck/loops/cuda/division.cuh"
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/loops/table/cuda/add_rows.cuh"
-#include "planck/ops/embedding/embedding.cuda.h"
+#include "planck/ops/embedding/cuda/kernels.h"
 
 namespace planck {
 
-using namespace embedding_device;
+using namespace table_device;
 
 namespace {
 
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads) add_rows(const __grid_constant__ Add
 
 Result<void> embedding_backward_atomic_cuda(const Stream& stream, Workspace,
                                             const EmbeddingProblem& p, const Operands& operands) {
-  using O = embedding_operand::Backward;
+  using O = table_operand::Backward;
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   const auto processors = multiprocessors(stream);

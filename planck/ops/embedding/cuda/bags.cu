@@ -4,13 +4,13 @@
 // keys ascend already, so that the sort is one pass that drops what is not valid. In the gradient
 // an entry's row comes from its bag.
 #include "planck/loops/table/cuda/add_rows.cuh"
-#include "planck/ops/embedding/cuda/bags.cuh"
-#include "planck/ops/embedding/embedding.cuda.h"
 #include "planck/loops/table/table.math.h"
+#include "planck/ops/embedding/cuda/bags.cuh"
+#include "planck/ops/embedding/cuda/kernels.h"
 
 namespace planck {
 
-namespace embedding_device {
+namespace table_device {
 
 namespace {
 
@@ -18,7 +18,7 @@ constexpr int kThreads = 256;
 constexpr const char* kName = "embedding bags";
 
 __device__ __forceinline__ std::uint32_t inside(const Bags& b, std::int64_t i) {
-  return static_cast<std::uint32_t>(embedding_math::bag_start(b.offsets[i], 0, b.count));
+  return static_cast<std::uint32_t>(table_math::bag_start(b.offsets[i], 0, b.count));
 }
 
 // The largest offset of each tile, taken as inside [0, N].
@@ -112,7 +112,7 @@ Bags bags_of(const EmbeddingProblem& p, const BagLayout& l, Workspace workspace,
   const auto at = [&](std::size_t offset) {
     return reinterpret_cast<std::uint32_t*>(static_cast<char*>(workspace.data) + offset);
   };
-  const bool forward = p.kind == EmbeddingKind::embedding_bag;
+  const bool forward = p.kind == TableOp::read_bags;
   Bags b;
   b.offsets = Integers::of(offsets);
   b.keys.indices = Integers::of(indices);
@@ -138,9 +138,9 @@ Result<void> find_bags(const Stream& stream, const Bags& b, const BagLayout& l) 
                      std::min<std::int64_t>(ceil_div(b.count, kThreads), 4096), kThreads, b);
 }
 
-}  // namespace embedding_device
+}  // namespace table_device
 
-using namespace embedding_device;
+using namespace table_device;
 
 namespace {
 
@@ -164,7 +164,7 @@ void clear_table(IndexCall& c, const View& table, Workspace workspace, Dtype ele
 
 Result<void> embedding_bag_cuda(const Stream& stream, Workspace workspace,
                                 const EmbeddingProblem& p, const Operands& operands) {
-  using O = embedding_operand::Bag;
+  using O = table_operand::Bag;
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   const BagLayout l = BagLayout::of(p);
@@ -197,7 +197,7 @@ Result<void> embedding_bag_cuda(const Stream& stream, Workspace workspace,
 
 Result<void> embedding_bag_backward_cuda(const Stream& stream, Workspace workspace,
                                          const EmbeddingProblem& p, const Operands& operands) {
-  using O = embedding_operand::BagBackward;
+  using O = table_operand::BagBackward;
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   const BagLayout l = BagLayout::of(p);

@@ -6,7 +6,7 @@
 #include "planck/loops/table/cuda/keys.cuh"
 #include "planck/loops/table/cuda/layout.h"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 struct Bags {
   Integers offsets;
@@ -32,4 +32,4 @@ Result<void> launch_largest(const Stream&, const EmbeddingProblem&, const Bags&,
 Result<void> launch_weights_gradient(const Stream&, const EmbeddingProblem&, const Bags&,
                                      const View& dout, const View& weight, const View& dweights);
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

@@ -5,10 +5,10 @@
 // order, and of equal ones the first entry's wins.
 #include "planck/loops/cuda/floats.cuh"
 #include "planck/loops/table/cuda/add_rows.cuh"
-#include "planck/ops/embedding/cuda/bags.cuh"
 #include "planck/loops/table/table.math.h"
+#include "planck/ops/embedding/cuda/bags.cuh"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 namespace {
 
@@ -33,7 +33,7 @@ struct Candidate {
   std::int64_t entry = -1;  // none yet
 
   __device__ __forceinline__ void meet(Compute<T> v, std::int64_t later) {
-    if (entry >= 0 && !embedding_math::exceeds(v, value)) return;
+    if (entry >= 0 && !table_math::exceeds(v, value)) return;
     value = v;
     entry = later;
   }
@@ -137,4 +137,4 @@ Result<void> launch_largest(const Stream& stream, const EmbeddingProblem& p, con
   });
 }
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

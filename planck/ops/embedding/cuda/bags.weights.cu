@@ -8,7 +8,7 @@
 #include "planck/loops/table/cuda/add_rows.cuh"
 #include "planck/ops/embedding/cuda/bags.cuh"
 
-namespace planck::embedding_device {
+namespace planck::table_device {
 
 namespace {
 
@@ -104,4 +104,4 @@ Result<void> launch_weights_gradient(const Stream& stream, const EmbeddingProble
   });
 }
 
-}  // namespace planck::embedding_device
+}  // namespace planck::table_device

@@ -93,7 +93,7 @@ const Where kWhere[] = {
     {"long rows with a rest", 500, 520, 6000},
 };
 
-EmbeddingProblem problem(const Where& w, EmbeddingKind kind, Dtype element) {
+EmbeddingProblem problem(const Where& w, TableOp kind, Dtype element) {
   EmbeddingProblem p;
   p.kind = kind;
   p.element_dtype = element;
@@ -113,7 +113,7 @@ TEST_P(EmbeddingCuda, HasTheBitsOfTheCpu) {
     for (int kind = 0; kind < 5; ++kind)
       for (Fill indices : {Fill::integers, Fill::zipf, Fill::zeros}) {
         ++seed;
-        EmbeddingProblem p = problem(w, static_cast<EmbeddingKind>(kind), GetParam());
+        EmbeddingProblem p = problem(w, static_cast<TableOp>(kind), GetParam());
         const bool backward = kind == 1 || kind == 4;
         p.accumulate = backward && seed % 2 == 0;
         if (seed % 3 == 0) p.padding_idx = w.rows / 2;
@@ -136,17 +136,16 @@ INSTANTIATE_TEST_SUITE_P(All, EmbeddingCuda,
 TEST(EmbeddingCudaHot, RowOfAMillion) {
   PLANCK_NEEDS_GPU();
   const Where w = {"", 1000, 8, 1 << 20};
-  check(problem(w, EmbeddingKind::embedding_backward, Dtype::f32), {Fill::zeros});
-  check(problem(w, EmbeddingKind::embedding_sparse_backward, Dtype::bf16), {Fill::zipf});
-  EmbeddingProblem bags = problem(w, EmbeddingKind::embedding_bag, Dtype::f32);
+  check(problem(w, TableOp::add, Dtype::f32), {Fill::zeros});
+  check(problem(w, TableOp::add_sparse, Dtype::bf16), {Fill::zipf});
+  EmbeddingProblem bags = problem(w, TableOp::read_bags, Dtype::f32);
   bags.bags = 3;
   check(bags, {});
 }
 
 TEST(EmbeddingCudaRepeats, AThousandRunsGiveTheSameBits) {
   PLANCK_NEEDS_GPU();
-  const EmbeddingProblem p =
-      problem({"", 300, 20, 6000}, EmbeddingKind::embedding_backward, Dtype::f32);
+  const EmbeddingProblem p = problem({"", 300, 20, 6000}, TableOp::add, Dtype::f32);
   const std::vector<DeviceRun> thousand(1000, verify::laid_out(Layout::contiguous));
   verify::expect_cpu_bits(p, make_tensors(p, {Fill::zipf}), thousand);
 }
@@ -155,8 +154,7 @@ TEST(EmbeddingCudaWide, RowsOfMoreThan32Bits) {
   PLANCK_NEEDS_GPU();
   for (std::int64_t count : {70, 5000, 40000})
     for (Fill indices : {Fill::integers, Fill::zipf, Fill::zeros})
-      check(problem({"", std::int64_t{1} << 52, 5, count}, EmbeddingKind::embedding_sparse_backward,
-                    Dtype::f32),
+      check(problem({"", std::int64_t{1} << 52, 5, count}, TableOp::add_sparse, Dtype::f32),
             {indices});
 }
 
@@ -165,7 +163,7 @@ TEST(EmbeddingCudaWide, RowsOfMoreThan32Bits) {
 TEST(EmbeddingCudaLong, TableOfMoreThan31Bits) {
   PLANCK_NEEDS_TIME();
   const Where where = {"", (std::int64_t{1} << 31) / 512 + 100, 512, 5000};
-  const EmbeddingProblem p = problem(where, EmbeddingKind::embedding_backward, Dtype::f16);
+  const EmbeddingProblem p = problem(where, TableOp::add, Dtype::f16);
   const HostTensor given = *make_tensors(
       problem({"", 1, where.dim, where.count}, p.kind, p.element_dtype), {Fill::zeros})[0];
   std::vector<std::int64_t> rows(static_cast<std::size_t>(where.count));
@@ -232,7 +230,7 @@ TEST(EmbeddingCudaLong, TableOfMoreThan31Bits) {
         << next;
   }
   const Buffer out = on_device(nullptr, rows.size() * row_bytes);
-  launch(problem(where, EmbeddingKind::embedding, Dtype::f16),
+  launch(problem(where, TableOp::read, Dtype::f16),
          {view(table, Dtype::f16, table_shape), view(indices, Dtype::i64, p.indices),
           view(out, Dtype::f16, entries)});
   std::vector<std::byte> gathered(out.bytes());
@@ -251,7 +249,7 @@ TEST(EmbeddingCudaLong, TableOfMoreThan31Bits) {
 // The kernel that promises no order: whole numbers, whose sums are exact in any.
 TEST(EmbeddingCudaAtomic, AddsEveryEntryOnce) {
   PLANCK_NEEDS_GPU();
-  EmbeddingProblem p = problem({"", 40, 33, 5000}, EmbeddingKind::embedding_backward, Dtype::f32);
+  EmbeddingProblem p = problem({"", 40, 33, 5000}, TableOp::add, Dtype::f32);
   for (bool accumulate : {false, true}) {
     p.accumulate = accumulate;
     TestTensors tensors = make_tensors(p, {.stray = true, .seed = 3});

@@ -9,7 +9,7 @@
 #include "planck/loops/nest.h"
 #include "planck/loops/parallel.h"
 #include "planck/math/pairwise_sum.h"
-#include "planck/ops/grid_sample/kernels.h"
+#include "planck/ops/grid_sample/cpu/kernels.h"
 #include "planck/ops/grid_sample/cpu/sample_loops.h"
 
 namespace planck {

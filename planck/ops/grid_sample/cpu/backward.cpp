@@ -9,7 +9,7 @@
 // 17; both axes' trees at once, slopes by the tile: 15; streaming stores: 12.8. N8 C3 256 × 256
 // (copy: 0.45): 77 at first, 26 now.
 #include "planck/ops/grid_sample/cpu/gradients.h"
-#include "planck/ops/grid_sample/kernels.h"
+#include "planck/ops/grid_sample/cpu/kernels.h"
 
 namespace planck {
 

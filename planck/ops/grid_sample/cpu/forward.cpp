@@ -11,7 +11,7 @@
 //                     to 16: 8.3; dense loads of the grid: 4.9
 // cpu:direct          taps are gathered from the input as it is: for few points, and for who has no
 //                     workspace
-#include "planck/ops/grid_sample/kernels.h"
+#include "planck/ops/grid_sample/cpu/kernels.h"
 #include "planck/ops/grid_sample/cpu/nearest.h"
 #include "planck/ops/grid_sample/cpu/points.h"
 #include "planck/ops/grid_sample/cpu/staging.h"

@@ -3,8 +3,8 @@
 
 #include "planck/loops/cpu/blocks.h"
 #include "planck/ops/grid_sample/cpu/channels_last.h"
-#include "planck/ops/grid_sample/grid_sample.problem.h"
 #include "planck/ops/grid_sample/cpu/sample_loops.h"
+#include "planck/ops/grid_sample/grid_sample.problem.h"
 
 namespace planck {
 

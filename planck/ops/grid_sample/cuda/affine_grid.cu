@@ -3,7 +3,7 @@
 // Backward, a block sums 1,024 aligned positions as a tree; a second kernel merges the blocks of an
 // image: together the canonical pairwise order.
 #include "planck/math/pairwise_sum.h"
-#include "planck/ops/grid_sample/grid_sample.cuda.h"
+#include "planck/ops/grid_sample/cuda/kernels.h"
 #include "planck/ops/grid_sample/cuda/views.cuh"
 
 namespace planck {

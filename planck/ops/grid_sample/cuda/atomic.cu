@@ -1,6 +1,6 @@
 // grid_sample_backward, "cuda:atomic": a thread a point, dinput by atomic additions. The order of
 // additions, and with it the last bits, differs from run to run.
-#include "planck/ops/grid_sample/grid_sample.cuda.h"
+#include "planck/ops/grid_sample/cuda/kernels.h"
 #include "planck/ops/grid_sample/cuda/launchers.cuh"
 
 namespace planck {

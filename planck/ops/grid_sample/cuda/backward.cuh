@@ -172,3 +172,10 @@ Result<void> launch_backward(const Stream& stream, Workspace workspace, const Gr
 }
 
 }  // namespace planck::sample_device
+
+#define PLANCK_INSTANTIATE(T)                                                                      \
+  namespace planck::sample_device {                                                                \
+  template Result<void> launch_dgrid<T>(const Stream&, const GridSampleProblem&, const Operands&); \
+  template Result<void> launch_backward<T>(const Stream&, Workspace, const GridSampleProblem&,     \
+                                           const Operands&);                                       \
+  }

@@ -1,7 +1,7 @@
 #include "planck/ops/grid_sample/cuda/boxes.launch.cuh"
-#include "planck/ops/grid_sample/cuda/layout.h"
 #include "planck/ops/grid_sample/cuda/forward.boxes.cuh"
-#include "planck/ops/grid_sample/grid_sample.cuda.h"
+#include "planck/ops/grid_sample/cuda/kernels.h"
+#include "planck/ops/grid_sample/cuda/layout.h"
 
 namespace planck {
 

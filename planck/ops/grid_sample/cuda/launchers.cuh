@@ -9,6 +9,10 @@ namespace planck::sample_device {
 inline constexpr std::int64_t kWalkers = 132 * 4;  // blocks of a kernel that walks over its work
 using Backward = sample_operand::Backward;
 
+// dinput and dgrid, either or both.
+template <class T>
+Result<void> launch_backward(const Stream& stream, Workspace workspace, const GridSampleProblem& p,
+                             const Operands& o);
 // dgrid alone.
 template <class T>
 Result<void> launch_dgrid(const Stream& stream, const GridSampleProblem& p, const Operands& o);

@@ -221,3 +221,9 @@ Result<void> launch_tiles(const Stream& stream, Workspace workspace, const GridS
 }
 
 }  // namespace planck::sample_device
+
+#define PLANCK_INSTANTIATE(T)                                                                      \
+  namespace planck::sample_device {                                                                \
+  template Result<void> launch_tiles<T>(const Stream&, Workspace, const GridSampleProblem&,        \
+                                        const Operands&, const BinLayout&, const BinCall&, bool&); \
+  }

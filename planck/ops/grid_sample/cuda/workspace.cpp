@@ -1,7 +1,8 @@
 // Workspace of the CUDA kernels, also known to builds without CUDA.
 #include "planck/core/workspace.h"
+
+#include "planck/ops/grid_sample/cuda/kernels.h"
 #include "planck/ops/grid_sample/cuda/layout.h"
-#include "planck/ops/grid_sample/grid_sample.cuda.h"
 
 namespace planck {
 

@@ -1,11 +1,11 @@
 // Points sorted by cell: the same lists however the work is cut and however wide their entries are,
 // and those of a plain stable sort.
+#include "planck/ops/grid_sample/cpu/cell_lists.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
-
-#include "planck/ops/grid_sample/cpu/cell_lists.h"
 
 namespace planck {
 namespace {

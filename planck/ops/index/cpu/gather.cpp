@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "planck/loops/parallel.h"
-#include "planck/ops/embedding/kernels.h"
+#include "planck/loops/table/kernels.h"
 #include "planck/ops/index/cpu/elements.h"
-#include "planck/ops/index/kernels.h"
+#include "planck/ops/index/cpu/kernels.h"
 
 namespace planck {
 
@@ -77,9 +77,9 @@ namespace {
 using Read = index_operand::Read;
 
 // index_select as an embedding: only its element's size counts there.
-EmbeddingProblem as_embedding(const IndexProblem& p) {
-  EmbeddingProblem e;
-  e.kind = EmbeddingKind::embedding;
+TableProblem as_embedding(const IndexProblem& p) {
+  TableProblem e;
+  e.kind = TableOp::read;
   const std::size_t bytes = storage_bytes(p.element_dtype);
   e.element_dtype = bytes == 8 ? Dtype::f64 : bytes == 4 ? Dtype::f32 : Dtype::f16;
   e.num_embeddings = p.extent();
@@ -126,13 +126,13 @@ struct GatherRun {
 }  // namespace
 
 std::size_t index_read_cpu_workspace(const IndexProblem& p) {
-  return p.kind == IndexKind::index_select ? embedding_cpu_workspace(as_embedding(p)) : 0;
+  return p.kind == IndexKind::index_select ? read_rows_cpu_workspace(as_embedding(p)) : 0;
 }
 
 Result<void> index_read_cpu(const Stream& stream, Workspace workspace, const IndexProblem& p,
                             const Operands& o) {
   Operands rows;
-  if (copies_rows(p, o, rows)) return embedding_cpu(stream, workspace, as_embedding(p), rows);
+  if (copies_rows(p, o, rows)) return read_rows_cpu(stream, workspace, as_embedding(p), rows);
   const View &x = o[Read::x], &index = o[Read::index], &out = o[Read::out];
   const BadIndices bad(o[Read::bad_indices]);
   const bool slices = p.by_slice();

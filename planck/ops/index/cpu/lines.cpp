@@ -9,10 +9,10 @@
 #include <cstdlib>
 
 #include "planck/loops/parallel.h"
-#include "planck/math/chunked_sum.h"
 #include "planck/loops/table/table.math.h"
+#include "planck/math/chunked_sum.h"
 #include "planck/ops/index/cpu/elements.h"
-#include "planck/ops/index/kernels.h"
+#include "planck/ops/index/cpu/kernels.h"
 
 namespace planck {
 
@@ -136,10 +136,9 @@ void sum_lines(const Stream& stream, const IndexProblem& p, const Lines& lines, 
               if (!sums.any(a))
                 to = p.with_x ? x[a * lines.step[3]] : S(0.0f);
               else if (p.with_x)
-                to = S(
-                    embedding_math::canonical(static_cast<C>(x[a * lines.step[3]]) + sums.sum(a)));
+                to = S(table_math::canonical(static_cast<C>(x[a * lines.step[3]]) + sums.sum(a)));
               else
-                to = S(embedding_math::canonical(sums.sum(a)));
+                to = S(table_math::canonical(sums.sum(a)));
             }
           }
         });

@@ -5,7 +5,7 @@
 
 #include "planck/loops/parallel.h"
 #include "planck/ops/index/cpu/elements.h"
-#include "planck/ops/index/kernels.h"
+#include "planck/ops/index/cpu/kernels.h"
 
 namespace planck {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "planck/loops/parallel.h"
-#include "planck/ops/embedding/kernels.h"
+#include "planck/loops/table/kernels.h"
 #include "planck/ops/index/cpu/elements.h"
-#include "planck/ops/index/kernels.h"
+#include "planck/ops/index/cpu/kernels.h"
 
 namespace planck {
 
@@ -49,10 +49,10 @@ void make_keys(const Stream& stream, const SumPlan& plan, const IndexProblem& p,
 Result<void> index_sums_cpu(const Stream& stream, Workspace workspace, const IndexProblem& p,
                             const Operands& o) {
   using O = index_operand::Write;
-  const SumPlan plan(p, embedding_sorted_rows_cpu_workspace);
+  const SumPlan plan(p, add_rows_cpu_workspace);
   SumPlan::Copies copied;
   const Operands e = plan.operands(p, o, workspace, copied);
-  using B = embedding_operand::Backward;
+  using B = table_operand::Backward;
   if (plan.makes_keys) make_keys(stream, plan, p, o[O::index], e[B::indices]);
   if (plan.makes_keys && p.by_slice() && o[O::bad_indices].present)
     count_bad(o[O::index], p.extent(), BadIndices(o[O::bad_indices]));
@@ -67,7 +67,7 @@ Result<void> index_sums_cpu(const Stream& stream, Workspace workspace, const Ind
     target.strides = row_major(target.shape);
   }
   if (p.with_x) copy_elements(stream, o[O::x], target);
-  if (auto ok = embedding_sorted_rows_cpu(stream, workspace, plan.embedding, e); !ok) return ok;
+  if (auto ok = add_rows_cpu(stream, workspace, plan.embedding, e); !ok) return ok;
   if (copied.out) copy_elements(stream, target, o[O::out]);
   return {};
 }

@@ -4,8 +4,8 @@
 // stores. Items are elements, or vectors of up to 16 bytes where an index serves a dense run of
 // them. index_select of matrix rows goes to the embedding's kernel.
 #include "planck/loops/cuda/pack.cuh"
-#include "planck/ops/embedding/embedding.cuda.h"
-#include "planck/ops/index/index.cuda.h"
+#include "planck/loops/table/kernels.h"
+#include "planck/ops/index/cuda/kernels.h"
 #include "planck/ops/index/cuda/move.cuh"
 
 namespace planck {
@@ -140,7 +140,6 @@ std::int64_t address(const View& v) { return reinterpret_cast<std::int64_t>(v.da
 }  // namespace
 
 Result<void> copy_elements(const Stream& stream, const View& from, const View& to) {
-  using index_detail::nest_over;
   if (numel(to.shape) == 0) return {};
   Nest nest = nest_over(to.shape, {to.strides, from.present ? from.strides : to.strides});
   sort_by(nest, 0);
@@ -172,14 +171,14 @@ namespace {
 using Read = index_operand::Read;
 
 // index_select of the rows of matrices: the embedding's kernel, for elements of the same size.
-bool select_rows(const IndexProblem& p, const Operands& o, EmbeddingProblem& e, Operands& rows) {
+bool select_rows(const IndexProblem& p, const Operands& o, TableProblem& e, Operands& rows) {
   if (p.kind != IndexKind::index_select || p.element_dtype == Dtype::boolean) return false;
   for (int d = 0; d < p.axis; ++d)
     if (p.x[d] != 1) return false;
-  const auto x = index_detail::as_rows(o[Read::x], p.axis);
-  const auto out = index_detail::as_rows(o[Read::out], p.axis);
+  const auto x = as_rows(o[Read::x], p.axis);
+  const auto out = as_rows(o[Read::out], p.axis);
   if (!x || !out || numel(p.x) == 0 || p.index[0] == 0) return false;
-  e.kind = EmbeddingKind::embedding;
+  e.kind = TableOp::read;
   const std::size_t bytes = storage_bytes(p.element_dtype);
   e.element_dtype = bytes == 8 ? Dtype::f64 : bytes == 4 ? Dtype::f32 : Dtype::f16;
   e.num_embeddings = p.extent();
@@ -193,9 +192,9 @@ bool select_rows(const IndexProblem& p, const Operands& o, EmbeddingProblem& e, 
 
 Result<void> index_read_cuda(const Stream& stream, Workspace workspace, const IndexProblem& p,
                              const Operands& o) {
-  EmbeddingProblem embedding;
+  TableProblem embedding;
   Operands rows;
-  if (select_rows(p, o, embedding, rows)) return embedding_cuda(stream, workspace, embedding, rows);
+  if (select_rows(p, o, embedding, rows)) return read_rows_cuda(stream, workspace, embedding, rows);
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
   const View &x = o[Read::x], &index = o[Read::index], &out = o[Read::out];
@@ -204,9 +203,8 @@ Result<void> index_read_cuda(const Stream& stream, Workspace workspace, const In
   if (p.by_slice())
     if (auto ok = count_list(stream, index, p.extent(), *bad); !ok) return ok;
   if (numel(out.shape) == 0) return {};
-  Nest nest =
-      index_detail::nest_over(out.shape, {out.strides, index_detail::index_strides(p, index),
-                                          index_detail::without_axis(x.strides, p.axis)});
+  Nest nest = nest_over(out.shape, {out.strides, index_detail::index_strides(p, index),
+                                    index_detail::without_axis(x.strides, p.axis)});
   sort_by(nest, 0);
   collapse(nest);
   const auto element = static_cast<std::int64_t>(storage_bytes(p.element_dtype));
@@ -231,7 +229,7 @@ Result<void> index_one_hot_cuda(const Stream& stream, Workspace, const IndexProb
   if (!bad) return tl::unexpected(bad.error());
   if (numel(p.index) == 0) return {};
   if (*bad != nullptr) {
-    Nest entries = index_detail::nest_over(p.index, {index.strides});
+    Nest entries = nest_over(p.index, {index.strides});
     collapse(entries);
     if (auto ok = launch(stream, "one_hot", count_nest, ceil_div(numel(p.index), kMoveThreads),
                          kMoveThreads, DeviceNest<1>::of(entries), Indices(index), p.classes, *bad);
@@ -243,7 +241,7 @@ Result<void> index_one_hot_cuda(const Stream& stream, Workspace, const IndexProb
   Strides of_index = index.strides, of_out;
   of_index.push_back(0);
   for (std::int64_t s : out.strides) of_out.push_back(s * element);
-  Nest nest = index_detail::nest_over(out.shape, {of_out, of_index});
+  Nest nest = nest_over(out.shape, {of_out, of_index});
   collapse(nest);  // the order is kept: position % classes is the class
   OneHot a = {
       DeviceNest<2>::of(nest), Indices(index), static_cast<char*>(out.data), p.classes, {}, *bad};

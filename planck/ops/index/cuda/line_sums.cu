@@ -9,7 +9,7 @@
 #include <cub/block/block_scan.cuh>
 
 #include "planck/math/chunked_sum.h"
-#include "planck/ops/index/index.cuda.h"
+#include "planck/ops/index/cuda/kernels.h"
 #include "planck/ops/index/cuda/line_sums.h"
 #include "planck/ops/index/cuda/move.cuh"
 #include "planck/ops/index/cuda/stored.cuh"
@@ -169,7 +169,7 @@ Result<void> index_line_sums_cuda(const Stream& stream, Workspace, const IndexPr
   lines[p.axis] = 1;
   const Strides of_index = index_detail::index_strides(p, index);
   const Strides of_x = p.with_x ? o[O::x].strides : out.strides;
-  Nest nest = index_detail::nest_over(lines, {of_index, source.strides, of_x, out.strides});
+  Nest nest = nest_over(lines, {of_index, source.strides, of_x, out.strides});
   if (nest.total() == 0) return {};
   collapse(nest);
   int key_bits = 1;

@@ -7,7 +7,7 @@
 #include <cub/block/block_scan.cuh>
 
 #include "planck/loops/cuda/pack.cuh"
-#include "planck/ops/index/index.cuda.h"
+#include "planck/ops/index/cuda/kernels.h"
 #include "planck/ops/index/cuda/masks.h"
 #include "planck/ops/index/cuda/move.cuh"
 
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kMaskThreads) place(const __grid_constant__ Pl
 DeviceNest<1> nest_of(const View& v, std::int64_t element) {
   Strides bytes;
   for (std::int64_t s : v.strides) bytes.push_back(s * element);
-  Nest nest = index_detail::nest_over(v.shape, {bytes});
+  Nest nest = nest_over(v.shape, {bytes});
   collapse(nest);
   return DeviceNest<1>::of(nest);
 }
@@ -174,7 +174,7 @@ Result<void> index_masks_cuda(const Stream& stream, Workspace workspace, const I
   const auto element = static_cast<std::int64_t>(storage_bytes(p.element_dtype));
   Strides bytes;
   for (std::int64_t s : other.strides) bytes.push_back(s * element);
-  Nest nest = index_detail::nest_over(p.x, {mask.strides, bytes});
+  Nest nest = nest_over(p.x, {mask.strides, bytes});
   collapse(nest);
   Place a = {};
   a.masked = {DeviceNest<2>::of(nest), static_cast<const std::uint8_t*>(mask.data),

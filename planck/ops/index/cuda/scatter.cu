@@ -9,8 +9,8 @@
 // embedding's rows of one element 1.69 / 1.46; the toolkit's radix sort of items alone and a thread
 // at the head of every chunk 1.67 / 1.81.
 #include "planck/loops/cuda/pack.cuh"
-#include "planck/ops/embedding/embedding.cuda.h"
-#include "planck/ops/index/index.cuda.h"
+#include "planck/loops/table/kernels.h"
+#include "planck/ops/index/cuda/kernels.h"
 #include "planck/ops/index/cuda/move.cuh"
 #include "planck/ops/index/host/sums.h"
 
@@ -151,7 +151,6 @@ Strides in_bytes(const Strides& strides, Dtype t) {
 
 using namespace index_device;
 using index_detail::index_strides;
-using index_detail::nest_over;
 using index_detail::SumPlan;
 using index_detail::without_axis;
 using O = index_operand::Write;
@@ -235,10 +234,10 @@ Result<void> index_integer_sums_cuda(const Stream& stream, Workspace, const Inde
 
 Result<void> index_sums_cuda(const Stream& stream, Workspace workspace, const IndexProblem& p,
                              const Operands& o) {
-  using B = embedding_operand::Backward;
+  using B = table_operand::Backward;
   const DeviceScope scope(stream.device().ordinal);
   if (auto entered = scope.entered(); !entered) return entered;
-  const SumPlan plan(p, embedding_backward_cuda_workspace);
+  const SumPlan plan(p, add_rows_cuda_workspace);
   SumPlan::Copies copied;
   const Operands e = plan.operands(p, o, workspace, copied);
   if (plan.makes_keys && p.by_slice()) {
@@ -273,7 +272,7 @@ Result<void> index_sums_cuda(const Stream& stream, Workspace workspace, const In
   }
   if (p.with_x)
     if (auto ok = index_device::copy_elements(stream, o[O::x], target); !ok) return ok;
-  if (auto ok = embedding_backward_cuda(stream, workspace, plan.embedding, e); !ok) return ok;
+  if (auto ok = add_rows_cuda(stream, workspace, plan.embedding, e); !ok) return ok;
   if (copied.out) return index_device::copy_elements(stream, target, o[O::out]);
   return {};
 }

@@ -1,7 +1,7 @@
 // Limits and workspace of the CUDA kernels, also known to builds without CUDA.
 #include <algorithm>
 
-#include "planck/ops/index/index.cuda.h"
+#include "planck/ops/index/cuda/kernels.h"
 #include "planck/ops/index/cuda/line_sums.h"
 #include "planck/ops/index/cuda/masks.h"
 

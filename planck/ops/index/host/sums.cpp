@@ -1,9 +1,8 @@
 #include "planck/ops/index/host/sums.h"
 
-#include "planck/ops/embedding/embedding.cuda.h"
-#include "planck/ops/embedding/kernels.h"
-#include "planck/ops/index/index.cuda.h"
-#include "planck/ops/index/kernels.h"
+#include "planck/loops/table/kernels.h"
+#include "planck/ops/index/cpu/kernels.h"
+#include "planck/ops/index/cuda/kernels.h"
 
 namespace planck {
 
@@ -45,8 +44,7 @@ std::optional<View> source_rows(const View& source, int split) {
 
 }  // namespace
 
-SumPlan::SumPlan(const IndexProblem& p,
-                 std::size_t (*embedding_workspace)(const EmbeddingProblem&)) {
+SumPlan::SumPlan(const IndexProblem& p, std::size_t (*embedding_workspace)(const TableProblem&)) {
   split = p.by_slice() ? p.axis + 1 : p.x.rank();
   const Shape items = p.items();
   std::int64_t rows = 1, entries = 1, columns = 1, before = 1;
@@ -59,7 +57,7 @@ SumPlan::SumPlan(const IndexProblem& p,
   makes_keys = p.by_slice() ? before != 1 : p.x.rank() > 1;
   key_dtype = rows > INT32_MAX ? Dtype::i64 : Dtype::i32;
 
-  embedding.kind = EmbeddingKind::embedding_backward;
+  embedding.kind = TableOp::add;
   embedding.element_dtype = p.element_dtype;
   embedding.num_embeddings = rows;
   embedding.dim = columns;
@@ -111,10 +109,10 @@ Operands SumPlan::operands(const IndexProblem& p, const Operands& o, Workspace w
   View key_view = o[W::index];
   if (makes_keys) key_view = dense(base + keys, key_dtype, {embedding.count()});
   Operands e;
-  e[embedding_operand::Backward::dout] = *from;
-  e[embedding_operand::Backward::indices] = key_view;
-  e[embedding_operand::Backward::dweight] = *rows;
-  if (!p.by_slice() || !makes_keys) e[embedding_operand::Backward::bad_indices] = o[W::bad_indices];
+  e[table_operand::Backward::dout] = *from;
+  e[table_operand::Backward::indices] = key_view;
+  e[table_operand::Backward::dweight] = *rows;
+  if (!p.by_slice() || !makes_keys) e[table_operand::Backward::bad_indices] = o[W::bad_indices];
   return e;
 }
 
@@ -123,15 +121,15 @@ Operands SumPlan::operands(const IndexProblem& p, const Operands& o, Workspace w
 using index_detail::SumPlan;
 
 std::size_t index_sums_cpu_workspace(const IndexProblem& p) {
-  return SumPlan(p, embedding_sorted_rows_cpu_workspace).bytes;
+  return SumPlan(p, add_rows_cpu_workspace).bytes;
 }
 std::size_t index_sums_cuda_workspace(const IndexProblem& p) {
-  return SumPlan(p, embedding_backward_cuda_workspace).bytes;
+  return SumPlan(p, add_rows_cuda_workspace).bytes;
 }
 std::string index_sums_cuda_refusal(const IndexProblem& p) {
   if (!is_float(p.element_dtype)) return "integers are added by cuda:integer_atomics";
-  return embedding_cuda_refusal(
-      SumPlan(p, [](const EmbeddingProblem&) { return std::size_t{0}; }).embedding);
+  return table_cuda_refusal(
+      SumPlan(p, [](const TableProblem&) { return std::size_t{0}; }).embedding);
 }
 
 }  // namespace planck

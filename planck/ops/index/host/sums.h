@@ -9,20 +9,20 @@
 // are known at run alone, so the workspace has room for what the shapes do not rule out.
 #pragma once
 
-#include "planck/ops/embedding/embedding.problem.h"
+#include "planck/loops/table/table.h"
 #include "planck/ops/index/host/items.h"
 
 namespace planck::index_detail {
 
 struct SumPlan {
-  EmbeddingProblem embedding;
+  TableProblem embedding;
   int split = 0;  // axes of x from here on are the columns of a row
   bool makes_keys = true;
   Dtype key_dtype = Dtype::i32;
   // Byte offsets behind the embedding's workspace, and the end of all.
   std::size_t keys = 0, out = 0, source = 0, bytes = 0;
 
-  SumPlan(const IndexProblem& p, std::size_t (*embedding_workspace)(const EmbeddingProblem&));
+  SumPlan(const IndexProblem& p, std::size_t (*embedding_workspace)(const TableProblem&));
 
   // Operand strides over the keys, in the order of the source: the index's, and what a key is made
   // of: base + index * axis_stride.

@@ -10,15 +10,15 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "planck/loops/parallel.h"
-#include "planck/loops/gemm/geometry.h"
-#include "planck/ops/matmul/kernels.h"
 #include "planck/loops/gemm/cpu/pack.h"
 #include "planck/loops/gemm/cpu/tile.h"
+#include "planck/loops/gemm/geometry.h"
+#include "planck/loops/parallel.h"
+#include "planck/ops/matmul/cpu/kernels.h"
 
 namespace planck {
 
-using namespace matmul_detail;
+using namespace gemm;
 
 namespace {
 
@@ -274,7 +274,7 @@ std::size_t matmul_cpu_workspace(const MatmulProblem& p) {
 Result<void> matmul_cpu(const Stream& stream, Workspace workspace, const MatmulProblem& p,
                         const Operands& operands) {
   if (p.m == 0 || p.n == 0) return {};
-  const Geometry g = geometry(p, operands);
+  const Geometry g = geometry(p.batch, p.m, p.n, p.k, operands);
   if (g.batches.count == 0) return {};
   if (p.element_dtype == Dtype::s8)
     multiply<std::int32_t>(stream, workspace, g);

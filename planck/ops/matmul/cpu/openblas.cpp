@@ -13,13 +13,13 @@
 
 #include "planck/core/cpu_target.h"
 #include "planck/loops/cpu/blocks.h"
-#include "planck/loops/parallel.h"
 #include "planck/loops/gemm/geometry.h"
-#include "planck/ops/matmul/kernels.h"
+#include "planck/loops/parallel.h"
+#include "planck/ops/matmul/cpu/kernels.h"
 
 namespace planck {
 
-using namespace matmul_detail;
+using namespace gemm;
 
 namespace {
 
@@ -125,7 +125,7 @@ void multiply(const Stream& stream, C* workspace, const Geometry& g, std::int64_
 template <class C>
 void multiply_all(const Stream& stream, Workspace workspace, const MatmulProblem& p,
                   const Operands& operands, Gemm<C> gemm) {
-  const Geometry g = geometry(p, operands, Fold::no);
+  const Geometry g = geometry(p.batch, p.m, p.n, p.k, operands, Fold::no);
   for (std::int64_t t = 0; t < g.batches.count; ++t)
     multiply(stream, static_cast<C*>(workspace.data), g, t, gemm);
 }

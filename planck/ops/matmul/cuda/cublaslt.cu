@@ -12,7 +12,7 @@
 
 #include "planck/loops/cuda/floats.cuh"
 #include "planck/loops/cuda/launch.cuh"
-#include "planck/ops/matmul/matmul.cuda.h"
+#include "planck/ops/matmul/cuda/kernels.h"
 
 namespace planck {
 

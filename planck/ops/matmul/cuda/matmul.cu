@@ -1,6 +1,6 @@
 // cuda:fma_chain. See tile.cuh.
 #include "planck/loops/cuda/launch.cuh"
-#include "planck/ops/matmul/matmul.cuda.h"
+#include "planck/ops/matmul/cuda/kernels.h"
 #include "planck/ops/matmul/cuda/product.cuh"
 
 namespace planck {
@@ -8,7 +8,7 @@ namespace planck {
 Result<void> matmul_cuda(const Stream& stream, Workspace, const MatmulProblem& p,
                          const Operands& operands) {
   if (p.m == 0 || p.n == 0) return {};
-  matmul_detail::Geometry g = matmul_detail::geometry(p, operands);
+  gemm::Geometry g = gemm::geometry(p.batch, p.m, p.n, p.k, operands);
   if (g.batches.count == 0) return {};
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
@@ -16,15 +16,15 @@ Result<void> matmul_cuda(const Stream& stream, Workspace, const MatmulProblem& p
   if (g.n <= 8 ? g.m > g.n : g.m > 8 && g.c.row == 1 && g.c.column != 1) g = g.transposed();
   switch (p.element_dtype) {
     case Dtype::f64:
-      return matmul_device::multiply_f64(stream, g);
+      return gemm_device::multiply<double>(stream, g);
     case Dtype::f16:
-      return matmul_device::multiply_f16(stream, g);
+      return gemm_device::multiply<f16>(stream, g);
     case Dtype::bf16:
-      return matmul_device::multiply_bf16(stream, g);
+      return gemm_device::multiply<bf16>(stream, g);
     case Dtype::s8:
-      return matmul_device::multiply_s8(stream, g);
+      return gemm_device::multiply<std::int8_t>(stream, g);
     default:
-      return matmul_device::multiply_f32(stream, g);
+      return gemm_device::multiply<float>(stream, g);
   }
 }
 

@@ -4,12 +4,9 @@
 
 #include "planck/loops/gemm/geometry.h"
 
-namespace planck::matmul_device {
+namespace planck::gemm_device {
 
-Result<void> multiply_f32(const Stream&, const matmul_detail::Geometry&);
-Result<void> multiply_f64(const Stream&, const matmul_detail::Geometry&);
-Result<void> multiply_f16(const Stream&, const matmul_detail::Geometry&);
-Result<void> multiply_bf16(const Stream&, const matmul_detail::Geometry&);
-Result<void> multiply_s8(const Stream&, const matmul_detail::Geometry&);
+template <class T>  // float, double, f16, bf16, std::int8_t
+Result<void> multiply(const Stream&, const gemm::Geometry&);
 
-}  // namespace planck::matmul_device
+}  // namespace planck::gemm_device

@@ -1,12 +1,12 @@
-// Chooses tiles and readings for a product and launches it. Included where a dtype's kernels are
-// compiled.
+// Chooses tiles and readings for a product and launches it. The build makes one source for each
+// element type (CMakeLists.txt).
 #pragma once
 
+#include "planck/loops/gemm/cuda/tile.cuh"
 #include "planck/ops/matmul/cuda/product.cuh"
 #include "planck/ops/matmul/cuda/thin.cuh"
-#include "planck/loops/gemm/cuda/tile.cuh"
 
-namespace planck::matmul_device {
+namespace planck::gemm_device {
 
 // Chunks that a thread reads at once lie in one piece and at a multiple of their size.
 template <class T>
@@ -51,9 +51,29 @@ ProductArgs<T> product_args(const Geometry& g) {
   return p;
 }
 
+// Tiles of 128 × 128, 64 × 64, 16 × 32.
+template <class T>
+struct Tilings {
+  using Large = Tiling<2, 2, 4, 2, 8, 2>;
+  using Medium = Tiling<1, 1, 4, 2, 16, 3>;
+  using Small = Tiling<1, 1, 1, 1, 32, 8>;
+};
+template <>
+struct Tilings<float> : Tilings<void> {
+  using Large = Tiling<4, 2, 2, 2, 8, 2>;
+};
+template <>
+struct Tilings<double> : Tilings<void> {  // 64 × 128, 32 × 64, 8 × 16
+  using Large = Tiling<4, 4, 2, 2, 8, 2>;
+  using Medium = Tiling<2, 2, 2, 2, 16, 4>;
+};
+
 // Large tiles where they fill the device, else smaller ones.
-template <class T, class Large, class Medium, class Small>
-Result<void> launch_product(const Stream& stream, const Geometry& g) {
+template <class T>
+Result<void> multiply(const Stream& stream, const Geometry& g) {
+  using Large = typename Tilings<T>::Large;
+  using Medium = typename Tilings<T>::Medium;
+  using Small = typename Tilings<T>::Small;
   using Word = typename Stored<T>::Word;
   constexpr std::int64_t kEnough = 100;  // blocks
   const ProductArgs<T> p = product_args<T>(g);
@@ -78,4 +98,9 @@ Result<void> launch_product(const Stream& stream, const Geometry& g) {
   return launch_tiles<T, Small, kAny, kAny>(stream, p);
 }
 
-}  // namespace planck::matmul_device
+}  // namespace planck::gemm_device
+
+#define PLANCK_INSTANTIATE(T)                                        \
+  namespace planck::gemm_device {                                    \
+  template Result<void> multiply<T>(const Stream&, const Geometry&); \
+  }

@@ -9,7 +9,7 @@
 
 #include "planck/loops/gemm/cuda/tile.cuh"
 
-namespace planck::matmul_device {
+namespace planck::gemm_device {
 
 inline constexpr std::int64_t kThinRows = 16, kThinColumns = 32, kThinDepth = 64;
 inline constexpr int kThinWarps = 4, kThinStages = 4;
@@ -179,4 +179,4 @@ Result<void> launch_thin(const Stream& stream, const ProductArgs<T>& p) {
   return with(std::integral_constant<Reading, Reading::across>{});
 }
 
-}  // namespace planck::matmul_device
+}  // namespace planck::gemm_device

@@ -1,7 +1,7 @@
 // Limits and workspace of the CUDA kernels, also known to builds without CUDA.
 #include <algorithm>
 
-#include "planck/ops/matmul/matmul.cuda.h"
+#include "planck/ops/matmul/cuda/kernels.h"
 
 namespace planck {
 

@@ -9,7 +9,7 @@
 // power of two lie in the same sets.
 #include "planck/ops/norm/cpu/backward.h"
 
-#include "planck/ops/norm/kernels.h"
+#include "planck/ops/norm/cpu/kernels.h"
 #include "planck/ops/norm/cpu/operands.h"
 
 namespace planck {

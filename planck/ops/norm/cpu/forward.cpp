@@ -1,7 +1,7 @@
 // cpu:rows, forward. A row is read for its mean, and from the cache for its variance and its
 // result. Gradients: backward.cpu.cpp.
 #include "planck/ops/norm/cpu/backward.h"
-#include "planck/ops/norm/kernels.h"
+#include "planck/ops/norm/cpu/kernels.h"
 #include "planck/ops/norm/cpu/operands.h"
 
 namespace planck {

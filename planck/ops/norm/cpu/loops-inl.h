@@ -12,8 +12,8 @@
 #define PLANCK_NORM_VECTORS_INL_H_
 #endif
 
-#include "planck/ops/norm/cpu/loops.h"
 #include "planck/loops/rows/cpu/pairs-inl.h"
+#include "planck/ops/norm/cpu/loops.h"
 
 #if PLANCK_VECTOR_MATH
 HWY_BEFORE_NAMESPACE();

@@ -1,8 +1,8 @@
 // Operands of the CPU norms that every row shares.
 #pragma once
 
-#include "planck/ops/norm/cpu/loops.h"
 #include "planck/loops/rows/cpu/operands.h"
+#include "planck/ops/norm/cpu/loops.h"
 
 namespace planck {
 

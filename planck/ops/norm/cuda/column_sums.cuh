@@ -5,9 +5,9 @@
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
-#include "planck/ops/norm/kernels.h"
 #include "planck/loops/rows/cuda/row_operands.cuh"
 #include "planck/loops/rows/functions.h"
+#include "planck/ops/norm/cuda/kernels.h"
 
 namespace planck::row_device {
 

@@ -23,9 +23,9 @@
 
 #include "planck/loops/cuda/async_copy.cuh"
 #include "planck/loops/cuda/chain.cuh"
-#include "planck/ops/norm/cuda/column_sums.cuh"
-#include "planck/ops/norm/kernels.h"
 #include "planck/loops/rows/cuda/row_operands.cuh"
+#include "planck/ops/norm/cuda/column_sums.cuh"
+#include "planck/ops/norm/cuda/kernels.h"
 
 namespace planck::row_device {
 

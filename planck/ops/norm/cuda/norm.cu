@@ -2,11 +2,11 @@
 // written once. The gradients of weight and bias come with dx in one pass (fused_backward.cuh) or
 // in one of their own (column_sums.cuh).
 #include "planck/loops/cuda/chain.cuh"
-#include "planck/ops/norm/cuda/column_sums.cuh"
-#include "planck/ops/norm/cuda/fused_backward.cuh"
-#include "planck/ops/norm/kernels.h"
 #include "planck/loops/rows/cuda/held_rows.cuh"
 #include "planck/loops/rows/functions.h"
+#include "planck/ops/norm/cuda/column_sums.cuh"
+#include "planck/ops/norm/cuda/fused_backward.cuh"
+#include "planck/ops/norm/cuda/kernels.h"
 
 namespace planck {
 

@@ -1,7 +1,7 @@
 // "cpu:pairs": windows of 2 x 2 side by side. Dense rows of the compute type are worked on in
 // place, a plane's rows in one call; anything else goes through buffers, a row of windows at a
 // time.
-#include "planck/ops/pool/kernels.h"
+#include "planck/ops/pool/cpu/kernels.h"
 #include "planck/ops/pool/cpu/pair_loops.h"
 #include "planck/ops/pool/cpu/planes.h"
 

@@ -1,7 +1,7 @@
 // "cpu:rows": any windows. Forward, element by element; backward, a row of the image at a time, to
 // which the windows that reach it add in their order: the same sums as pixel by pixel, with one
 // division a window and row, and none for a row of averages that has the windows of the one before.
-#include "planck/ops/pool/kernels.h"
+#include "planck/ops/pool/cpu/kernels.h"
 #include "planck/ops/pool/cpu/planes.h"
 
 namespace planck {

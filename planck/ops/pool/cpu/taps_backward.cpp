@@ -1,7 +1,7 @@
 // "cpu:taps" backward: a row of the image at a time, tap by tap over the windows that reach it, the
 // last tap first: then every pixel meets its windows in ascending order.
 #include "planck/ops/pool/cpu/counts.h"
-#include "planck/ops/pool/kernels.h"
+#include "planck/ops/pool/cpu/kernels.h"
 #include "planck/ops/pool/cpu/planes.h"
 #include "planck/ops/pool/cpu/tap_loops.h"
 

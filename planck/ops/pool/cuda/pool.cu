@@ -10,9 +10,9 @@
 
 #include "planck/loops/cuda/floats.cuh"
 #include "planck/loops/cuda/launch.cuh"
-#include "planck/ops/pool/kernels.h"
-#include "planck/loops/rows/cuda/axis_map.cuh"
 #include "planck/loops/rows/axes_walk.h"
+#include "planck/loops/rows/cuda/axis_map.cuh"
+#include "planck/ops/pool/cuda/kernels.h"
 
 namespace planck {
 

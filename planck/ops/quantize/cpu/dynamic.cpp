@@ -18,7 +18,7 @@
 #include "planck/loops/cpu/map.h"
 #include "planck/ops/quantize/cpu/dynamic_ranges.h"
 #include "planck/ops/quantize/cpu/groups.h"
-#include "planck/ops/quantize/kernels.h"
+#include "planck/ops/quantize/cpu/kernels.h"
 #include "planck/ops/quantize/quantize.math.h"
 
 namespace planck {

@@ -6,8 +6,8 @@
 
 #include "planck/loops/cpu/map.h"
 #include "planck/loops/cpu/positions.h"
-#include "planck/ops/quantize/quantize.problem.h"
 #include "planck/ops/quantize/cpu/blocks.h"
+#include "planck/ops/quantize/quantize.problem.h"
 
 namespace planck {
 

@@ -14,9 +14,9 @@
 //   columns: dx leaves the core by lines of a row                          0.85
 #include "planck/loops/cpu/map.h"
 #include "planck/ops/quantize/cpu/groups.h"
-#include "planck/ops/quantize/kernels.h"
-#include "planck/ops/quantize/quantize.math.h"
+#include "planck/ops/quantize/cpu/kernels.h"
 #include "planck/ops/quantize/cpu/sum_counter.h"
+#include "planck/ops/quantize/quantize.math.h"
 
 namespace planck {
 

@@ -2,7 +2,7 @@
 // first-level cache.
 #include "planck/loops/cpu/map.h"
 #include "planck/ops/quantize/cpu/groups.h"
-#include "planck/ops/quantize/kernels.h"
+#include "planck/ops/quantize/cpu/kernels.h"
 #include "planck/ops/quantize/cpu/transposed.h"
 
 namespace planck {

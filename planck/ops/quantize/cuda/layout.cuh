@@ -2,8 +2,8 @@
 #pragma once
 
 #include "planck/loops/nest.h"
-#include "planck/ops/quantize/quantize.problem.h"
 #include "planck/ops/quantize/cuda/strided.cuh"
+#include "planck/ops/quantize/quantize.problem.h"
 
 namespace planck::quantize_device {
 

@@ -3,7 +3,7 @@
 // Elementwise kinds are one launch (elementwise.cuh); sums and ranges over groups are in
 // fake_quantize.learn.cu, dynamic_quantize.cu and dynamic_range.cu.
 #include "planck/loops/cuda/launch.cuh"
-#include "planck/ops/quantize/kernels.h"
+#include "planck/ops/quantize/cuda/kernels.h"
 #include "planck/ops/quantize/cuda/launchers.cuh"
 
 namespace planck {

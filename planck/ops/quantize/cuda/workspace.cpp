@@ -1,5 +1,5 @@
 // Workspace of the CUDA kernels, also known to builds without CUDA.
-#include "planck/ops/quantize/kernels.h"
+#include "planck/ops/quantize/cuda/kernels.h"
 
 namespace planck {
 

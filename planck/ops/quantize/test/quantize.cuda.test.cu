@@ -8,8 +8,8 @@
 #include "planck/core/cuda_runtime.h"
 #include "planck/math/philox.h"
 #include "planck/ops/quantize/cuda/cells.cuh"
+#include "planck/ops/quantize/cuda/kernels.h"
 #include "planck/ops/quantize/test/count_wrong.test.cuh"
-#include "planck/ops/quantize/kernels.h"
 #include "planck/verify/fill.h"
 #include "planck/verify/on_device.test.h"
 

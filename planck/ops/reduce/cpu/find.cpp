@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "planck/loops/parallel.h"
-#include "planck/ops/reduce/host/finish.h"
 #include "planck/ops/reduce/cpu/input.h"
-#include "planck/ops/reduce/kernels.h"
-#include "planck/ops/reduce/host/layout.h"
+#include "planck/ops/reduce/cpu/kernels.h"
 #include "planck/ops/reduce/cpu/store.h"
 #include "planck/ops/reduce/cpu/task.h"
+#include "planck/ops/reduce/host/finish.h"
+#include "planck/ops/reduce/host/layout.h"
 
 namespace planck {
 

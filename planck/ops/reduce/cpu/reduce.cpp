@@ -2,12 +2,12 @@
 // axis is the dense one.
 #include <algorithm>
 
-#include "planck/ops/reduce/host/finish.h"
-#include "planck/ops/reduce/kernels.h"
+#include "planck/ops/reduce/cpu/kernels.h"
 #include "planck/ops/reduce/cpu/reduction.h"
 #include "planck/ops/reduce/cpu/stats.h"
 #include "planck/ops/reduce/cpu/store.h"
 #include "planck/ops/reduce/cpu/trees.h"
+#include "planck/ops/reduce/host/finish.h"
 
 namespace planck {
 

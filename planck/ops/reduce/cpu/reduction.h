@@ -7,8 +7,8 @@
 #include "planck/loops/parallel.h"
 #include "planck/ops/reduce/cpu/column_range.h"
 #include "planck/ops/reduce/cpu/input.h"
-#include "planck/ops/reduce/host/layout.h"
 #include "planck/ops/reduce/cpu/task.h"
+#include "planck/ops/reduce/host/layout.h"
 
 namespace planck {
 

@@ -8,10 +8,10 @@
 
 #include "planck/loops/parallel.h"
 #include "planck/ops/reduce/cpu/input.h"
-#include "planck/ops/reduce/kernels.h"
-#include "planck/ops/reduce/host/layout.h"
+#include "planck/ops/reduce/cpu/kernels.h"
 #include "planck/ops/reduce/cpu/running_loops.h"
 #include "planck/ops/reduce/cpu/store.h"
+#include "planck/ops/reduce/host/layout.h"
 
 namespace planck {
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "planck/math/running_sum.h"
 #include "planck/math/reduction.h"
+#include "planck/math/running_sum.h"
 
 namespace planck {
 

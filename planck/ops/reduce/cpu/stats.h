@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "planck/ops/reduce/cpu/column_range.h"
 #include "planck/math/reduction.h"
+#include "planck/ops/reduce/cpu/column_range.h"
 #include "planck/ops/reduce/cpu/stats_loops.h"
 #include "planck/ops/reduce/cpu/task.h"
 

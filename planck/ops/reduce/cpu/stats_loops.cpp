@@ -15,8 +15,8 @@
 
 #include "planck/loops/cpu/steps-inl.h"
 #include "planck/loops/rows/cpu/lift-inl.h"
-#include "planck/ops/reduce/cpu/stats_columns-inl.h"
 #include "planck/loops/rows/cpu/tree-inl.h"
+#include "planck/ops/reduce/cpu/stats_columns-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {

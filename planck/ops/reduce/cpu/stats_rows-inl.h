@@ -13,8 +13,8 @@
 #endif
 
 #include "planck/loops/rows/cpu/range-inl.h"
-#include "planck/ops/reduce/cpu/stats_loops.h"
 #include "planck/loops/rows/cpu/tree-inl.h"
+#include "planck/ops/reduce/cpu/stats_loops.h"
 
 #if PLANCK_VECTOR_MATH
 HWY_BEFORE_NAMESPACE();

@@ -11,13 +11,13 @@
 #include <new>
 
 #include "planck/loops/cuda/launch.cuh"
-#include "planck/math/running_sum.h"
 #include "planck/loops/rows/cuda/axis_map.cuh"
 #include "planck/loops/rows/cuda/joins.cuh"
-#include "planck/ops/reduce/host/layout.h"
-#include "planck/ops/reduce/reduce.cuda.h"
+#include "planck/math/running_sum.h"
+#include "planck/ops/reduce/cuda/kernels.h"
 #include "planck/ops/reduce/cuda/scan_tile.cuh"
 #include "planck/ops/reduce/cuda/visit_number.h"
+#include "planck/ops/reduce/host/layout.h"
 
 namespace planck {
 

@@ -2,10 +2,10 @@
 // results of chunks until there is one a group.
 #pragma once
 
-#include "planck/ops/reduce/host/layout.h"
 #include "planck/ops/reduce/cuda/outer_map.cuh"
 #include "planck/ops/reduce/cuda/reduce_pass.h"
 #include "planck/ops/reduce/cuda/tall_columns.cuh"
+#include "planck/ops/reduce/host/layout.h"
 
 namespace planck::reduce_device {
 

@@ -1,11 +1,11 @@
 // What a reduction does with an element, and where its results go, on the device.
 #pragma once
 
+#include "planck/loops/rows/cpu/reduce.h"
 #include "planck/loops/rows/cuda/axis_map.cuh"
 #include "planck/loops/rows/cuda/exponentials.cuh"
-#include "planck/ops/reduce/host/finish.h"
 #include "planck/loops/rows/cuda/joins.cuh"
-#include "planck/loops/rows/cpu/reduce.h"
+#include "planck/ops/reduce/host/finish.h"
 
 namespace planck::reduce_device {
 

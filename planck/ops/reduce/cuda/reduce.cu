@@ -2,12 +2,12 @@
 // slots; var and logsumexp by blocks of elements that warps or blocks of threads hold.
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/loops/rows/cuda/axis_map.cuh"
-#include "planck/ops/reduce/cuda/cuts.h"
-#include "planck/ops/reduce/host/finish.h"
 #include "planck/loops/rows/cuda/joins.cuh"
-#include "planck/ops/reduce/reduce.cuda.h"
+#include "planck/ops/reduce/cuda/cuts.h"
+#include "planck/ops/reduce/cuda/kernels.h"
 #include "planck/ops/reduce/cuda/reduce_pass.h"
 #include "planck/ops/reduce/cuda/visit_number.h"
+#include "planck/ops/reduce/host/finish.h"
 
 namespace planck {
 

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "planck/loops/rows/cuda/axis_map.cuh"
-#include "planck/ops/reduce/reduce.math.h"
 #include "planck/loops/rows/cuda/exponentials.cuh"
-#include "planck/ops/reduce/host/finish.h"
 #include "planck/loops/rows/cuda/joins.cuh"
 #include "planck/ops/reduce/cuda/reduce_pass.h"
+#include "planck/ops/reduce/host/finish.h"
+#include "planck/ops/reduce/reduce.math.h"
 
 namespace planck::reduce_device {
 

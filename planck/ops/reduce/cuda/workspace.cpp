@@ -1,6 +1,6 @@
 // How the CUDA reductions are cut, which builds without CUDA know too.
 #include "planck/ops/reduce/cuda/cuts.h"
-#include "planck/ops/reduce/reduce.cuda.h"
+#include "planck/ops/reduce/cuda/kernels.h"
 
 namespace planck {
 

@@ -3,8 +3,8 @@
 
 #include "planck/math/exp_terms.h"
 #include "planck/math/log.h"
-#include "planck/ops/reduce/reduce.problem.h"
 #include "planck/math/reduction.h"
+#include "planck/ops/reduce/reduce.problem.h"
 
 namespace planck::reduce_math {
 

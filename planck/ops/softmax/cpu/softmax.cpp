@@ -4,8 +4,8 @@
 #include <atomic>
 
 #include "planck/loops/parallel.h"
-#include "planck/ops/softmax/kernels.h"
 #include "planck/loops/rows/cpu/operands.h"
+#include "planck/ops/softmax/cpu/kernels.h"
 
 namespace planck {
 

@@ -2,9 +2,9 @@
 // largest element and again for the terms. Long dense rows are streamed (entropy_streamed.cuh).
 #pragma once
 
+#include "planck/loops/rows/cuda/held_rows.cuh"
 #include "planck/math/exp_terms.h"
 #include "planck/math/log.h"
-#include "planck/loops/rows/cuda/held_rows.cuh"
 
 namespace planck::row_device {
 

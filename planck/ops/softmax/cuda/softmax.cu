@@ -1,9 +1,9 @@
 // cuda:rows. A row is read once and written once where it is held on chip, which is up to 16 Ki
 // (dense: 32 Ki) elements; longer rows are read again for each pass. cross_entropy streams dense
 // rows (entropy_streamed.cuh).
-#include "planck/ops/softmax/cuda/entropy_streamed.cuh"
-#include "planck/ops/softmax/kernels.h"
 #include "planck/loops/rows/functions.h"
+#include "planck/ops/softmax/cuda/entropy_streamed.cuh"
+#include "planck/ops/softmax/cuda/kernels.h"
 
 namespace planck {
 

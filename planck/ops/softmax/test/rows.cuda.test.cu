@@ -29,7 +29,9 @@ constexpr Dtype kFloats[] = {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16};
 std::vector<std::string> row_ops() {
   std::vector<std::string> names;
   for (const OpEntry& entry : all_ops())
-    if (entry.info->category == OpCategory::normalization) names.emplace_back(entry.info->name);
+    if (entry.info->category == OpCategory::softmax ||
+        entry.info->category == OpCategory::normalization)
+      names.emplace_back(entry.info->name);
   return names;
 }
 

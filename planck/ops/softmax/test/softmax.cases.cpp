@@ -1,5 +1,4 @@
-// Test cases of the softmax and norm families: shapes, axes and values that their kernels must all
-// survive.
+// Test cases of the softmax family: shapes, axes and values that all its kernels must survive.
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
 
@@ -7,32 +6,8 @@ namespace planck::verify {
 
 namespace {
 
-bool is_norm(std::string_view op) { return op.find("_norm") != op.npos; }
 bool is_entropy(std::string_view op) { return op.starts_with("cross_entropy"); }
 bool is_backward(std::string_view op) { return op.ends_with("_backward"); }
-
-void add_norm(Case& c, Dtype element, const Shape& shape, Fill fill, std::uint64_t seed) {
-  const bool backward = is_backward(c.op), layer = c.op.starts_with("layer");
-  const int axes = shape.rank() > 1 && seed % 3 == 0 ? 2 : 1;
-  c.attributes["axes"] = std::to_string(axes);
-  const Dtype compute = compute_dtype(element);
-  Shape row, outer;
-  for (int d = 0; d < shape.rank(); ++d)
-    (d < shape.rank() - axes ? outer : row).push_back(shape[d]);
-  const auto add = [&](std::string name, Dtype t, const Shape& s, Fill how) {
-    c.inputs.push_back({.name = std::move(name), .dtype = t, .shape = s, .fill = how});
-  };
-  add("x", element, shape, fill);
-  if (backward) {
-    add("dy", element, shape, fill);
-    if (layer) add("mean", compute, outer, Fill::uniform);
-    add("rstd", compute, outer, Fill::scale);
-    if (layer && seed % 2 == 0) c.attributes["bias"] = "true";
-  }
-  if (seed % 4 != 1) add("weight", element, row, Fill::normal);
-  if (!backward && layer && seed % 4 < 2) add("bias", element, row, Fill::normal);
-  if (!backward && seed % 5 == 0) c.attributes["eps"] = "0.25";
-}
 
 void add_entropy(Case& c, Dtype element, const Shape& shape, Fill fill, std::uint64_t seed) {
   const std::int64_t classes = shape[shape.rank() - 1];
@@ -56,9 +31,7 @@ Case make_case(const OpInfo& info, Dtype element, const Shape& shape, Fill fill,
          .inputs = {},
          .output_layouts = {},
          .seed = seed};
-  if (is_norm(c.op)) {
-    add_norm(c, element, shape, fill, seed);
-  } else if (is_entropy(c.op)) {
+  if (is_entropy(c.op)) {
     add_entropy(c, element, shape, fill, seed);
   } else {
     c.attributes["axis"] =
@@ -85,7 +58,7 @@ std::vector<Case> softmax_cases(ListSize size) {
   std::vector<Case> cases;
   std::uint64_t seed = 1;
   for (const OpEntry& entry : all_ops()) {
-    if (entry.info->category != OpCategory::normalization) continue;
+    if (entry.info->category != OpCategory::softmax) continue;
     constexpr Fill kFills[] = {Fill::normal, Fill::adversarial, Fill::uniform};
     const auto add = [&](Dtype element, const Shape& shape) {
       cases.push_back(make_case(*entry.info, element, shape, kFills[seed / 2 % 3], seed));
@@ -101,7 +74,7 @@ std::vector<Case> softmax_cases(ListSize size) {
 
 std::optional<Case> softmax_example(std::string_view op, DtypePair dtypes, const Shape& shape) {
   const OpEntry* entry = find_op(all_ops(), op);
-  if (entry == nullptr || entry->info->category != OpCategory::normalization) return std::nullopt;
+  if (entry == nullptr || entry->info->category != OpCategory::softmax) return std::nullopt;
   const Shape s = shape.rank() == 0 ? Shape{1} : shape;
   return make_case(*entry->info, dtypes.element, s, Fill::normal, 4);
 }
@@ -109,7 +82,7 @@ std::optional<Case> softmax_example(std::string_view op, DtypePair dtypes, const
 std::optional<Case> softmax_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                     std::uint64_t seed) {
   const OpEntry* entry = find_op(all_ops(), op);
-  if (entry == nullptr || entry->info->category != OpCategory::normalization) return std::nullopt;
+  if (entry == nullptr || entry->info->category != OpCategory::softmax) return std::nullopt;
   return make_case(*entry->info, dtypes.element, shape, Fill::adversarial, seed);
 }
 

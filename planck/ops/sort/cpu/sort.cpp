@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "planck/loops/cpu/parts.h"
+#include "planck/loops/nest_runs.h"
 #include "planck/loops/parallel.h"
-#include "planck/loops/table/cpu/entries.h"
-#include "planck/ops/index/host/items.h"
-#include "planck/ops/sort/kernels.h"
+#include "planck/ops/sort/cpu/kernels.h"
 #include "planck/ops/sort/sort.math.h"
 
 namespace planck {
@@ -50,7 +50,7 @@ struct Rows {
     const View& indices = o[p.indices()];
     Shape shape = p.x;
     shape[p.axis] = 1;
-    nest = index_detail::nest_over(shape, {x.strides, values.strides, indices.strides});
+    nest = nest_over(shape, {x.strides, values.strides, indices.strides});
     collapse(nest);
     from = x.data;
     out = p.values() < 0 ? nullptr : values.data;
@@ -65,7 +65,7 @@ struct Rows {
   };
   Row row(std::int64_t r) const {
     Row at{};
-    index_detail::nest_runs(nest, r, 1, [&](const auto& offsets, auto) {
+    nest_runs(nest, r, 1, [&](const auto& offsets, auto) {
       at = {offsets[0], offsets[1], offsets[2]};
     });
     return at;

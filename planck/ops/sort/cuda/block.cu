@@ -5,7 +5,7 @@
 #include <cub/block/block_exchange.cuh>
 #include <cub/block/block_radix_sort.cuh>
 
-#include "planck/ops/sort/kernels.h"
+#include "planck/ops/sort/cuda/kernels.h"
 #include "planck/ops/sort/cuda/rows.cuh"
 
 namespace planck {

@@ -4,10 +4,10 @@
 // over dense memory, however long or short the rows are. A batch of one row needs the first alone.
 #include <cub/device/device_radix_sort.cuh>
 
+#include "planck/ops/sort/cuda/kernels.h"
 #include "planck/ops/sort/cuda/layout.h"
-#include "planck/ops/sort/kernels.h"
-#include "planck/ops/sort/host/pairs.h"
 #include "planck/ops/sort/cuda/rows.cuh"
+#include "planck/ops/sort/host/pairs.h"
 
 namespace planck {
 

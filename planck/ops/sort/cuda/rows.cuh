@@ -1,15 +1,15 @@
 // Rows of a tensor on the device: where each begins, elements as keys, results stored.
 #pragma once
 
-#include "planck/ops/index/cuda/move.cuh"
-#include "planck/ops/sort/sort.problem.h"
+#include "planck/loops/cuda/nest.cuh"
 #include "planck/ops/sort/sort.math.h"
+#include "planck/ops/sort/sort.problem.h"
 
 namespace planck::sort_device {
 
 // Operands x, values, indices; without the axis.
 struct DeviceRows {
-  index_device::DeviceNest<3> nest;
+  DeviceNest<3> nest;
   const void* x;
   void* values;  // null: not asked for
   std::int64_t* indices;
@@ -25,9 +25,9 @@ struct DeviceRows {
     const View& indices = o[p.indices()];
     Shape shape = p.x;
     shape[p.axis] = 1;
-    Nest nest = index_detail::nest_over(shape, {o[0].strides, values.strides, indices.strides});
+    Nest nest = nest_over(shape, {o[0].strides, values.strides, indices.strides});
     collapse(nest);
-    r.nest = index_device::DeviceNest<3>::of(nest);
+    r.nest = DeviceNest<3>::of(nest);
     r.x = o[0].data;
     r.values = p.values() < 0 ? nullptr : values.data;
     r.indices = static_cast<std::int64_t*>(indices.data);

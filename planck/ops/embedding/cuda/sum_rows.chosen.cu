@@ -1,7 +1,0 @@
-#include "planck/loops/table/cuda/sum_rows.launch.cuh"
-
-namespace planck::embedding_device {
-
-PLANCK_SUM_ROWS(SourceKind::chosen)
-
-}  // namespace planck::embedding_device
