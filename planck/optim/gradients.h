@@ -30,6 +30,7 @@ void accumulate(ModelGradients<B>& total, const ModelGradients<B>& more) {
     if (!fresh) at->second = std::move(at->second) + g;
   }
 }
+// All gradients times a factor.
 template <class B>
 void scale(ModelGradients<B>& gradients, double factor) {
   for (auto& [path, g] : gradients) g = std::move(g) * factor;
