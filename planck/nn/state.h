@@ -35,6 +35,7 @@ Tensor<B, K> to_tensor(const StateEntry& e, const typename B::Device& device) {
 }
 // Numbers of the host, as one-dimensional entries.
 StateEntry entry_of(std::span<const std::int64_t> values);
+// The same for doubles.
 StateEntry entry_of(std::span<const double> values);
 
 // The entry of a name with the dtype and shape expected; thrown errors name all of them.
@@ -45,7 +46,7 @@ std::vector<std::int64_t> find_integers(const StateDict& state, std::string_view
                                         std::int64_t count);
 // The numbers of a one-dimensional entry of this length.
 std::vector<double> find_numbers(const StateDict& state, std::string_view name, std::int64_t count);
-// All names with a prefix, without it; and the other way round.
+// Every name with a prefix before it.
 StateDict with_prefix(std::string_view prefix, const StateDict& state);
 // Those names that have a prefix, without it.
 StateDict without_prefix(std::string_view prefix, const StateDict& state);
