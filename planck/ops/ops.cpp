@@ -15,24 +15,29 @@
 
 namespace planck {
 
+std::span<const OpFamily> op_families() {
+  static const std::vector<OpFamily>& families = *new std::vector<OpFamily>{
+      {"quantize", quantize_ops()},
+      {"embedding", embedding_ops()},
+      {"grid_sample", grid_sample_ops()},
+      {"reduce", reduce_ops()},
+      {"matmul", matmul_ops()},
+      {"conv", conv_ops()},
+      {"elementwise", elementwise_ops()},
+      {"index", index_ops()},
+      {"sort", sort_ops()},
+      {"softmax", softmax_ops()},
+      {"norm", norm_ops()},
+      {"pool", pool_ops()},
+  };
+  return families;
+}
+
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry>& entries = *[] {
     auto* all = new std::vector<OpEntry>;
-    for (const auto& family : {
-             quantize_ops(),
-             embedding_ops(),
-             grid_sample_ops(),
-             reduce_ops(),
-             matmul_ops(),
-             conv_ops(),
-             elementwise_ops(),
-             index_ops(),
-             sort_ops(),
-             softmax_ops(),
-             norm_ops(),
-             pool_ops(),
-         })
-      all->insert(all->end(), family.begin(), family.end());
+    for (const OpFamily& family : op_families())
+      all->insert(all->end(), family.ops.begin(), family.ops.end());
     return all;
   }();
   return entries;
