@@ -16,7 +16,7 @@ struct ConvOptions {
   bool bias = true;
 };
 
-// One number a channel, as it adds to [N, C, H, W].
+// One number per channel, as it adds to [N, C, H, W].
 template <class B>
 Tensor<B> per_channel(const Tensor<B>& bias) {
   return reshape(bias, {bias.extent(0), 1, 1});
