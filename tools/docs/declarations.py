@@ -52,14 +52,8 @@ def read_file(path):
             out.append(split(m[3] or "", made, start + 1))
         elif not line or line.startswith("#"):
             comment = []
-        else:  # a declaration: up to a semicolon, or to the brace that closes its body
-            depth = 0
-            while True:
-                code = strip_strings(lines[i - 1])
-                depth += code.count("{") + code.count("(") - code.count("}") - code.count(")")
-                if depth == 0 and code.rstrip().endswith((";", "}")):
-                    break
-                i += 1
+        else:
+            i = end_of(lines, start)
             if not hidden:
                 words = " ".join(c for c in comment if not c.startswith("----"))
                 behind = re.search(r"\{\s*//\s*(.*)", line)
@@ -69,8 +63,15 @@ def read_file(path):
     return " ".join(opening), out
 
 
-def strip_strings(line):
-    return re.sub(r'"(\\.|[^"])*"', '""', re.sub(r"//.*", "", line))
+def end_of(lines, start):
+    """The line after a declaration, which goes to a semicolon or to the brace that closes its body."""
+    depth = 0
+    for i in range(start, len(lines)):
+        code = re.sub(r'"(\\.|[^"])*"', '""', re.sub(r"//.*", "", lines[i])).rstrip()
+        depth += code.count("{") + code.count("(") - code.count("}") - code.count(")")
+        if depth == 0 and code.endswith((";", "}")):
+            return i + 1
+    return len(lines)
 
 
 def split(comment, text, line):
@@ -85,6 +86,7 @@ def split(comment, text, line):
 
 
 def flat(text):
+    """In one line, without comments."""
     return re.sub(r"\s+", " ", re.sub(r"//[^\n]*", "", text)).strip()
 
 
@@ -99,6 +101,7 @@ def balanced(text, opening="<", closing=">"):
 
 
 def commas(text):
+    """The parts between the commas that are in no brackets."""
     parts, depth, start = [], 0, 0
     for at, c in enumerate(text):
         depth += (c in "(<{[") - (c in ")>}]")
@@ -139,20 +142,13 @@ def members(path):
         if not line:
             comment = []
             continue
-        depth = 0
-        while True:
-            now = strip_strings(lines[i - 1])
-            depth += now.count("{") + now.count("(") - now.count("}") - now.count(")")
-            if depth == 0 and now.rstrip().endswith((";", "}")):
-                break
-            i += 1
+        i = end_of(lines, start)
         made = "\n".join(lines[start:i])
-        behind = re.search(r"//\s*(.*)", line)
         made = re.sub(r"^(  )(?:auto|decltype\(auto\)) (\w+)", lambda m: f"{m[1]}{DEDUCED[m[2]]} {m[2]}", made,
                       flags=re.M)
         made = re.sub(r"requires std::same_as<[^\n]*\n", "", made)
         made = re.sub(r" (?:const&?|&&)? ?requires AutodiffBackend<B>", "", made)
-        d = split(" ".join(comment) or (behind[1] if behind else ""), made, start)
+        d = split(" ".join(comment), made, start)
         if not re.match(r"\s*(const Primitive|Primitive|friend)", d.head):
             found.append(d)
         comment = []

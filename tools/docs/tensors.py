@@ -26,8 +26,9 @@ in `planck::optim`.
 
 The backend is left out of the types: `Tensor` is `Tensor<B>`, floats; `Tensor<IntKind>` and `Tensor<BoolKind>` are
 integers and truth values; `Tensor<K>` has the kind of the input it stands for. Functions that no tensor goes into are
-told the backend: `zeros<Cpu>({2, 3})`. Every function works on `Autodiff<B>` too, which adds the gradients. Tensors are
-values: no function changes its input. What a caller does wrong is thrown as `planck::Exception`.
+told the backend: `zeros<Cpu>({2, 3})`. Every function works on `Autodiff<B>` too, which adds the gradients
+([autodiff.md](autodiff.md)). Tensors are values: no function changes its input. What a caller does wrong is thrown as
+`planck::Exception`.
 """
 
 # Titles in the order of the page.
@@ -59,7 +60,7 @@ HELPERS = [
 ]
 OPTIM = ["adam", "sgd", "gradients", "schedule", "optimizer"]
 # Functions that other functions are made of.
-INTERNAL = {"scalar", "refuse_bad", "target_mask", "sum_to", "per_channel", "adam_scalars"}
+INTERNAL = {"scalar", "refuse_bad", "target_mask", "sum_to", "per_channel", "adam_scalars", "pullback"}
 
 
 def shown_type(t):
@@ -201,12 +202,12 @@ class Page:
     def __init__(self):
         self.faults, self.types, self.text, self.index = [], [], INTRO, []
 
-    def functions(self, path, skip=()):
+    def functions(self, path):
         opening, declarations = read_file(path)
         rows = []
         for d in declarations:
             f = function_of(d)
-            if f is None or f.name in INTERNAL or f.name in skip:
+            if f is None or f.name in INTERNAL:
                 continue
             if not f.meaning:
                 self.faults.append(f"{path.relative_to(ROOT)}:{d.line}: {f.name} has no comment")
@@ -276,6 +277,7 @@ class Page:
 
 
 def fields_of(body):
+    """The fields of a struct, each with its default and the comment behind it."""
     fields = []
     for line in body.split("\n"):
         words = re.sub(r"//.*", "", line).strip()
@@ -284,8 +286,7 @@ def fields_of(body):
                 break
             continue
         note = re.search(r"//\s*(.*)", line)
-        kind, _, names = re.match(r"((?:[\w:]+(?:<[^>]*>)?)\s+)()(.*);", words).groups()
-        for name in commas(names):
+        for name in commas(re.match(r"[\w:]+(?:<[^>]*>)?\s+(.*);", words)[1]):
             n, _, default = name.partition("=")
             braces = re.match(r"(\w+)(\{.*\})", n.strip())
             if braces:
@@ -312,10 +313,6 @@ def page():
         path = ROOT / f"planck/ops/{family}/{family}.functions.h"
         opening, rows = p.functions(path)
         p.section(title, f"{opening}\n\n" + table(rows, "function", "meaning"))
-    known = {ROOT / f"planck/ops/{f}/{f}.functions.h" for f, _ in FAMILIES}
-    for path in set((ROOT / "planck/ops").rglob("*.functions.h")) - known:
-        p.faults.append(f"{path.relative_to(ROOT)} is not in FAMILIES of {sys.argv[0]}")
-
     rows = [r for name in MODULES for r in p.modules(ROOT / f"planck/nn/{name}.h")]
     p.section("Modules", "A module is constructed once and called: `auto y = layer(x)`. [training.md](training.md) says "
               "how models are made of them.\n\n" + table(rows, "module", "forward", "meaning"))
@@ -332,8 +329,24 @@ def page():
     p.section("Optimizers", text + table(rows, "function", "meaning"))
     p.section("Options", "Structs that are written in place: `{.stride = {2, 2}}`.\n\n" +
               table(p.options(), "options", "fields and what they are unless set"))
+    left_out(p)
     p.text = p.text.replace(INTRO, INTRO + "\n" + " · ".join(p.index) + "\n")
     return p
+
+
+def left_out(p):
+    """Headers that the lists at the top do not know."""
+    headers = {path.relative_to(ROOT).as_posix(): path
+               for folder in ("ops", "nn", "optim") for path in (ROOT / "planck" / folder).rglob("*.h")}
+    known = {f"planck/ops/{f}/{f}.functions.h" for f, _ in FAMILIES}
+    known |= {f"planck/nn/{name}.h" for name, _ in HELPERS} | {f"planck/optim/{name}.h" for name in OPTIM}
+    modules = {f"planck/nn/{name}.h" for name in MODULES}
+    for name, path in sorted(headers.items()):
+        if name.startswith("planck/ops/") and not name.endswith(".functions.h"):
+            continue
+        if name not in known and p.functions(path)[1] or \
+                name.startswith("planck/nn/") and name not in modules and p.modules(path):
+            p.faults.append(f"{name} has functions or modules; tools/docs/tensors.py does not list it")
 
 
 def main():
