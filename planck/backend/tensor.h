@@ -51,23 +51,31 @@ class Tensor {
                         to_string(shape), planck::numel(shape)));
     return Tensor(B::template from_host<K>(device, dtype_of<T>, shape, values.data()));
   }
+  // The same from a list: from({1.f, 2.f}, {2}).
   template <class T>
   requires std::same_as<KindOfElement<T>, K>
   static Tensor from(std::initializer_list<T> values, const Shape& shape,
                      const Device& device = B::default_device()) {
     return from(std::span<const T>(values.begin(), values.size()), shape, device);
   }
+  // One element, of shape {}.
   template <class T>
   requires std::same_as<KindOfElement<T>, K>
   static Tensor scalar(T value, const Device& device = B::default_device()) {
     return from(std::span<const T>(&value, 1), {}, device);
   }
 
+  // Extents of the axes.
   decltype(auto) shape() const { return B::shape(primitive_); }
+  // One of them; a negative axis counts from the end.
   std::int64_t extent(int axis) const { return shape()[axis < 0 ? axis + shape().rank() : axis]; }
+  // How many axes there are, at most 8.
   int rank() const { return shape().rank(); }
+  // How many elements there are.
   std::int64_t numel() const { return planck::numel(shape()); }
+  // What the elements are: f32, i64, …
   Dtype dtype() const { return B::dtype(primitive_); }
+  // Where they are.
   decltype(auto) device() const { return B::device(primitive_); }
 
   // Elements on the host, row-major. T must be the tensor's dtype.
@@ -82,6 +90,7 @@ class Tensor {
     B::to_host(primitive_, values.data());
     return values;
   }
+  // The only element of a tensor that has one.
   template <class T>
   T item() const {
     if (numel() != 1)
@@ -89,6 +98,7 @@ class Tensor {
             fmt::format("item: shape {} has {} elements", to_string(shape()), numel()));
     return to_vector<T>()[0];
   }
+  // As it is printed.
   std::string to_string_of_elements() const {
     std::vector<std::byte> bytes(bytes_for(dtype(), numel()));
     B::to_host(primitive_, bytes.data());
@@ -98,6 +108,7 @@ class Tensor {
   // The same elements elsewhere: on another device of this backend, or on another backend. Goes
   // through the host; gradients do not pass.
   Tensor to(const Device& device) const { return to<B>(device); }
+  // The same on another backend: x.to<Cuda>().
   template <class Other>
   Tensor<Other, K> to(const typename Other::Device& device = Other::default_device()) const {
     if constexpr (AutodiffBackend<B> && std::same_as<K, FloatKind>)
@@ -112,24 +123,30 @@ class Tensor {
   const Primitive& primitive() const& { return primitive_; }
   Primitive&& primitive() && { return std::move(primitive_); }
 
-  // With gradients: see autodiff/autodiff.h.
+  // Gradients of this tensor are wanted: a leaf of the graph. More in autodiff/autodiff.h.
   Tensor require_grad() && requires AutodiffBackend<B> {
     return Tensor(B::require_grad(std::move(primitive_)));
   }
+  // The same, of a copy.
   Tensor require_grad() const& requires AutodiffBackend<B> {
     return Tensor(B::require_grad(primitive_));
   }
+  // The same elements without their history.
   Tensor detach() const requires AutodiffBackend<B> {
     return Tensor(B::from_inner(B::inner(primitive_)));
   }
+  // Whether a gradient would reach this tensor.
   bool is_tracked() const requires AutodiffBackend<B> { return B::is_tracked(primitive_); }
+  // Gradients of every leaf that this tensor depends on, as a value.
   auto backward() const requires AutodiffBackend<B> { return B::backward(primitive_); }
+  // The gradient of this leaf, or none.
   template <class Gradients>
   auto grad(const Gradients& gradients) const requires AutodiffBackend<B> {
     using Inner = Tensor<typename B::InnerBackend>;
     auto g = B::grad(primitive_, gradients);
     return g ? std::optional<Inner>(Inner(std::move(*g))) : std::nullopt;
   }
+  // The same elements on the inner backend.
   auto inner() const requires AutodiffBackend<B> {
     if constexpr (std::same_as<K, FloatKind>)
       return Tensor<typename B::InnerBackend, K>(B::inner(primitive_));

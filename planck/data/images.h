@@ -4,8 +4,9 @@
 //   train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte,
 //   t10k-labels-idx1-ubyte (train-images.idx3-ubyte … will do),
 // or two arrays:
-//   images.npy   [count, height, width] or [count, 1, height, width]: u8 of 0 … 255, or floats of 0
-//   … 1 labels.npy   [count]: u8, s8, i32 or i64
+//   images.npy   [count, height, width] or [count, 1, height, width]: u8 of 0 … 255, or floats
+//                of 0 … 1
+//   labels.npy   [count]: u8, s8, i32 or i64
 // Bytes become v / 255. Labels are 0 … classes − 1; classes is one more than the largest label that
 // is trained with.
 //

@@ -7,6 +7,7 @@
 
 namespace planck::nn {
 
+// Of both convolutions.
 struct ConvOptions {
   std::int64_t in = 0, out = 0;
   std::array<std::int64_t, 2> kernel{3, 3};
@@ -15,12 +16,13 @@ struct ConvOptions {
   bool bias = true;
 };
 
-// One number a channel, as it adds to [N, C, H, W].
+// One number per channel, as it adds to [N, C, H, W].
 template <class B>
 Tensor<B> per_channel(const Tensor<B>& bias) {
   return reshape(bias, {bias.extent(0), 1, 1});
 }
 
+// [N, in, H, W] → [N, out, OH, OW]
 template <class B>
 struct Conv2d {
   ConvOptions options;
@@ -46,6 +48,7 @@ struct Conv2d {
   }
 };
 
+// The adjoint of Conv2d: its gradient by the input, as a layer.
 template <class B>
 struct ConvTranspose2d {
   ConvOptions options;

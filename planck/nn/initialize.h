@@ -14,10 +14,12 @@ Parameter<B> fan_in_uniform(Rng& rng, const Shape& shape, std::int64_t fan_in,
   const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
   return Parameter<B>(uniform<Inner<B>>(rng, shape, -bound, bound, Dtype::f32, device));
 }
+// One value everywhere.
 template <class B>
 Parameter<B> filled(const Shape& shape, double value, const typename B::Device& device) {
   return Parameter<B>(full<Inner<B>>(shape, value, Dtype::f32, device));
 }
+// A bias like fan_in_uniform, or none.
 template <class B>
 std::optional<Parameter<B>> optional_bias(bool wanted, Rng& rng, std::int64_t count,
                                           std::int64_t fan_in, const typename B::Device& device) {

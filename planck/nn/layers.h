@@ -74,13 +74,14 @@ struct Dropout {
     }                                                \
     void visit(auto&&) {}                            \
   };
-PLANCK_ACTIVATION(Relu, relu)
-PLANCK_ACTIVATION(Gelu, gelu)
-PLANCK_ACTIVATION(Silu, silu)
-PLANCK_ACTIVATION(Tanh, tanh)
-PLANCK_ACTIVATION(Sigmoid, sigmoid)
-PLANCK_ACTIVATION(Softplus, softplus)
+PLANCK_ACTIVATION(Relu, relu)          // max(x, 0)
+PLANCK_ACTIVATION(Gelu, gelu)          // x (1 + erf(x / √2)) / 2
+PLANCK_ACTIVATION(Silu, silu)          // x / (1 + e⁻ˣ)
+PLANCK_ACTIVATION(Tanh, tanh)          // tanh x
+PLANCK_ACTIVATION(Sigmoid, sigmoid)    // 1 / (1 + e⁻ˣ)
+PLANCK_ACTIVATION(Softplus, softplus)  // ln(1 + eˣ)
 #undef PLANCK_ACTIVATION
+// x where it is positive, slope x elsewhere.
 struct LeakyRelu {
   double slope = 0.01;
   template <class B>
@@ -99,6 +100,7 @@ struct Flatten {
   void visit(auto&&) {}
 };
 
+// The largest pixel of each window.
 struct MaxPool2d {
   PoolOptions options;
   template <class B>
@@ -107,6 +109,7 @@ struct MaxPool2d {
   }
   void visit(auto&&) {}
 };
+// The mean of each window.
 struct AvgPool2d {
   PoolOptions options;
   template <class B>
@@ -115,6 +118,7 @@ struct AvgPool2d {
   }
   void visit(auto&&) {}
 };
+// As many windows along each axis as size says, and their means.
 struct AdaptiveAvgPool2d {
   std::array<std::int64_t, 2> size;
   template <class B>

@@ -6,11 +6,13 @@
 
 namespace planck::nn {
 
+// Extents of the last axis, before and after.
 struct LinearOptions {
   std::int64_t in = 0, out = 0;
   bool bias = true;
 };
 
+// y = x Wᵀ + b over the last axis.
 template <class B>
 struct Linear {
   LinearOptions options;

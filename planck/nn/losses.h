@@ -5,14 +5,17 @@
 
 namespace planck::nn {
 
+// −log softmax(logits)[target]
 template <class B>
 Tensor<B> cross_entropy_loss(const Tensor<B>& logits, const Tensor<B, IntKind>& targets) {
   return mean(cross_entropy(logits, targets));
 }
+// (y − target)²
 template <class B>
 Tensor<B> mse_loss(const Tensor<B>& y, const Tensor<B>& target) {
   return mean(square(y - target));
 }
+// |y − target|
 template <class B>
 Tensor<B> l1_loss(const Tensor<B>& y, const Tensor<B>& target) {
   return mean(abs(y - target));

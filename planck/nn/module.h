@@ -49,6 +49,7 @@ Tensor<B> constant(const Tensor<Inner<B>>& t) {
   else
     return t;
 }
+// The same for integers.
 template <class B>
 Tensor<B, IntKind> constant(const Tensor<Inner<B>, IntKind>& t) {
   if constexpr (AutodiffBackend<B>)
@@ -56,6 +57,7 @@ Tensor<B, IntKind> constant(const Tensor<Inner<B>, IntKind>& t) {
   else
     return t;
 }
+// A tensor's values on the inner backend.
 template <class B, class K>
 Tensor<Inner<B>, K> plain(const Tensor<B, K>& t) {
   if constexpr (AutodiffBackend<B>)
@@ -161,6 +163,7 @@ void for_each_part(Module& module, F f) {
   detail::Walker<F>(f, "")("", module);
 }
 
+// Calls f(path, parameter) for every parameter of a module.
 template <class B, class Module, class F>
 void for_each_parameter(Module& module, F f) {
   for_each_part(module, [&](const std::string& path, Parameter<B>& p) { f(path, p); });
@@ -171,6 +174,7 @@ template <class Module>
 void train(Module& module, bool training = true) {
   for_each_part(module, [=](const std::string&, Mode& mode) { mode.training = training; });
 }
+// Dropout drops nothing, statistics stay as they are.
 template <class Module>
 void eval(Module& module) {
   train(module, false);

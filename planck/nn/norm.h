@@ -6,6 +6,7 @@
 
 namespace planck::nn {
 
+// (x − mean) / √(var + eps) · weight + bias over the trailing axes `shape`.
 template <class B>
 struct LayerNorm {
   Parameter<B> weight, bias;
@@ -20,6 +21,7 @@ struct LayerNorm {
   }
 };
 
+// x / √(mean of x² + eps) · weight over the trailing axes `shape`.
 template <class B>
 struct RmsNorm {
   Parameter<B> weight;

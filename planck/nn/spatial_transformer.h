@@ -9,6 +9,7 @@
 
 namespace planck::nn {
 
+// The picture seen through the affine map that the localizer chooses.
 template <class B, class Localizer>
 struct SpatialTransformer {
   Localizer localizer;

@@ -21,32 +21,39 @@ struct StateEntry {
 };
 using StateDict = std::map<std::string, StateEntry, std::less<>>;
 
+// A tensor's elements on the host.
 template <class B, class K>
 StateEntry to_entry(const Tensor<B, K>& t) {
   StateEntry e{t.dtype(), t.shape(), std::vector<std::byte>(bytes_for(t.dtype(), t.numel()))};
   B::to_host(t.primitive(), e.bytes.data());
   return e;
 }
+// The tensor that an entry holds, on a device.
 template <class B, class K>
 Tensor<B, K> to_tensor(const StateEntry& e, const typename B::Device& device) {
   return Tensor<B, K>(B::template from_host<K>(device, e.dtype, e.shape, e.bytes.data()));
 }
 // Numbers of the host, as one-dimensional entries.
 StateEntry entry_of(std::span<const std::int64_t> values);
+// The same for doubles.
 StateEntry entry_of(std::span<const double> values);
 
 // The entry of a name with the dtype and shape expected; thrown errors name all of them.
 const StateEntry& find_entry(const StateDict& state, std::string_view name, Dtype dtype,
                              const Shape& shape);
+// The integers of a one-dimensional entry of this length.
 std::vector<std::int64_t> find_integers(const StateDict& state, std::string_view name,
                                         std::int64_t count);
+// The numbers of a one-dimensional entry of this length.
 std::vector<double> find_numbers(const StateDict& state, std::string_view name, std::int64_t count);
-// All names with a prefix, without it; and the other way round.
+// Every name with a prefix before it.
 StateDict with_prefix(std::string_view prefix, const StateDict& state);
+// Those names that have a prefix, without it.
 StateDict without_prefix(std::string_view prefix, const StateDict& state);
 
 // SHA-256 over names, dtypes, shapes and bytes, in the order of names.
 std::string sha256_of(const StateDict& state);
+// How many bytes the tensors of a state have.
 std::uint64_t bytes_of(const StateDict& state);
 
 // One safetensors file; it appears when it is complete. Errors name the path.
@@ -56,6 +63,7 @@ struct SavedState {
   StateDict state;
   SafetensorsMetadata metadata;
 };
+// What save_state wrote. Hostile files are refused.
 [[nodiscard]] Result<SavedState> read_state(const std::string& path);
 
 namespace detail {
@@ -70,6 +78,7 @@ void for_each_state(Module& module, F f) {
 
 }  // namespace detail
 
+// Every part of a model by path: parameters, buffers, generators.
 template <class Module>
 StateDict state(Module& module) {
   StateDict found;

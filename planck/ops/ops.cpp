@@ -8,15 +8,19 @@ namespace planck {
 PLANCK_FAMILIES(PLANCK_DECLARE)
 #undef PLANCK_DECLARE
 
+std::span<const OpFamily> op_families() {
+#define PLANCK_FAMILY(family) {#family, family##_ops()},
+  static const std::vector<OpFamily>& families =
+      *new std::vector<OpFamily>{PLANCK_FAMILIES(PLANCK_FAMILY)};
+#undef PLANCK_FAMILY
+  return families;
+}
+
 std::span<const OpEntry> all_ops() {
   static const std::vector<OpEntry>& entries = *[] {
     auto* all = new std::vector<OpEntry>;
-    const auto add = [all](const std::vector<OpEntry>& family) {
-      all->insert(all->end(), family.begin(), family.end());
-    };
-#define PLANCK_ADD(family) add(family##_ops());
-    PLANCK_FAMILIES(PLANCK_ADD)
-#undef PLANCK_ADD
+    for (const OpFamily& family : op_families())
+      all->insert(all->end(), family.ops.begin(), family.ops.end());
     return all;
   }();
   return entries;

@@ -1,4 +1,4 @@
-// Every registered op.
+// Every registered op, by family.
 #pragma once
 
 #include <span>
@@ -7,6 +7,12 @@
 
 namespace planck {
 
-std::span<const OpEntry> all_ops();
+struct OpFamily {
+  std::string_view name;  // that of its folder
+  std::vector<OpEntry> ops;
+};
+
+std::span<const OpFamily> op_families();
+std::span<const OpEntry> all_ops();  // of all families, in their order
 
 }  // namespace planck

@@ -17,8 +17,10 @@ struct AdamOptions {
 struct AdamScalars {
   double size, spread, keep;  // rate / (1 − β₁ᵗ), 1 / √(1 − β₂ᵗ), 1 − rate · decay
 };
+// The scalars of a step, from β₁ᵗ and β₂ᵗ.
 AdamScalars adam_scalars(const AdamOptions& options, double power1, double power2);
 
+// Adam and AdamW.
 template <class A>
 class Adam {
  public:

@@ -30,12 +30,13 @@ void accumulate(ModelGradients<B>& total, const ModelGradients<B>& more) {
     if (!fresh) at->second = std::move(at->second) + g;
   }
 }
+// All gradients times a factor.
 template <class B>
 void scale(ModelGradients<B>& gradients, double factor) {
   for (auto& [path, g] : gradients) g = std::move(g) * factor;
 }
 
-// The norm of all gradients together: squares are summed a tensor at a time by the reduction's
+// The norm of all gradients together: squares are summed tensor by tensor in the reduction's
 // canonical order, then in f64 in the order of paths.
 template <class B>
 double norm(const ModelGradients<B>& gradients) {

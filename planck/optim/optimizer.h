@@ -10,10 +10,12 @@ namespace planck::optim {
 template <class B>
 using Slots = std::map<std::string, Tensor<B>, std::less<>>;
 
+// Writes the tensors of a slot into a state.
 template <class B>
 void add_to_state(nn::StateDict& state, std::string_view slot, const Slots<B>& slots) {
   for (const auto& [path, t] : slots) state[fmt::format("{}.{}", slot, path)] = nn::to_entry(t);
 }
+// Reads them back.
 template <class B>
 Slots<B> slots_of(const nn::StateDict& state, std::string_view slot,
                   const typename B::Device& device) {

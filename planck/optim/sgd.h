@@ -11,6 +11,7 @@ struct SgdOptions {
   bool nesterov = false;
 };
 
+// Stochastic gradient descent, with momentum and Nesterov.
 template <class A>
 class Sgd {
  public:

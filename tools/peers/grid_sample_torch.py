@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times PyTorch's grid_sample on two CPU threads: what docs/performance.md sets beside planck bench."""
+"""Times PyTorch's grid_sample on two CPU threads: what docs/performance/cpu.md sets beside planck bench."""
 import time
 
 import torch

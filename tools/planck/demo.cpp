@@ -27,7 +27,7 @@ struct DemoArguments {
 
 std::string table_of(const digits::Outcome& outcome) {
   using enum Table::Align;
-  Table table({{"model"}, {"accuracy", right}, {"size", right}, {"µs an image", right}});
+  Table table({{"model"}, {"accuracy", right}, {"size", right}, {"µs per image", right}});
   for (const digits::Measured& m : outcome.models)
     table.add({m.name, fmt::format("{:.2f} %", 100 * m.accuracy), size_text(m.bytes),
                fmt::format("{:.1f}", m.microseconds_per_image)});

@@ -52,7 +52,7 @@ std::string workspace_text(std::size_t bytes) {
   return bytes == 0 ? "none" : fmt::format("{} B", bytes);
 }
 
-Result<OpRow> op_row(const OpEntry& entry) {
+Result<OpRow> op_row(std::string_view family, const OpEntry& entry) {
   struct Collected {
     KernelStatus status;
     std::vector<DtypePair> dtypes;
@@ -84,7 +84,7 @@ Result<OpRow> op_row(const OpEntry& entry) {
   for (const Collected& c : collected) sorted.emplace_back(first(c), &c);
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  OpRow row{entry.info, {}};
+  OpRow row{family, entry.info, {}};
   for (const auto& [position, kernel] : sorted) {
     const Collected& c = *kernel;
     row.kernels.push_back({c.status.name, c.status.device, dtype_text(c.dtypes), c.status.guarantee,
@@ -93,15 +93,31 @@ Result<OpRow> op_row(const OpEntry& entry) {
   return row;
 }
 
+// A line for each family: its name, and a link to each of its ops.
+std::string op_index(const std::vector<OpRow>& ops) {
+  std::string text = "| family | ops |\n|---|---|\n";
+  std::string_view family;
+  for (const OpRow& op : ops) {
+    if (op.family != family)
+      text += fmt::format("{}| {} | ", family.empty() ? "" : " |\n", op.family);
+    else
+      text += " · ";
+    text += fmt::format("[{0}](#{0})", op.info->name);
+    family = op.family;
+  }
+  return text + (ops.empty() ? "" : " |\n");
+}
+
 }  // namespace
 
 Result<std::vector<OpRow>> op_table() {
   std::vector<OpRow> rows;
-  for (const OpEntry& entry : all_ops()) {
-    auto row = op_row(entry);
-    if (!row) return tl::unexpected(row.error());
-    rows.push_back(std::move(*row));
-  }
+  for (const OpFamily& family : op_families())
+    for (const OpEntry& entry : family.ops) {
+      auto row = op_row(family.name, entry);
+      if (!row) return tl::unexpected(row.error());
+      rows.push_back(std::move(*row));
+    }
   return rows;
 }
 
@@ -111,8 +127,8 @@ std::string op_markdown(const std::vector<OpRow>& ops) {
       "tensor of shape {}.\n"
       "Kernels are listed as selected: the first that runs on the device and meets the caller's "
       "preference.\n"
-      "[numerics.md](numerics.md) says what the promises mean.\n",
-      to_string(kExampleShape));
+      "[numerics.md](numerics.md) says what the promises mean.\n\n{}",
+      to_string(kExampleShape), op_index(ops));
   for (const OpRow& op : ops) {
     text += fmt::format("\n## {}\n\n    {}\n\n| operand | role |\n|---|---|\n", op.info->name,
                         op.info->formula);

@@ -19,6 +19,7 @@ struct KernelRow {
 };
 
 struct OpRow {
+  std::string_view family;
   const OpInfo* info;
   std::vector<KernelRow> kernels;
 };

@@ -35,6 +35,7 @@ struct FakeQuantOptions {
 
 enum class QuantPhase : std::uint8_t { observing, quantizing };
 
+// Rounds any tensor to the integers of a scheme.
 template <class B>
 class FakeQuant {
  public:

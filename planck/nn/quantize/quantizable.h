@@ -1,11 +1,10 @@
 // Quantizable<Layer>: a layer that a model may be asked to quantize. It is a float layer, one with
 // quantization in the loop, or an integer one; parts keep their names.
 //
-//   nn::prepare_qat(model, nn::qat_options(Dtype::s8));     // float → observing
-//   for (…) model(batch);                                   // calibrate
-//   nn::start_quantizing(model);                            // observing → rounding; now train, or
-//   not nn::convert(model);                                     // rounding → integers, same
-//   results
+//   nn::prepare_qat(model, nn::qat_options(Dtype::s8));  // float → observing
+//   for (…) model(batch);                                // calibrate
+//   nn::start_quantizing(model);                         // observing → rounding; now train, or not
+//   nn::convert(model);                                  // rounding → integers, same results
 #pragma once
 
 #include <functional>
@@ -14,6 +13,7 @@
 
 namespace planck::nn {
 
+// A float layer that can become a rounded one, then an integer one.
 template <class Layer>
 class Quantizable {
  public:
@@ -94,11 +94,13 @@ void prepare_qat(Module& module, const QuantLayerOptions& options,
     if (!keep_float || !keep_float(path)) layer.prepare(options);
   });
 }
+// Every layer that observed so far rounds from now on.
 template <class Module>
 void start_quantizing(Module& module) {
   detail::for_each_quantizable(module,
                                [](const std::string&, auto& layer) { layer.start_quantizing(); });
 }
+// Every layer that rounds becomes an integer one, with the same results.
 template <class Module>
 void convert(Module& module) {
   detail::for_each_quantizable(module, [](const std::string&, auto& layer) { layer.convert(); });

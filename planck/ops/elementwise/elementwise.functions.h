@@ -35,31 +35,31 @@ constexpr Scalar scalar(S s) {
   auto function(X&& x) {                   \
     return call(Op{}, std::forward<X>(x)); \
   }
-PLANCK_UNARY(neg, Neg)
-PLANCK_UNARY(abs, Abs)
-PLANCK_UNARY(sign, Sign)
-PLANCK_UNARY(square, Square)
-PLANCK_UNARY(sqrt, Sqrt)
-PLANCK_UNARY(rsqrt, Rsqrt)
-PLANCK_UNARY(reciprocal, Reciprocal)
-PLANCK_UNARY(exp, Exp)
-PLANCK_UNARY(expm1, Expm1)
-PLANCK_UNARY(log, Log)
-PLANCK_UNARY(log1p, Log1p)
-PLANCK_UNARY(sin, Sin)
-PLANCK_UNARY(cos, Cos)
-PLANCK_UNARY(tanh, Tanh)
-PLANCK_UNARY(sigmoid, Sigmoid)
-PLANCK_UNARY(relu, Relu)
-PLANCK_UNARY(gelu, Gelu)
-PLANCK_UNARY(silu, Silu)
-PLANCK_UNARY(softplus, Softplus)
-PLANCK_UNARY(erf, Erf)
-PLANCK_UNARY(floor, Floor)
-PLANCK_UNARY(ceil, Ceil)
-PLANCK_UNARY(round, Round)
-PLANCK_UNARY(trunc, Trunc)
-PLANCK_UNARY(logical_not, LogicalNot)
+PLANCK_UNARY(neg, Neg)                 // −x
+PLANCK_UNARY(abs, Abs)                 // |x|
+PLANCK_UNARY(sign, Sign)               // −1, 0 or 1
+PLANCK_UNARY(square, Square)           // x²
+PLANCK_UNARY(sqrt, Sqrt)               // √x
+PLANCK_UNARY(rsqrt, Rsqrt)             // 1 / √x
+PLANCK_UNARY(reciprocal, Reciprocal)   // 1 / x
+PLANCK_UNARY(exp, Exp)                 // eˣ
+PLANCK_UNARY(expm1, Expm1)             // eˣ − 1, accurate near 0
+PLANCK_UNARY(log, Log)                 // ln x
+PLANCK_UNARY(log1p, Log1p)             // ln(1 + x), accurate near 0
+PLANCK_UNARY(sin, Sin)                 // sin x
+PLANCK_UNARY(cos, Cos)                 // cos x
+PLANCK_UNARY(tanh, Tanh)               // tanh x
+PLANCK_UNARY(sigmoid, Sigmoid)         // 1 / (1 + e⁻ˣ)
+PLANCK_UNARY(relu, Relu)               // max(x, 0)
+PLANCK_UNARY(gelu, Gelu)               // x (1 + erf(x / √2)) / 2
+PLANCK_UNARY(silu, Silu)               // x / (1 + e⁻ˣ)
+PLANCK_UNARY(softplus, Softplus)       // ln(1 + eˣ)
+PLANCK_UNARY(erf, Erf)                 // the error function
+PLANCK_UNARY(floor, Floor)             // the largest integer <= x
+PLANCK_UNARY(ceil, Ceil)               // the smallest integer >= x
+PLANCK_UNARY(round, Round)             // the nearest integer, ties to even
+PLANCK_UNARY(trunc, Trunc)             // x without its fraction
+PLANCK_UNARY(logical_not, LogicalNot)  // not x
 #undef PLANCK_UNARY
 
 #define PLANCK_BINARY(function, Op)                            \
@@ -67,57 +67,64 @@ PLANCK_UNARY(logical_not, LogicalNot)
   auto function(X&& x, Y&& y) {                                \
     return call(Op{}, std::forward<X>(x), std::forward<Y>(y)); \
   }
-PLANCK_BINARY(add, Add)
-PLANCK_BINARY(sub, Sub)
-PLANCK_BINARY(mul, Mul)
-PLANCK_BINARY(div, Div)
-PLANCK_BINARY(maximum, Maximum)
-PLANCK_BINARY(minimum, Minimum)
-PLANCK_BINARY(pow, Pow)
-PLANCK_BINARY(atan2, Atan2)
-PLANCK_BINARY(eq, Eq)
-PLANCK_BINARY(ne, Ne)
-PLANCK_BINARY(lt, Lt)
-PLANCK_BINARY(le, Le)
-PLANCK_BINARY(gt, Gt)
-PLANCK_BINARY(ge, Ge)
-PLANCK_BINARY(logical_and, LogicalAnd)
-PLANCK_BINARY(logical_or, LogicalOr)
-PLANCK_BINARY(logical_xor, LogicalXor)
-PLANCK_BINARY(operator+, Add)
-PLANCK_BINARY(operator-, Sub)
-PLANCK_BINARY(operator*, Mul)
-PLANCK_BINARY(operator/, Div)
-PLANCK_BINARY(operator<, Lt)
-PLANCK_BINARY(operator<=, Le)
-PLANCK_BINARY(operator>, Gt)
-PLANCK_BINARY(operator>=, Ge)
+PLANCK_BINARY(add, Add)                 // x + y
+PLANCK_BINARY(sub, Sub)                 // x − y
+PLANCK_BINARY(mul, Mul)                 // x y
+PLANCK_BINARY(div, Div)                 // x / y; integers truncate, x / 0 = 0
+PLANCK_BINARY(maximum, Maximum)         // the larger; NaN wins
+PLANCK_BINARY(minimum, Minimum)         // the smaller; NaN wins
+PLANCK_BINARY(pow, Pow)                 // x to the power of y
+PLANCK_BINARY(atan2, Atan2)             // the angle of the point (y, x)
+PLANCK_BINARY(eq, Eq)                   // x == y
+PLANCK_BINARY(ne, Ne)                   // x != y
+PLANCK_BINARY(lt, Lt)                   // x < y
+PLANCK_BINARY(le, Le)                   // x <= y
+PLANCK_BINARY(gt, Gt)                   // x > y
+PLANCK_BINARY(ge, Ge)                   // x >= y
+PLANCK_BINARY(logical_and, LogicalAnd)  // x and y
+PLANCK_BINARY(logical_or, LogicalOr)    // x or y
+PLANCK_BINARY(logical_xor, LogicalXor)  // x or y, not both
+PLANCK_BINARY(operator+, Add)           // add
+PLANCK_BINARY(operator-, Sub)           // sub
+PLANCK_BINARY(operator*, Mul)           // mul
+PLANCK_BINARY(operator/, Div)           // div
+PLANCK_BINARY(operator<, Lt)            // lt
+PLANCK_BINARY(operator<=, Le)           // le
+PLANCK_BINARY(operator>, Gt)            // gt
+PLANCK_BINARY(operator>=, Ge)           // ge
 #undef PLANCK_BINARY
 
+// −x
 template <TensorArgument X>
 auto operator-(X&& x) {
   return call(Neg{}, std::forward<X>(x));
 }
+// x + s, for a number s
 template <TensorArgument X, Number S>
 auto operator+(X&& x, S s) {
   return call(AddScalar{{}, scalar(s)}, std::forward<X>(x));
 }
+// s + x
 template <Number S, TensorArgument X>
 auto operator+(S s, X&& x) {
   return std::forward<X>(x) + s;
 }
+// x − s
 template <TensorArgument X, Number S>
 auto operator-(X&& x, S s) {
   return call(AddScalar{{}, scalar(-s)}, std::forward<X>(x));
 }
+// s − x
 template <Number S, TensorArgument X>
 auto operator-(S s, X&& x) {  // s − x = −x + s, exactly
   return -std::forward<X>(x) + s;
 }
+// x s
 template <TensorArgument X, Number S>
 auto operator*(X&& x, S s) {
   return call(MulScalar{{}, scalar(s)}, std::forward<X>(x));
 }
+// s x
 template <Number S, TensorArgument X>
 auto operator*(S s, X&& x) {
   return std::forward<X>(x) * s;
@@ -127,56 +134,69 @@ template <TensorArgument X, Number S>
 auto operator/(const X& x, S s) {
   return x / full_like(x, scalar(s), Shape{});
 }
+// s / x, for s rounded to x's dtype
 template <Number S, TensorArgument X>
 auto operator/(S s, const X& x) {
   return full_like(x, scalar(s), Shape{}) / x;
 }
 
+// x to the power of a number.
 template <TensorArgument X, Number S>
 auto pow(X&& x, S exponent) {
   return call(PowScalar{{}, static_cast<double>(exponent)}, std::forward<X>(x));
 }
+// x where it is positive, slope x elsewhere.
 template <TensorArgument X>
 auto leaky_relu(X&& x, double slope = 0.01) {
   return call(LeakyRelu{{}, slope}, std::forward<X>(x));
 }
+// min(max(x, lowest), highest)
 template <TensorArgument X>
 auto clamp(X&& x, Scalar lowest, Scalar highest) {
   return call(Clamp{{}, lowest, highest}, std::forward<X>(x));
 }
+// mask ? a : b
 template <class B, class K>
 Tensor<B, K> where(const Tensor<B, BoolKind>& mask, const Tensor<B, K>& a, const Tensor<B, K>& b) {
   return call(Where<K>{}, mask, a, b);
 }
+// x, but value where mask.
 template <class B, class K>
 Tensor<B, K> mask_fill(const Tensor<B, K>& x, const Tensor<B, BoolKind>& mask, Scalar value) {
   return call(MaskFill{{}, value}, x, mask);
 }
 
+// x as floats of a dtype, rounded once.
 template <TensorArgument X>
 auto to_float(const X& x, Dtype dtype) {
   return call(Cast<FloatKind>{{}, dtype}, x);
 }
+// x as integers: floats are truncated, saturating; NaN becomes 0.
 template <TensorArgument X>
 auto to_int(const X& x, Dtype dtype = Dtype::i64) {
   return call(Cast<IntKind>{{}, dtype}, x);
 }
+// Whether x is not 0.
 template <TensorArgument X>
 auto to_bool(const X& x) {
   return call(Cast<BoolKind>{{}, Dtype::boolean}, x);
 }
 
 // ---- creation ----
+
+// A tensor filled with one value.
 template <class B>
 Tensor<B> full(const Shape& shape, double value, Dtype dtype = dtype_of<typename B::FloatElem>,
                const typename B::Device& device = B::default_device()) {
   return create<B>(Full<FloatKind>(value, dtype, shape), device);
 }
+// Filled with 0.
 template <class B>
 Tensor<B> zeros(const Shape& shape, Dtype dtype = dtype_of<typename B::FloatElem>,
                 const typename B::Device& device = B::default_device()) {
   return full<B>(shape, 0, dtype, device);
 }
+// Filled with 1.
 template <class B>
 Tensor<B> ones(const Shape& shape, Dtype dtype = dtype_of<typename B::FloatElem>,
                const typename B::Device& device = B::default_device()) {
@@ -187,14 +207,17 @@ template <class B, class K>
 Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value, const Shape& shape) {
   return create<B>(Full<K>(value, x.dtype(), shape), x.device());
 }
+// As x, filled with value.
 template <class B, class K>
 Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value) {
   return full_like(x, value, x.shape());
 }
+// As x, filled with 0.
 template <class B, class K>
 Tensor<B, K> zeros_like(const Tensor<B, K>& x) {
   return full_like(x, 0);
 }
+// As x, filled with 1.
 template <class B, class K>
 Tensor<B, K> ones_like(const Tensor<B, K>& x) {
   return full_like(x, 1);
@@ -209,6 +232,7 @@ struct Rng {
     return first;
   }
 };
+// Uniform in [low, high).
 template <class B>
 Tensor<B> uniform(Rng& rng, const Shape& shape, double low = 0, double high = 1,
                   Dtype dtype = dtype_of<typename B::FloatElem>,
@@ -216,6 +240,7 @@ Tensor<B> uniform(Rng& rng, const Shape& shape, double low = 0, double high = 1,
   return create<B>(RandomUniform{{}, low, high, dtype, shape, rng.seed, rng.take(numel(shape))},
                    device);
 }
+// Normal, of this mean and deviation.
 template <class B>
 Tensor<B> normal(Rng& rng, const Shape& shape, double mean = 0, double deviation = 1,
                  Dtype dtype = dtype_of<typename B::FloatElem>,

@@ -41,12 +41,14 @@ Tensor<B, K> scatter(const Tensor<B, K>& x, int axis, const Tensor<B, IntKind>& 
   const int at = value_or_throw(checked_axis("scatter", axis, x.rank()));
   return index_detail::without_bad("scatter", call(Scatter<K>{{at}}, x, index, source), bad);
 }
+// x + the sum of source[.., k, ..] over index[.., k, ..] = a, at a; ascending in k.
 template <class B, class K>
 Tensor<B, K> scatter_add(const Tensor<B, K>& x, int axis, const Tensor<B, IntKind>& index,
                          const Tensor<B, K>& source, BadIndices bad = BadIndices::refuse) {
   const int at = value_or_throw(checked_axis("scatter_add", axis, x.rank()));
   return index_detail::without_bad("scatter_add", call(ScatterAdd<K>{{at}}, x, index, source), bad);
 }
+// x + the sum of source[.., k, ..] over index[k] = a, at a; ascending in k.
 template <class B, class K>
 Tensor<B, K> index_add(const Tensor<B, K>& x, int axis, const Tensor<B, IntKind>& index,
                        const Tensor<B, K>& source, BadIndices bad = BadIndices::refuse) {

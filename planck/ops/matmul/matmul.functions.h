@@ -6,6 +6,7 @@
 
 namespace planck {
 
+// [..., M, K] × [..., K, N] → [..., M, N]; kernel: one by name, as "cpu:openblas".
 template <class B, class K>
 Tensor<B, K> matmul(const Tensor<B, K>& a, const Tensor<B, K>& b, std::string_view kernel = {}) {
   if (a.rank() < 2 || b.rank() < 2)

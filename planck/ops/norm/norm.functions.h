@@ -60,6 +60,7 @@ template <class B>
 Tensor<B> layer_norm(const Tensor<B>& x, int axes = 1, double eps = 1e-5) {
   return norm_detail::norm<true, false, false>(axes, eps, x);
 }
+// x / √(mean of x² + eps), over as many trailing axes as weight has, times weight
 template <class B>
 Tensor<B> rms_norm(const Tensor<B>& x, const Tensor<B>& weight, double eps = 1e-5) {
   return norm_detail::norm<false, true, false>(norm_detail::axes_of("rms_norm", x, weight), eps, x,

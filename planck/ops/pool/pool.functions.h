@@ -14,11 +14,13 @@ std::tuple<Tensor<B, K>, Tensor<B, IntKind>> max_pool2d_with_indices(const Tenso
                                                                      const PoolOptions& options) {
   return call(MaxPool2d<K>{options}, x);
 }
+// The largest pixel of each window.
 template <class B, class K>
 Tensor<B, K> max_pool2d(const Tensor<B, K>& x, const PoolOptions& options) {
   return std::get<0>(max_pool2d_with_indices(x, options));
 }
 
+// The mean of each window.
 template <class B>
 Tensor<B> avg_pool2d(const Tensor<B>& x, const PoolOptions& options) {
   return call(AvgPool2d{options}, x);

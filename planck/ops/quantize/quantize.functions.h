@@ -18,6 +18,7 @@ struct QuantizedTensor {
   QuantScheme scheme;
 };
 
+// clamp(rint(x / scale) + zero_point), group by group of the scheme.
 template <class B>
 QuantizedTensor<B> quantize(const Tensor<B>& x, const Tensor<B>& scale,
                             const Tensor<B, IntKind>& zero_point, const QuantScheme& scheme = {}) {
@@ -36,6 +37,7 @@ QuantizedTensor<B> dynamic_quantize(const Tensor<B>& x, const QuantScheme& schem
   auto [values, scale, zero_point] = call(DynamicQuantize{scheme, symmetric}, source);
   return {values, scale, zero_point, scheme};
 }
+// scale (values − zero_point)
 template <class B>
 Tensor<B> dequantize(const QuantizedTensor<B>& q) {
   return call(Dequantize{q.scheme}, q.values, q.scale, q.zero_point);

@@ -48,23 +48,25 @@ auto reduce(Op op, const Tensor<B, K>& x, const Axes& axes, bool keep) {
   auto function(const Tensor<B, K>& x, const Axes& axes = {}, bool keep = false) { \
     return reduce_detail::reduce(Op{}, x, axes, keep);                             \
   }
-PLANCK_REDUCTION(sum, Sum)
-PLANCK_REDUCTION(mean, Mean)
-PLANCK_REDUCTION(prod, Prod)
-PLANCK_REDUCTION(max, Max)
-PLANCK_REDUCTION(min, Min)
-PLANCK_REDUCTION(logsumexp, LogSumExp)
-PLANCK_REDUCTION(argmax, Argmax)
-PLANCK_REDUCTION(argmin, Argmin)
-PLANCK_REDUCTION(any, Any)
-PLANCK_REDUCTION(all, All)
+PLANCK_REDUCTION(sum, Sum)              // the sum; 0 of nothing
+PLANCK_REDUCTION(mean, Mean)            // sum / count
+PLANCK_REDUCTION(prod, Prod)            // the product; 1 of nothing
+PLANCK_REDUCTION(max, Max)              // the largest; NaN wins
+PLANCK_REDUCTION(min, Min)              // the smallest; NaN wins
+PLANCK_REDUCTION(logsumexp, LogSumExp)  // ln Σ eˣ, without overflow
+PLANCK_REDUCTION(argmax, Argmax)        // where the largest is, the first of equals
+PLANCK_REDUCTION(argmin, Argmin)        // where the smallest is, the first of equals
+PLANCK_REDUCTION(any, Any)              // whether one is true
+PLANCK_REDUCTION(all, All)              // whether all are true
 #undef PLANCK_REDUCTION
 
+// Σ (x − mean)² / (n − correction)
 template <class B>
 Tensor<B> var(const Tensor<B>& x, const Axes& axes = {}, std::int64_t correction = 1,
               bool keep = false) {
   return reduce_detail::reduce(Var{{}, correction}, x, axes, keep);
 }
+// The sum of all elements so far along an axis; in reverse, from the end.
 template <class B, class K>
 Tensor<B, K> cumsum(const Tensor<B, K>& x, int axis, bool reverse = false) {
   return call(Cumsum{value_or_throw(checked_axis("cumsum", axis, x.rank())), reverse}, x);
@@ -77,12 +79,14 @@ struct RunningExtreme {
   Tensor<B, K> values;
   Tensor<B, IntKind> indices;
 };
+// The largest of all elements so far along an axis.
 template <class B, class K>
 RunningExtreme<B, K> cummax(const Tensor<B, K>& x, int axis) {
   auto [values, indices] =
       call(Cummax<K>{value_or_throw(checked_axis("cummax", axis, x.rank()))}, x);
   return {values, indices};
 }
+// The smallest of all elements so far along an axis.
 template <class B, class K>
 RunningExtreme<B, K> cummin(const Tensor<B, K>& x, int axis) {
   auto [values, indices] =

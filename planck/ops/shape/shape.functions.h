@@ -6,10 +6,13 @@
 
 namespace planck {
 
+// The same elements in another shape; one extent may be −1. Copies only where strides cannot say
+// it.
 template <class B, class K>
 Tensor<B, K> reshape(const Tensor<B, K>& x, const Shape& shape) {
   return call(Reshape{shape}, x);
 }
+// Axis d of the result is axis axes[d] of x.
 template <class B, class K>
 Tensor<B, K> permute(const Tensor<B, K>& x, const Extents& axes) {
   return call(Permute{axes}, x);
@@ -23,6 +26,7 @@ Tensor<B, K> transpose(const Tensor<B, K>& x, int a = -2, int b = -1) {
   for (int d = 0; d < x.rank(); ++d) axes.push_back(d == first ? second : d == second ? first : d);
   return permute(x, axes);
 }
+// x seen with another shape: axes of extent 1, and new leading ones, repeat.
 template <class B, class K>
 Tensor<B, K> expand(const Tensor<B, K>& x, const Shape& shape) {
   return call(Expand{shape}, x);
@@ -37,6 +41,7 @@ Tensor<B, K> unsqueeze(const Tensor<B, K>& x, int axis) {
   for (int d = 0; d <= x.rank(); ++d) shape.push_back(d == at ? 1 : x.shape()[d < at ? d : d - 1]);
   return reshape(x, shape);
 }
+// An axis of extent 1 gone.
 template <class B, class K>
 Tensor<B, K> squeeze(const Tensor<B, K>& x, int axis) {
   const int at = value_or_throw(checked_axis("squeeze", axis, x.rank()));
@@ -54,6 +59,7 @@ Tensor<B, K> slice(const Tensor<B, K>& x, int axis, std::int64_t start,
                    std::int64_t stop = INT64_MAX, std::int64_t step = 1) {
   return call(SliceAxis{axis, start, stop, step}, x);
 }
+// x, with values in place of slice(x, axis, start, stop, step).
 template <class B, class K>
 Tensor<B, K> slice_assign(const Tensor<B, K>& x, const Tensor<B, K>& values, int axis,
                           std::int64_t start, std::int64_t stop = INT64_MAX,
@@ -70,16 +76,19 @@ Tensor<B, K> select(const Tensor<B, K>& x, int axis, std::int64_t index) {
           fmt::format("select: index {} of axis {}, which has extent {}", index, at, extent));
   return squeeze(slice(x, at, i, i + 1), at);
 }
+// The order of elements reversed along some axes.
 template <class B, class K>
 Tensor<B, K> flip(const Tensor<B, K>& x, std::initializer_list<int> axes) {
   std::uint32_t mask = 0;
   for (int a : axes) mask |= 1u << value_or_throw(checked_axis("flip", a, x.rank()));
   return call(Flip{mask}, x);
 }
+// Tensors one after the other along an axis.
 template <class B, class K>
 Tensor<B, K> cat(const std::vector<Tensor<B, K>>& tensors, int axis = 0) {
   return call(Cat{axis}, tensors);
 }
+// Tensors of one shape along a new axis.
 template <class B, class K>
 Tensor<B, K> stack(const std::vector<Tensor<B, K>>& tensors, int axis = 0) {
   std::vector<Tensor<B, K>> raised;
@@ -107,6 +116,7 @@ std::vector<Tensor<B, K>> split(const Tensor<B, K>& x, std::span<const std::int6
                       x.shape()[at]));
   return pieces;
 }
+// before[d] and after[d] elements of a value around x, along each axis d.
 template <class B, class K>
 Tensor<B, K> pad(const Tensor<B, K>& x, const Extents& before, const Extents& after,
                  double value = 0) {

@@ -8,10 +8,12 @@
 
 namespace planck {
 
+// exp(x) / Σ exp(x) along an axis, without overflow.
 template <class B>
 Tensor<B> softmax(const Tensor<B>& x, int axis = -1) {
   return call(Softmax{value_or_throw(checked_axis("softmax", axis, x.rank()))}, x);
 }
+// x − log(Σ exp x) along an axis.
 template <class B>
 Tensor<B> log_softmax(const Tensor<B>& x, int axis = -1) {
   return call(LogSoftmax{value_or_throw(checked_axis("log_softmax", axis, x.rank()))}, x);

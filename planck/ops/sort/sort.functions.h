@@ -14,16 +14,19 @@ struct Sorted {
   Tensor<B, IntKind> indices;
 };
 
+// x in order along an axis, and where each element was.
 template <class B, class K>
 Sorted<B, K> sort(const Tensor<B, K>& x, int axis = -1, bool descending = false) {
   const int at = value_or_throw(checked_axis("sort", axis, x.rank()));
   auto [values, indices] = call(Sort<K>{at, descending}, x);
   return {values, indices};
 }
+// Where the elements of x in order are.
 template <class B, class K>
 Tensor<B, IntKind> argsort(const Tensor<B, K>& x, int axis = -1, bool descending = false) {
   return call(Argsort{value_or_throw(checked_axis("argsort", axis, x.rank())), descending}, x);
 }
+// The k largest (or smallest) along an axis, in order, and where they are.
 template <class B, class K>
 Sorted<B, K> topk(const Tensor<B, K>& x, std::int64_t k, int axis = -1, bool largest = true) {
   const int at = value_or_throw(checked_axis("topk", axis, x.rank()));
