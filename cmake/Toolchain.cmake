@@ -11,7 +11,8 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 
 find_program(PLANCK_CCACHE ccache)
 if(PLANCK_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${PLANCK_CCACHE})
+  # ccache takes precompiled headers into account only when told to trust their defines.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${PLANCK_CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${PLANCK_CCACHE})
 endif()
 
@@ -59,3 +60,9 @@ if(PLANCK_SANITIZE)
   target_compile_options(planck_build_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PLANCK_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all;-Wno-maybe-uninitialized>)
   target_link_options(planck_build_flags INTERFACE -fsanitize=${PLANCK_SANITIZE})
 endif()
+
+# Headers that cost more to read than what follows them, read once for each target.
+function(planck_precompile target)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+endfunction()
