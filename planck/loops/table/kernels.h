@@ -1,5 +1,5 @@
-// What reads and adds rows of a table, on both devices. Every dtype and stride pattern; operands have
-// been checked. Workspace sizes of CUDA kernels are also known to builds without CUDA.
+// What reads and adds rows of a table, on both devices. Every dtype and stride pattern; operands
+// have been checked. Workspace sizes of CUDA kernels are also known to builds without CUDA.
 #pragma once
 
 #include "planck/core/macros.h"

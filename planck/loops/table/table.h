@@ -1,5 +1,5 @@
-// Rows of a table by index, as one plain value: what the embedding family asks for, and index_select,
-// scatter_add and index_add where their items are rows.
+// Rows of a table by index, as one plain value: what the embedding family asks for, and
+// index_select, scatter_add and index_add where their items are rows.
 //
 //   read        out[n] = weight[indices[n]]          add         dweight[indices[n]] += dout[n]
 //   read_bags   out[b] = what a bag's rows sum to    add_bags    its gradient
