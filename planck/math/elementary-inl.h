@@ -68,7 +68,7 @@ HWY_INLINE V tanh(V x) {
   const V poly = polynomial(w, small, math::sigmoid_detail::tanh_terms(),
                             math::exp_detail::tail_terms<float>());
   const V near = fma_of(b * w, poly, b);
-  const V e = scaled(near + 1.0f, p.n);
+  const V e = scaled(near + 1.0f, p.n, p.shifted);
   const V far = 1.0f - all(2.0f) / (e + 1.0f);
   return hn::CopySignToAbs(choose(small, near, far), x);
 }
@@ -100,12 +100,12 @@ HWY_INLINE V log_of_normal(V x) {
 HWY_INLINE V sin_near(V x) {
   using C = math::trig_detail::Constants<float>;
   const U sign = all_bits(0x80000000u);
-  const V a = hn::Abs(x);
-  const Rounded<V> n = rounded_multiple(a, C::kInverse);
-  V r = fma_of(n.value, -C::kFirst, a);
-  r = fma_of(n.value, -C::kSecond, r);
-  r = fma_of(n.value, -C::kThird, r);
-  const U quadrant = bits_of(n.shifted);
+  constexpr float kRounder = math::Layout<float>::kRounder;
+  const V a = hn::Abs(x), shifted = fma_of(a, C::kInverse, kRounder), n = shifted - kRounder;
+  V r = fma_of(n, -C::kFirst, a);
+  r = fma_of(n, -C::kSecond, r);
+  r = fma_of(n, -C::kThird, r);
+  const U quadrant = bits_of(shifted);
   const M odd = hn::RebindMask(D(), hn::TestBit(quadrant, all_bits(1)));
   const V z = r * r;
   const V tail = polynomial(z, odd, math::trig_detail::cos_terms(), math::trig_detail::sin_terms());

@@ -51,19 +51,18 @@ inline constexpr float kExpNear = 86.0f;  // see exp_near
 
 #include "planck/math/formulas/exp.h"
 
-PLANCK_HD double exp_below(double x) { return exp(x); }
-PLANCK_HD double exp_near(double x) { return exp(x); }
+PLANCK_HD double exp_below(double x) { return exp_any_nan(x); }
+PLANCK_HD double exp_near(double x) { return exp_any_nan(x); }
 
 template <class T>
 PLANCK_HD T expm1(T x) {
-  using C = exp_detail::Constants<T>;
-  const auto p = exp_parts(at_most(at_least(x, C::kLowest), C::kHighest));
+  const auto p = exp_parts(exp_bounded(x));
   const T q = expm1_of_rest(p.r);
   // By half of 2^n, which is finite where 2^n may not be; below 2^-60 it no longer counts.
-  const SignedOf<T> n = p.n.integer < -60 ? SignedOf<T>(-60) : p.n.integer;
-  const T half = power_of_two<T>(n - 1);
+  const SignedOf<T> n = integer_of(p.shifted);
+  const T half = power_of_two<T>((n < -60 ? SignedOf<T>(-60) : n) - 1);
   const T y = T(2) * fma_of(half, q, half - T(0.5));
-  return canonical(with_sign(p.n.integer == 0 ? q : y, x));  // −0 is kept
+  return canonical(with_sign(n == 0 ? q : y, x));  // −0 is kept
 }
 
 }  // namespace planck::math

@@ -154,19 +154,7 @@ HWY_INLINE V polynomial(V x, const math::TermsOf<Element<V>, kCount>& terms) {
     return fma_of(polynomial<k + 1>(x, terms), x, terms.c[k]);
 }
 
-// x / unit rounded to an integer; shifted: with the rounder still in it.
-template <class V>
-struct Rounded {
-  V value, shifted;
-};
-template <Vector V>
-HWY_INLINE Rounded<V> rounded_multiple(V x, Element<V> inverse_unit) {
-  constexpr Element<V> kRounder = math::Layout<Element<V>>::kRounder;
-  const V t = fma_of(x, inverse_unit, kRounder);
-  return {t - kRounder, t};
-}
-
-// v · 2^n, rounded once.
+// v · 2^n, rounded once; shifted: n + kRounder.
 #if HWY_TARGET == HWY_AVX3
 template <Vector V>
 HWY_INLINE V scaled_by_number(V v, V n) {
@@ -176,8 +164,8 @@ HWY_INLINE V scaled_by_number(V v, V n) {
     return V{_mm512_scalef_pd(v.raw, n.raw)};
 }
 template <Vector V>
-HWY_INLINE V scaled(V v, const Rounded<V>& n) {
-  return scaled_by_number(v, n.value);
+HWY_INLINE V scaled(V v, V n, V) {
+  return scaled_by_number(v, n);
 }
 template <int kUp, Vector V>
 HWY_INLINE V scaled_down(V v, V n, V) {
@@ -185,10 +173,17 @@ HWY_INLINE V scaled_down(V v, V n, V) {
 }
 #else
 template <Vector V>
-HWY_INLINE V scaled(V v, const Rounded<V>& n) {
+HWY_INLINE V scaled(V v, V n, V shifted) {
   using L = math::Layout<Element<V>>;
   using U = typename L::Unsigned;
-  const auto both = bits_of(n.shifted) + (2 * U{L::kBias} - math::bits_of(L::kRounder));
+  constexpr U kBoth = 2 * U{L::kBias};
+  const auto both = [&]() HWY_ATTR {
+    if constexpr (sizeof(U) == 4)  // n is at hand, and `shifted` would hold one of 16 registers
+      return hn::BitCast(hn::RebindToUnsigned<Tag<V>>(),
+                         hn::ConvertTo(hn::RebindToSigned<Tag<V>>(), n)) + kBoth;
+    else
+      return bits_of(shifted) + (kBoth - math::bits_of(L::kRounder));
+  }();
   const auto half = shift_right<1>(both);
   return v * from_bits(shift_left<L::kMantissa>(half)) *
          from_bits(shift_left<L::kMantissa>(both - half));
@@ -196,7 +191,7 @@ HWY_INLINE V scaled(V v, const Rounded<V>& n) {
 template <Vector V>
 HWY_INLINE V scaled_by_number(V v, V n) {
   const V bounded = at_most(at_least(n, -200.0f), 200.0f);
-  return scaled(v, Rounded<V>{bounded, bounded + math::Layout<float>::kRounder});
+  return scaled(v, bounded, bounded);
 }
 template <int kUp, Vector V>
 HWY_INLINE V scaled_down(V v, V, V up) {

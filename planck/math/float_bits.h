@@ -202,6 +202,15 @@ PLANCK_HD T scaled(T v, SignedOf<T> n) {
   return v * from_bits(half << Layout<T>::kMantissa) *
          from_bits((both - half) << Layout<T>::kMantissa);
 }
+// n of an integer, n + kRounder, and v · 2^n as above.
+template <class T>
+PLANCK_HD SignedOf<T> integer_of(T shifted) {
+  return static_cast<SignedOf<T>>(bits_of(shifted) - bits_of(Layout<T>::kRounder));
+}
+template <class T>
+PLANCK_HD T scaled(T v, T, T shifted) {
+  return scaled(v, integer_of(shifted));
+}
 // The same for an n that is a number of any size: past ±200 nothing changes. 0.5 <= v < 2.
 PLANCK_HD float scaled_by_number(float v, float n) {
   const float most = n > 200.0f ? 200.0f : n;
@@ -230,14 +239,9 @@ struct Rounded {
   SignedOf<T> integer;
 };
 template <class T>
-PLANCK_HD T scaled(T v, const Rounded<T>& n) {
-  return scaled(v, n.integer);
-}
-template <class T>
 PLANCK_HD Rounded<T> rounded_multiple(T x, T inverse_unit) {
   const T t = fma_of(x, inverse_unit, Layout<T>::kRounder);
-  return {t - Layout<T>::kRounder,
-          static_cast<SignedOf<T>>(bits_of(t) - bits_of(Layout<T>::kRounder))};
+  return {t - Layout<T>::kRounder, integer_of(t)};
 }
 
 }  // namespace planck::math

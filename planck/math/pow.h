@@ -143,9 +143,8 @@ PLANCK_HD double pow(double x, double y) {
   const double p = y * with_special_logs(log.high, a);
   const bool bounded = abs_of(p) < 4096.0;  // past that the rest does not matter, or is NaN
   const double rest = bounded ? fma_of(y, log.high, -p) + y * log.low : 0.0;
-  using C = exp_detail::Constants<double>;
-  const auto e = exp_parts(at_most(at_least(p, C::kLowest), C::kHighest));
-  return with_signs(scaled(exp_of_rest(e.r + (ordinary ? rest : 0.0)), e.n), x, y);
+  const auto e = exp_parts(exp_bounded(p));
+  return with_signs(scaled(exp_of_rest(e.r + (ordinary ? rest : 0.0)), e.n, e.shifted), x, y);
 }
 
 }  // namespace planck::math

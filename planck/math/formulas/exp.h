@@ -1,16 +1,16 @@
 // The formulas of exp.h (docs/design.md, "The math once").
 
-// x = n ln 2 + r, |r| <= ln 2 / 2.
+// x = n ln 2 + r, |r| <= ln 2 / 2; shifted: n + kRounder.
 template <class N>
 struct ExpParts {
-  Rounded<N> n;
-  N r;
+  N n, shifted, r;
 };
 template <class N>
 PLANCK_HD ExpParts<N> exp_parts(N x) {
   using C = math::exp_detail::Constants<Element<N>>;
-  const Rounded<N> n = rounded_multiple(x, C::kInverse);
-  return {n, fma_of(n.value, -C::kLow, fma_of(n.value, -C::kHigh, x))};
+  constexpr Element<N> kRounder = math::Layout<Element<N>>::kRounder;
+  const N shifted = fma_of(x, C::kInverse, kRounder), n = shifted - kRounder;
+  return {n, shifted, fma_of(n, -C::kLow, fma_of(n, -C::kHigh, x))};
 }
 
 // e^r − 1 and e^r.
@@ -23,11 +23,21 @@ PLANCK_HD N exp_of_rest(N r) {
   return expm1_of_rest(r) + Element<N>(1);
 }
 
+// x between bounds past which the result does not change. NaN stays.
+template <class N>
+PLANCK_HD N exp_bounded(N x) {
+  using C = math::exp_detail::Constants<Element<N>>;
+  return at_most(at_least(x, C::kLowest), C::kHighest);
+}
+
+template <class N>
+PLANCK_HD N exp_any_nan(N x) {
+  const ExpParts<N> p = exp_parts(exp_bounded(x));
+  return scaled(exp_of_rest(p.r), p.n, p.shifted);
+}
 template <class N>
 PLANCK_HD N exp(N x) {
-  using C = math::exp_detail::Constants<Element<N>>;
-  const ExpParts<N> p = exp_parts(at_most(at_least(x, C::kLowest), C::kHighest));
-  return finished(scaled(exp_of_rest(p.r), p.n));
+  return finished(exp_any_nan(x));
 }
 
 // power · 2^n; n lies in the low bits of `up`, and the result is a normal number.

@@ -14,6 +14,6 @@ PLANCK_HD N silu(N x) {
   const ExpParts<N> p = exp_parts(-a);
   const N factor = exp_of_rest(p.r);
   const auto negative = is_negative(x);
-  const N y = choose(negative, -(a * factor), x) / (scaled(factor, p.n) + E(1));
-  return finished(choose(negative, scaled(y, p.n), y));
+  const N y = choose(negative, -(a * factor), x) / (scaled(factor, p.n, p.shifted) + E(1));
+  return finished(choose(negative, scaled(y, p.n, p.shifted), y));
 }
