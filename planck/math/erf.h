@@ -89,7 +89,8 @@ PLANCK_HD double gelu(double x) {
   const auto e = exp_parts(-0.5 * square);
   const double u = 1.0 / (a + 4.0);
   const double r = u * erf_detail::ratio((a - 4.0) * u);
-  const double tail = scaled(exp_of_rest(e.r - 0.5 * rest) * (negative ? -a * r : r), e.n, e.shifted);
+  const double tail =
+      scaled(exp_of_rest(e.r - 0.5 * rest) * (negative ? -a * r : r), e.n, e.shifted);
   const double outside = negative ? tail : x > kFar ? x : fma_of(-x, tail, x);
   const double inside = x * fma_of(x, erf_detail::middle(square), 0.5);
   return canonical(abs_of(x) < 1.0 ? inside : x != x ? x : outside);

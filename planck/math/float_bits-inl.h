@@ -29,7 +29,9 @@ namespace planck::HWY_NAMESPACE::vector_math {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class V>
-concept Vector = requires { typename V::PrivateT; };
+concept Vector = requires {
+  typename V::PrivateT;
+};
 template <class V>
 using Element = hn::TFromV<V>;
 template <class V>
@@ -180,7 +182,8 @@ HWY_INLINE V scaled(V v, V n, V shifted) {
   const auto both = [&]() HWY_ATTR {
     if constexpr (sizeof(U) == 4)  // n is at hand, and `shifted` would hold one of 16 registers
       return hn::BitCast(hn::RebindToUnsigned<Tag<V>>(),
-                         hn::ConvertTo(hn::RebindToSigned<Tag<V>>(), n)) + kBoth;
+                         hn::ConvertTo(hn::RebindToSigned<Tag<V>>(), n)) +
+             kBoth;
     else
       return bits_of(shifted) + (kBoth - math::bits_of(L::kRounder));
   }();

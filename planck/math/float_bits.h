@@ -217,8 +217,8 @@ PLANCK_HD float scaled_by_number(float v, float n) {
   return scaled(v, static_cast<std::int32_t>(most < -200.0f ? -200.0f : most));
 }
 
-// v · 2^n, rounded once, n being in the low bits of `up` − bias − kUp, and n + kUp the exponent of a
-// normal number.
+// v · 2^n, rounded once, n being in the low bits of `up` − bias − kUp, and n + kUp the exponent of
+// a normal number.
 template <int kUp>
 PLANCK_HD float scaled_down(float v, float, float up) {
   constexpr float kDown = 1.0f / static_cast<float>(1u << kUp);

@@ -1,6 +1,6 @@
 // The elementary functions of 16-bit floats, T = f16 or bf16: an f32 argument that T holds, an f32
-// result to be rounded to T. As exact as that needs and no longer: two bytes per element leave a GPU
-// 26 instructions for each, loads and conversions included.
+// result to be rounded to T. As exact as that needs and no longer: two bytes per element leave a
+// GPU 26 instructions for each, loads and conversions included.
 //
 //   exp      2^n 2^r, x log2 e = n + r; bf16 by its root, which neither overflows nor underflows
 //   sigmoid  e / (1 + e), e = e^x
@@ -130,8 +130,8 @@ PLANCK_HD float pow(float x, float y) {
   const float size_of_x = abs_of(x);
   const bool ordinary = (size_of_x > 0.0f) & (size_of_x < infinity_of(x));
   const bool subnormal = std::is_same_v<T, bf16> && size_of_x < 0x1p-126f;
-  const float log = short_log2(
-      detail::logarithmic(subnormal ? size_of_x * 0x1p23f : size_of_x, subnormal));
+  const float log =
+      short_log2(detail::logarithmic(subnormal ? size_of_x * 0x1p23f : size_of_x, subnormal));
   const float p = y * (x != x ? x : pow_detail::with_special_logs(log, size_of_x));
   const bool bounded = ordinary & (abs_of(p) < pow_detail::kFar);
   const float power = short_power(exponent_of(bounded ? y : 0.0f, bounded ? log : 0.0f));
@@ -152,7 +152,8 @@ template <class T>
 PLANCK_HD math::usual::Power power_of(float a, float y) {
   float log;
   if constexpr (std::is_same_v<T, bf16>) {
-    log = fma_of(math::logarithmic(a).k, 0x1p-23f, detail::log2_of_mantissa(bits_of(a) >> 16 & 127));
+    log =
+        fma_of(math::logarithmic(a).k, 0x1p-23f, detail::log2_of_mantissa(bits_of(a) >> 16 & 127));
   } else {
     log = short_log2(math::logarithmic(a));
   }

@@ -46,7 +46,8 @@ PLANCK_HD N with_exponent(N power, N up) {
   return from_bits(bits_of(power) + shift_left<math::Layout<float>::kMantissa>(bits_of(up)));
 }
 
-// Of f32, where something is known of x: e^x = factor · 2^n. n + kOffset is in the low bits of `up`.
+// Of f32, where something is known of x: e^x = factor · 2^n. n + kOffset is in the low bits of
+// `up`.
 template <class N>
 struct ShortExp {
   N factor, n, up;

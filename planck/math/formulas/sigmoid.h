@@ -1,4 +1,5 @@
-// The formulas of sigmoid.h (docs/design.md, "The math once"). tanh of f32 is not among them: see elementary-inl.h.
+// The formulas of sigmoid.h (docs/design.md, "The math once"). tanh of f32 is not among them: see
+// elementary-inl.h.
 
 template <class N>
 PLANCK_HD N sigmoid(N x) {
