@@ -75,6 +75,9 @@ inline HWY_NOINLINE void narrow_f16(const float* HWY_RESTRICT in, int n,
 HWY_INLINE float widened(std::uint16_t bf16_bits) {
   return half_detail::f32_from_bits(static_cast<std::uint32_t>(bf16_bits) << 16);
 }
+HWY_INLINE std::uint16_t narrowed(float value) {
+  return static_cast<std::uint16_t>(half_detail::round_to_bf16(half_detail::bits_of(value)) >> 16);
+}
 
 inline HWY_NOINLINE void widen_bf16(const std::uint16_t* HWY_RESTRICT in, int n,
                                     float* HWY_RESTRICT out, std::int64_t ahead) {
@@ -88,9 +91,7 @@ inline HWY_NOINLINE void widen_bf16(const std::uint16_t* HWY_RESTRICT in, int n,
 
 inline HWY_NOINLINE void narrow_bf16(const float* HWY_RESTRICT in, int n,
                                      std::uint16_t* HWY_RESTRICT out) {
-  for (int i = 0; i < n; ++i)
-    out[i] =
-        static_cast<std::uint16_t>(half_detail::round_to_bf16(half_detail::bits_of(in[i])) >> 16);
+  for (int i = 0; i < n; ++i) out[i] = narrowed(in[i]);
 }
 
 // Elements [i, i + m) in the compute type, filled up with zeros to whole chunks.

@@ -79,13 +79,13 @@ template <class T>
 PLANCK_HD T canonical(T v) {
   return v == v ? v : nan_of(v);
 }
-// The result of a formula. Vectors leave NaN as it is: their loops look for it once in several.
+// The result of a formula. Vectors leave NaN as it is: their loops look once for several of them.
 template <class T>
 PLANCK_HD T finished(T v) {
   return canonical(v);
 }
 
-// What N consists of: itself. The element of a vector.
+// The type of N's elements. A number is its own; a vector has many.
 template <class N>
 using Element = N;
 
@@ -93,7 +93,7 @@ template <class T>
 PLANCK_HD T choose(bool first, T a, T b) {
   return first ? a : b;
 }
-// Either of −0 and NaN.
+// Formulas that ask do not depend on the answer for −0 and NaN.
 template <class T>
 PLANCK_HD bool is_negative(T x) {
   return x < T(0);
@@ -202,7 +202,7 @@ PLANCK_HD T scaled(T v, SignedOf<T> n) {
   return v * from_bits(half << Layout<T>::kMantissa) *
          from_bits((both - half) << Layout<T>::kMantissa);
 }
-// n of an integer, n + kRounder, and v · 2^n as above.
+// n of n + kRounder; and v · 2^n, given both n and n + kRounder: vectors want the one or the other.
 template <class T>
 PLANCK_HD SignedOf<T> integer_of(T shifted) {
   return static_cast<SignedOf<T>>(bits_of(shifted) - bits_of(Layout<T>::kRounder));

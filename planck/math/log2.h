@@ -43,4 +43,6 @@ inline constexpr float kHalf = 0x1.715476p-1f, kHalfRest = 0x1.4ae0cp-27f;
 
 }  // namespace log2_detail
 
+#include "planck/math/formulas/log2.h"
+
 }  // namespace planck::math

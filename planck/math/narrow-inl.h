@@ -14,6 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE::vector_math {
 
+#include "planck/math/formulas/log2.h"
 #include "planck/math/formulas/pow.h"
 
 namespace narrow {
