@@ -16,10 +16,10 @@
 //   sin            32    15       25    14        21    11
 //   pow           166    29       72    28        75    27
 //   pow_scalar    166    29      166    33       166    32
-// The functions are bound by their instructions, of which about 1.65 a cycle are done. gelu took 38
-// while 1 had two formulas on its sides; pow took 60 by a division and three powers in two parts,
-// where now a table of reciprocals, one permutation a vector, leaves one (math/log2.h). Bases of
-// either sign take 8 more.
+// The functions are bound by their instructions, about 1.65 of which are done per cycle. gelu took
+// 38 while 1 had two formulas on its sides; pow took 60 by a division and three powers in two
+// parts, where now a table of reciprocals, one permutation per vector, leaves one (math/log2.h).
+// Bases of either sign take 8 more.
 //
 // For instruction sets with fused multiply-add. Include after hwy/highway.h, within
 // foreach_target's passes.
