@@ -95,9 +95,13 @@ PLANCK_HD float widen_f16(std::uint16_t h) {
 }
 
 // f32 to bf16 is the same with one exponent range: rounding is an integer addition, branch-free.
+// The sum holds the result in its upper half. NaN: the canonical one alone.
+PLANCK_HD std::uint32_t round_to_bf16(std::uint32_t wide) {
+  return wide + 0x7fffu + ((wide >> 16) & 1u);
+}
 PLANCK_HD std::uint16_t narrow_bf16(float x) {
   const std::uint32_t wide = bits_of(x);
-  const std::uint32_t rounded = (wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16;
+  const std::uint32_t rounded = round_to_bf16(wide) >> 16;
   const std::uint32_t nan = (wide >> 16) | 0x0040u;
   return static_cast<std::uint16_t>((wide & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
 }

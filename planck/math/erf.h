@@ -79,29 +79,18 @@ PLANCK_HD T erf(T x) {
   return canonical(with_sign(inside ? small : large, x));
 }
 
-PLANCK_HD float gelu(float x) {
-  using namespace erf_detail;
-  using L = Layout<float>;
-  constexpr float kShift = L::kRounder + 100;
-  const float a = at_most(abs_of(x), kGeluFar);
-  const float t = a * reciprocal_of(a + kRatioShift), v = t * polynomial(t, ratio_terms());
-  const float square = a * a, rest = fma_of(a, a, -square);
-  const float up = fma_of(square, -kHalfLog2E, kShift);  // n + 100, and below n + f
-  const float f = fma_of(rest, -kHalfLog2E, fma_of(square, -kHalfLog2E, kShift - up));
-  const float power = polynomial(f, exp_detail::exp2_terms());
-  const float scaled = from_bits(bits_of(power) + (bits_of(up) << L::kMantissa));
-  return canonical(fma_of(v * scaled, -0x1p-100f, at_least(x, -0.0f)));
-}
+#include "planck/math/formulas/gelu.h"
 
 PLANCK_HD double gelu(double x) {
   constexpr double kFar = 40;  // Φ(−a) is 0 from here on
   const double a = abs_of(x) > kFar ? kFar : abs_of(x);
   const bool negative = x < 0;
   const double square = a * a, rest = fma_of(a, a, -square);
-  const auto e = sigmoid_detail::factored_exp(-0.5 * square, -0.5 * rest);
+  const auto e = exp_parts(-0.5 * square);
   const double u = 1.0 / (a + 4.0);
   const double r = u * erf_detail::ratio((a - 4.0) * u);
-  const double tail = scaled(e.factor * (negative ? -a * r : r), e.n);
+  const double tail =
+      scaled(exp_of_rest(e.r - 0.5 * rest) * (negative ? -a * r : r), e.n, e.shifted);
   const double outside = negative ? tail : x > kFar ? x : fma_of(-x, tail, x);
   const double inside = x * fma_of(x, erf_detail::middle(square), 0.5);
   return canonical(abs_of(x) < 1.0 ? inside : x != x ? x : outside);

@@ -28,16 +28,16 @@ struct Constants<double> {
 };
 
 // (e^r − 1 − r) / r². Errors of the product with r²: 2^-28.2 and 2^-58.0.
-PLANCK_HD constexpr Terms<5> tail_terms() {
-  return {{0x1p-1f, 0x1.55549p-3f, 0x1.55545ep-5f, 0x1.123b46p-7f, 0x1.6db406p-10f}};
+template <class T>
+PLANCK_HD constexpr auto tail_terms() {
+  if constexpr (sizeof(T) == 4)
+    return Terms<5>{{0x1p-1f, 0x1.55549p-3f, 0x1.55545ep-5f, 0x1.123b46p-7f, 0x1.6db406p-10f}};
+  else
+    return WideTerms<10>{{0x1.000000000000bp-1, 0x1.5555555555561p-3, 0x1.55555555500a1p-5,
+                          0x1.111111110d575p-7, 0x1.6c16c18593edep-10, 0x1.a01a01bb277f7p-13,
+                          0x1.a01996bf08c2ep-16, 0x1.71dddf310e283p-19, 0x1.28b027272e11cp-22,
+                          0x1.af86784ab7f42p-26}};
 }
-PLANCK_HD float tail(float r) { return polynomial(r, tail_terms()); }
-PLANCK_HD constexpr WideTerms<10> wide_tail_terms() {
-  return {{0x1.000000000000bp-1, 0x1.5555555555561p-3, 0x1.55555555500a1p-5, 0x1.111111110d575p-7,
-           0x1.6c16c18593edep-10, 0x1.a01a01bb277f7p-13, 0x1.a01996bf08c2ep-16,
-           0x1.71dddf310e283p-19, 0x1.28b027272e11cp-22, 0x1.af86784ab7f42p-26}};
-}
-PLANCK_HD double tail(double r) { return polynomial(r, wide_tail_terms()); }
 
 // 2^f, |f| <= 1/2: error 2^-27.5, with its roundings 0.82 units in the last place.
 PLANCK_HD constexpr Terms<7> exp2_terms() {
@@ -45,68 +45,24 @@ PLANCK_HD constexpr Terms<7> exp2_terms() {
            0x1.4bde38p-13f}};
 }
 
-// x between bounds past which the result does not change. NaN stays.
-template <class T>
-PLANCK_HD T bounded(T x) {
-  x = x < Constants<T>::kLowest ? Constants<T>::kLowest : x;
-  return x > Constants<T>::kHighest ? Constants<T>::kHighest : x;
-}
-
-// x = n ln 2 + r.
-template <class T>
-struct Parts {
-  SignedOf<T> n;
-  T r;
-};
-template <class T>
-PLANCK_HD Parts<T> parts_of(T x) {
-  const Rounded<T> n = rounded_multiple(x, Constants<T>::kInverse);
-  T r = fma_of(n.value, -Constants<T>::kHigh, x);
-  r = fma_of(n.value, -Constants<T>::kLow, r);
-  return {n.integer, r};
-}
-
-// e^(x + rest) = 2^-kUp (1 + q) scale, in f32, where that of the result plus kUp is the exponent of
-// a normal number: one product scales exactly. NaN gives NaN for q.
-struct Scaled {
-  float q, scale;
-};
-template <int kUp>
-PLANCK_HD Scaled scaled_exp(float x, float rest) {
-  using L = Layout<float>;
-  constexpr float kShift = L::kRounder + L::kBias + kUp;
-  const float t = fma_of(x, Constants<float>::kInverse, kShift), n = t - kShift;
-  float r = fma_of(n, -Constants<float>::kHigh, x);
-  r = fma_of(n, -Constants<float>::kLow, r) + rest;
-  return {fma_of(r * r, tail(r), r), from_bits(bits_of(t) << L::kMantissa)};
-}
-
-// e^(x + rest) for a small rest, or NaN of any sign.
-template <class T>
-PLANCK_HD T exp_sum(T x, T rest) {
-  const Parts<T> p = parts_of(bounded(x));
-  const T r = p.r + rest;
-  return scaled(fma_of(r * r, tail(r), r) + T(1), p.n);
-}
-
 }  // namespace exp_detail
 
-template <class T>
-PLANCK_HD T exp(T x) {
-  const auto p = exp_detail::parts_of(exp_detail::bounded(x));
-  const T y = scaled(fma_of(p.r * p.r, exp_detail::tail(p.r), p.r) + T(1), p.n);
-  return canonical(y);
-}
+inline constexpr float kExpNear = 86.0f;  // see exp_near
+
+#include "planck/math/formulas/exp.h"
+
+PLANCK_HD double exp_below(double x) { return exp_any_nan(x); }
+PLANCK_HD double exp_near(double x) { return exp_any_nan(x); }
 
 template <class T>
 PLANCK_HD T expm1(T x) {
-  const auto p = exp_detail::parts_of(exp_detail::bounded(x));
-  const T q = fma_of(p.r * p.r, exp_detail::tail(p.r), p.r);
+  const auto p = exp_parts(exp_bounded(x));
+  const T q = expm1_of_rest(p.r);
   // By half of 2^n, which is finite where 2^n may not be; below 2^-60 it no longer counts.
-  const SignedOf<T> n = p.n < -60 ? SignedOf<T>(-60) : p.n;
-  const T half = power_of_two<T>(n - 1);
+  const SignedOf<T> n = integer_of(p.shifted);
+  const T half = power_of_two<T>((n < -60 ? SignedOf<T>(-60) : n) - 1);
   const T y = T(2) * fma_of(half, q, half - T(0.5));
-  return canonical(with_sign(p.n == 0 ? q : y, x));  // −0 is kept
+  return canonical(with_sign(n == 0 ? q : y, x));  // −0 is kept
 }
 
 }  // namespace planck::math

@@ -19,21 +19,12 @@ PLANCK_HD C center_of_terms(C largest) {
   return abs_of(largest) < C(64) ? C(0) : largest;
 }
 
-// z = n L + r, 2^-n e(z).
-inline constexpr float kTermUnit = 0x1.62e43p-1f;
-PLANCK_HD float term_factor(float r) {
-  return fma_of(fma_of(exp_detail::tail(r), r, 1.0f), r, 1.0f);
-}
+inline constexpr float kTermUnit = 0x1.62e43p-1f;  // L
+inline constexpr float kTermNear = 86.0f;          // see exp_term_near
 
-// z <= 70, or NaN of any sign.
-PLANCK_HD float exp_term(float z) {
-  using K = exp_detail::Constants<float>;
-  z = at_least(z, K::kLowest);
-  const auto n = rounded_multiple(z, K::kInverse);
-  const float r = fma_of(n.value, -kTermUnit, z);
-  // 2^n is 2^(n + 25) 2^-25: only the second product rounds.
-  return term_factor(r) * power_of_two<float>(n.integer + 25) * 0x1p-25f;
-}
+#include "planck/math/formulas/exp_terms.h"
+
 PLANCK_HD double exp_term(double z) { return exp(z); }
+PLANCK_HD double exp_term_near(double z) { return exp(z); }
 
 }  // namespace planck::math

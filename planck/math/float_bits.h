@@ -1,5 +1,7 @@
 // What elementary functions are made of: the bits of a float, fused multiply-add, polynomials and
 // powers of two. Host and device, f32 and f64, no branches: loops around them vectorize.
+// float_bits-inl.h has what the files of formulas/ use of it over whole vectors, under the same
+// names.
 #pragma once
 
 #include <bit>
@@ -49,6 +51,15 @@ PLANCK_HD double from_bits(std::uint64_t x) {
 // use one.
 PLANCK_HD float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 PLANCK_HD double fma_of(double a, double b, double c) { return __builtin_fma(a, b, c); }
+// a * b − c and c − a * b, rounded once.
+template <class T>
+PLANCK_HD T fms_of(T a, T b, T c) {
+  return fma_of(a, b, -c);
+}
+template <class T>
+PLANCK_HD T fnma_of(T a, T b, T c) {
+  return fma_of(-a, b, c);
+}
 PLANCK_HD float sqrt_of(float x) { return __builtin_sqrtf(x); }
 PLANCK_HD double sqrt_of(double x) { return __builtin_sqrt(x); }
 PLANCK_HD float abs_of(float x) { return __builtin_fabsf(x); }
@@ -67,6 +78,43 @@ PLANCK_HD double nan_of(double) { return __builtin_nan(""); }
 template <class T>
 PLANCK_HD T canonical(T v) {
   return v == v ? v : nan_of(v);
+}
+// The result of a formula. Vectors leave NaN as it is: their loops look once for several of them.
+template <class T>
+PLANCK_HD T finished(T v) {
+  return canonical(v);
+}
+
+// The type of N's elements. A number is its own; a vector has many.
+template <class N>
+using Element = N;
+
+template <class T>
+PLANCK_HD T choose(bool first, T a, T b) {
+  return first ? a : b;
+}
+// Formulas that ask do not depend on the answer for −0 and NaN.
+template <class T>
+PLANCK_HD bool is_negative(T x) {
+  return x < T(0);
+}
+template <int kBy, class U>
+PLANCK_HD U shift_left(U bits) {
+  return bits << kBy;
+}
+template <int kBy, class U>
+PLANCK_HD U shift_right(U bits) {
+  return bits >> kBy;
+}
+// A signed integer, given as bits, as a number.
+PLANCK_HD float number_of(std::uint32_t bits) {
+  return static_cast<float>(static_cast<std::int32_t>(bits));
+}
+// Entry i of a table, by the lower bits of i.
+template <int kEntries>
+PLANCK_HD float entry_of(const float (&table)[kEntries], std::uint32_t i) {
+  static_assert((kEntries & (kEntries - 1)) == 0);
+  return table[i & (kEntries - 1)];
 }
 
 // The larger and the smaller of two; NaN where x is, of any kind.
@@ -121,7 +169,7 @@ PLANCK_HD T polynomial(T x, T c, Rest... rest) {
   return fma_of(polynomial(x, rest...), x, c);
 }
 
-// The same with coefficients that vector loops share (elementary-inl.h).
+// The same with coefficients that formulas name.
 template <class T, int kCount>
 struct TermsOf {
   T c[kCount];
@@ -154,6 +202,28 @@ PLANCK_HD T scaled(T v, SignedOf<T> n) {
   return v * from_bits(half << Layout<T>::kMantissa) *
          from_bits((both - half) << Layout<T>::kMantissa);
 }
+// n of n + kRounder; and v · 2^n, given both n and n + kRounder: vectors want the one or the other.
+template <class T>
+PLANCK_HD SignedOf<T> integer_of(T shifted) {
+  return static_cast<SignedOf<T>>(bits_of(shifted) - bits_of(Layout<T>::kRounder));
+}
+template <class T>
+PLANCK_HD T scaled(T v, T, T shifted) {
+  return scaled(v, integer_of(shifted));
+}
+// The same for an n that is a number of any size: past ±200 nothing changes. 0.5 <= v < 2.
+PLANCK_HD float scaled_by_number(float v, float n) {
+  const float most = n > 200.0f ? 200.0f : n;
+  return scaled(v, static_cast<std::int32_t>(most < -200.0f ? -200.0f : most));
+}
+
+// v · 2^n, rounded once, n being in the low bits of `up` − bias − kUp, and n + kUp the exponent of
+// a normal number.
+template <int kUp>
+PLANCK_HD float scaled_down(float v, float, float up) {
+  constexpr float kDown = 1.0f / static_cast<float>(1u << kUp);
+  return v * from_bits(bits_of(up) << Layout<float>::kMantissa) * kDown;
+}
 
 // An integer of at most mantissa − 2 bits as a float, by additions alone.
 template <class T>
@@ -171,8 +241,7 @@ struct Rounded {
 template <class T>
 PLANCK_HD Rounded<T> rounded_multiple(T x, T inverse_unit) {
   const T t = fma_of(x, inverse_unit, Layout<T>::kRounder);
-  return {t - Layout<T>::kRounder,
-          static_cast<SignedOf<T>>(bits_of(t) - bits_of(Layout<T>::kRounder))};
+  return {t - Layout<T>::kRounder, integer_of(t)};
 }
 
 }  // namespace planck::math

@@ -32,12 +32,13 @@ PLANCK_HD constexpr Terms<9> terms() {
   return {{-0.5f, 0x1.55554ap-2f, -0x1.000216p-2f, 0x1.99a592p-3f, -0x1.547abap-3f, 0x1.226f5ep-3f,
            -0x1.0cce4p-3f, 0x1.07c4bcp-3f, -0x1.422dp-4f}};
 }
-PLANCK_HD float assembled(float f, float k) {
-  using L = Constants<float>;
-  const float p = polynomial(f, terms());
-  const float y = fma_of(f * f, p, fma_of(k, L::kLow, f));
-  return fma_of(k, L::kHigh, y);
-}
+}  // namespace log_detail
+
+#include "planck/math/formulas/log.h"
+
+namespace log_detail {
+
+PLANCK_HD float assembled(float f, float k) { return assembled_log(f, k, 1.0f); }
 PLANCK_HD double assembled(double f, double k) {
   using L = Constants<double>;
   const double s = f / (2.0 + f), z = s * s, half = 0.5 * f * f;

@@ -43,24 +43,6 @@ inline constexpr float kHalf = 0x1.715476p-1f, kHalfRest = 0x1.4ae0cp-27f;
 
 }  // namespace log2_detail
 
-struct Log2 {
-  float high, low;
-};
-
-// Of a normal x > 0, or of 2^-down x.
-PLANCK_HD Log2 log2_pair(float x, float down = 0.0f) {
-  using namespace log2_detail;
-  static constexpr Table kTable = table();
-  const std::uint32_t above = bits_of(x) - kLowest, k = above & 0xff800000u;
-  const std::uint32_t i = above >> kUnit & (kEntries - 1);
-  const float exponent = static_cast<float>(static_cast<std::int32_t>(k));  // times 2^23
-  const float r = fma_of(from_bits(bits_of(x) - k), kTable.c[i], -1.0f), twice = r + r;
-  const float p = fma_of(-r, r, twice), p_low = fma_of(-r, r, twice - p);
-  const float whole = fma_of(exponent, 0x1p-23f, kTable.high[i]) - down;
-  const float high = fma_of(kHalf, p, whole);
-  const float rest = fma_of(kHalf, p_low, fma_of(kHalf, p, whole - high));
-  const float tail = fma_of(r * r, polynomial(r, terms()), kHalfRest);
-  return {high, rest + fma_of(p, tail, kTable.low[i])};
-}
+#include "planck/math/formulas/log2.h"
 
 }  // namespace planck::math

@@ -1,6 +1,6 @@
 // The elementary functions of 16-bit floats, T = f16 or bf16: an f32 argument that T holds, an f32
-// result to be rounded to T. As exact as that needs and no longer: two bytes an element leave a GPU
-// 26 instructions for each, loads and conversions included.
+// result to be rounded to T. As exact as that needs and no longer: two bytes per element leave a
+// GPU 26 instructions for each, loads and conversions included.
 //
 //   exp      2^n 2^r, x log2 e = n + r; bf16 by its root, which neither overflows nor underflows
 //   sigmoid  e / (1 + e), e = e^x
@@ -42,17 +42,6 @@ struct Range<bf16> {
   static constexpr float kLowest = -100, kHighest = 90;
 };
 
-// x · unit = n + r, |r| <= 1/2; scale = 2^(n + kUp). n + kUp are exponents of normal numbers.
-struct Power {
-  float scale, r;
-};
-template <int kUp = 0>
-PLANCK_HD Power power_of(float x, float unit) {
-  constexpr float kShift = Layout<float>::kRounder + Layout<float>::kBias + kUp;
-  const float t = fma_of(x, unit, kShift);
-  return {from_bits(bits_of(t) << Layout<float>::kMantissa), fma_of(x, unit, kShift - t)};
-}
-
 // 2^r and (2^r − 1) / r.
 PLANCK_HD constexpr Terms<6> exp2_terms() {
   return {{1.0f, 0x1.62e3f4p-1f, 0x1.ebf778p-3f, 0x1.c6ccd8p-5f, 0x1.3d6924p-7f, 0x1.57f576p-10f}};
@@ -60,7 +49,6 @@ PLANCK_HD constexpr Terms<6> exp2_terms() {
 PLANCK_HD constexpr Terms<5> exp2_tail_terms() {
   return {{0x1.62e42ep-1f, 0x1.ebfaf2p-3f, 0x1.c6b19ap-5f, 0x1.3c9c54p-7f, 0x1.5cf0e8p-10f}};
 }
-PLANCK_HD float exp2_of(float r) { return polynomial(r, exp2_terms()); }
 inline constexpr float kLog2E = 0x1.715476p0f;
 
 // log2 Φ(−a) up to where a Φ(−a) rounds to 0.
@@ -83,71 +71,31 @@ PLANCK_HD constexpr Terms<8> log_terms() {
            -0x1.61417cp-3f, 0x1.4b77b8p-3f, -0x1.9d889ep-4f}};
 }
 
+// log2(1 + f) / f, sqrt(1/2) <= 1 + f < sqrt(2).
+PLANCK_HD constexpr Terms<8> log2_terms() {
+  return {{0x1.715474p0f, -0x1.715538p-1f, 0x1.ec7aeep-2f, -0x1.70df2ap-2f, 0x1.2578fp-2f,
+           -0x1.fcceaap-3f, 0x1.e82eep-3f, -0x1.39d158p-3f}};
+}
+
 // (sin r / r − 1) / r², |r| <= π/2.
 PLANCK_HD constexpr Terms<4> sin_terms() {
   return {{-0x1.555568p-3f, 0x1.111086p-7f, -0x1.9f99b6p-13f, 0x1.5efcb8p-19f}};
 }
 
-// e^x by its root, −105 <= x <= 91.
-PLANCK_HD float exp_by_root(float x) {
-  const Power p = power_of(x, 0.5f * kLog2E);
-  const float root = exp2_of(p.r) * p.scale;
-  return root * root;
-}
-
 }  // namespace detail
-
-template <class T>
-PLANCK_HD float exp(float x) {
-  x = at_most(at_least(x, detail::Range<T>::kLowest), detail::Range<T>::kHighest);
-  if constexpr (std::is_same_v<T, bf16>) return detail::exp_by_root(x);
-  const detail::Power p = detail::power_of(x, detail::kLog2E);
-  return detail::exp2_of(p.r) * p.scale;
-}
 
 // e is kept 2^64 times too large where T has results that are subnormal in f32: bf16.
 template <class T>
 inline constexpr int kSigmoidUp = std::is_same_v<T, f16> ? 0 : 64;
-template <class T>
-PLANCK_HD float sigmoid(float x) {
-  x = at_most(at_least(x, detail::Range<T>::kLowest), 20.0f);
-  const detail::Power p = detail::power_of<kSigmoidUp<T>>(x, detail::kLog2E);
-  const float e = detail::exp2_of(p.r) * p.scale;
-  if constexpr (kSigmoidUp<T> == 0) return e * reciprocal_of(e + 1.0f);
-  return e * reciprocal_of(fma_of(e, 0x1p-64f, 1.0f)) * 0x1p-64f;
-}
 
-template <class T>
-PLANCK_HD float silu(float x) {
-  x = at_least(x, detail::Range<T>::kLowest);
-  return sigmoid<T>(x) * x;
-}
-
-template <class T>
-PLANCK_HD float tanh(float x) {
-  const float bounded = at_most(at_least(x, -10.0f), 10.0f);
-  const detail::Power p = detail::power_of(bounded, 2.0f * detail::kLog2E);
-  const float e = fma_of(p.scale, p.r * polynomial(p.r, detail::exp2_tail_terms()), p.scale - 1.0f);
-  return with_sign(e * reciprocal_of(e + 2.0f), x);  // −0 is kept
-}
-
-// Φ(−a) is kept 2^100 times too large: see sigmoid. With −0 for 0 the sign of x is kept.
-template <class T>
-PLANCK_HD float gelu(float x) {
-  const float a = at_most(abs_of(x), detail::kGeluFar<T>);
-  const detail::Power p = detail::power_of<100>(polynomial(a, detail::log2_tail_terms<T>()), 1.0f);
-  return fma_of(-a * (detail::exp2_of(p.r) * p.scale), 0x1p-100f, at_least(x, -0.0f));
-}
+#include "planck/math/formulas/narrow.h"
 
 namespace detail {
 
 // log of a normal v > 0, or of 2^-23 v.
-PLANCK_HD float log_of_normal(float v, bool down = false) {
-  const std::uint32_t k = (bits_of(v) - log_detail::Constants<float>::kRootHalf) & 0xff800000u;
-  const float f = from_bits(bits_of(v) - k) - 1.0f;
-  const float exponent = static_cast<float>(static_cast<std::int32_t>(k));  // times 2^23
-  return fma_of(down ? exponent - 23 * 0x1p23f : exponent, 0x1.62e43p-24f,
-                f * polynomial(f, log_terms()));
+PLANCK_HD Logarithmic<float> logarithmic(float v, bool down) {
+  const Logarithmic<float> l = math::logarithmic(v);
+  return {l.m, down ? l.k - 23 * 0x1p23f : l.k};
 }
 
 }  // namespace detail
@@ -157,7 +105,7 @@ template <class T>
 PLANCK_HD float log(float x) {
   const bool subnormal = std::is_same_v<T, bf16> && x < 0x1p-126f;
   const float v = subnormal ? x * 0x1p23f : x;
-  const float y = detail::log_of_normal(v, subnormal);
+  const float y = short_log(detail::logarithmic(v, subnormal));
 #if defined(__CUDA_ARCH__)  // one instruction knows all special values
   float special;
   asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(special) : "f"(v));
@@ -168,40 +116,12 @@ PLANCK_HD float log(float x) {
 #endif
 }
 
-// π in two parts: enough for every f16, and for every bf16 that is not far from zero.
-template <class T>
-PLANCK_HD float sin_near(float x) {
-  const float t = fma_of(x, 0x1.45f306p-2f, Layout<float>::kRounder);
-  const float n = t - Layout<float>::kRounder;
-  const float r = fma_of(n, -0x1.4442d2p-23f, fma_of(n, -0x1.921fb4p1f, x)), z = r * r;
-  const float tail = polynomial(z, detail::sin_terms());
-  return from_bits(bits_of(r * fma_of(z, tail, 1.0f)) ^ (bits_of(t) << 31));
-}
 template <class T>
 PLANCK_HD float sin(float x) {
   if constexpr (std::is_same_v<T, bf16>)
     if (far_from_zero(x)) return math::sin(x);
-  return sin_near<T>(x);
+  return sin_near(x);
 }
-
-namespace detail {
-
-// log2(1 + f) / f, sqrt(1/2) <= 1 + f < sqrt(2).
-PLANCK_HD constexpr Terms<8> log2_terms() {
-  return {{0x1.715474p0f, -0x1.715538p-1f, 0x1.ec7aeep-2f, -0x1.70df2ap-2f, 0x1.2578fp-2f,
-           -0x1.fcceaap-3f, 0x1.e82eep-3f, -0x1.39d158p-3f}};
-}
-
-// log2 of a normal v > 0, or of 2^-23 v.
-PLANCK_HD float log2_of_normal(float v, bool down = false) {
-  const std::uint32_t k = (bits_of(v) - log_detail::Constants<float>::kRootHalf) & 0xff800000u;
-  const float f = from_bits(bits_of(v) - k) - 1.0f;
-  const float exponent = static_cast<float>(static_cast<std::int32_t>(k));  // times 2^23
-  return fma_of(down ? exponent - 23 * 0x1p23f : exponent, 0x1p-23f,
-                f * polynomial(f, log2_terms()));
-}
-
-}  // namespace detail
 
 // x^0 and 1^y are 1 whatever the other is; a NaN y is no whole number, which makes (−1)^y one.
 template <class T>
@@ -210,11 +130,11 @@ PLANCK_HD float pow(float x, float y) {
   const float size_of_x = abs_of(x);
   const bool ordinary = (size_of_x > 0.0f) & (size_of_x < infinity_of(x));
   const bool subnormal = std::is_same_v<T, bf16> && size_of_x < 0x1p-126f;
-  const float log = detail::log2_of_normal(subnormal ? size_of_x * 0x1p23f : size_of_x, subnormal);
+  const float log =
+      short_log2(detail::logarithmic(subnormal ? size_of_x * 0x1p23f : size_of_x, subnormal));
   const float p = y * (x != x ? x : pow_detail::with_special_logs(log, size_of_x));
   const bool bounded = ordinary & (abs_of(p) < pow_detail::kFar);
-  const auto e = pow_detail::exponent_of(bounded ? y : 0.0f, bounded ? log : 0.0f);
-  const float power = pow_detail::with_exponent(detail::exp2_of(e.f), e);
+  const float power = short_power(exponent_of(bounded ? y : 0.0f, bounded ? log : 0.0f));
   const bool one = (y == 0.0f) | (size_of_x == 1.0f);
   const float size = one ? 1.0f : bounded ? power : pow_detail::limit_of(p);
   const float a = std::is_same_v<T, f16> ? abs_of(y) : at_most(abs_of(y), kEven);
@@ -232,15 +152,13 @@ template <class T>
 PLANCK_HD math::usual::Power power_of(float a, float y) {
   float log;
   if constexpr (std::is_same_v<T, bf16>) {
-    const std::uint32_t bits = bits_of(a);
-    const std::uint32_t k = (bits - log_detail::Constants<float>::kRootHalf) & 0xff800000u;
-    log = fma_of(static_cast<float>(static_cast<std::int32_t>(k)), 0x1p-23f,
-                 detail::log2_of_mantissa(bits >> 16 & 127));
+    log =
+        fma_of(math::logarithmic(a).k, 0x1p-23f, detail::log2_of_mantissa(bits_of(a) >> 16 & 127));
   } else {
-    log = detail::log2_of_normal(a);
+    log = short_log2(math::logarithmic(a));
   }
-  const auto e = pow_detail::exponent_of(y, log);
-  return math::usual::assembled(detail::exp2_of(e.f), e);
+  const auto e = exponent_of(y, log);
+  return math::usual::assembled(polynomial(e.f, detail::exp2_terms()), e);
 }
 
 }  // namespace usual

@@ -16,6 +16,8 @@
 
 namespace planck::math {
 
+#include "planck/math/formulas/pow.h"
+
 namespace pow_detail {
 
 // Q: error 2^-58.9.
@@ -54,25 +56,6 @@ PLANCK_HD Pair log_pair(double x) {
       (sum_low + all_low) + (fma_of(2.0, s_low, b_low) + fma_of(c * z, tail(z), k * L::kLow));
   const double high = all + low;
   return {high, (all - high) + low};
-}
-
-// y log = n + f, where that is less than 2^22.
-struct Exponent {
-  float shifted, f;  // n + kRounder
-};
-PLANCK_HD Exponent exponent_of(float y, float log) {
-  constexpr float kRounder = Layout<float>::kRounder;
-  const float shifted = fma_of(y, log, kRounder);
-  return {shifted, fma_of(y, log, kRounder - shifted)};
-}
-PLANCK_HD Exponent exponent_of(float y, const Log2& log) {
-  const Exponent e = exponent_of(y, log.high);
-  return {e.shifted, fma_of(y, log.low, e.f)};
-}
-// power · 2^n, rounded once.
-PLANCK_HD float with_exponent(float power, const Exponent& e) {
-  const float n = e.shifted - Layout<float>::kRounder, most = n > 200.0f ? 200.0f : n;
-  return scaled(power, static_cast<std::int32_t>(most < -200.0f ? -200.0f : most));
 }
 
 template <class T>
@@ -121,12 +104,11 @@ inline constexpr float kNear = 125;
 struct Power {
   float size, exponent;  // a^y, −n
 };
-PLANCK_HD Power assembled(float power, const pow_detail::Exponent& e) {
-  return {from_bits(bits_of(power) + (bits_of(e.shifted) << Layout<float>::kMantissa)),
-          Layout<float>::kRounder - e.shifted};
+PLANCK_HD Power assembled(float power, const Exponent<float>& e) {
+  return {math::with_exponent(power, e.shifted), -e.n};
 }
 PLANCK_HD Power power_of(float a, float y) {
-  const auto e = pow_detail::exponent_of(y, log2_pair(a));
+  const auto e = exponent_of(y, log2_pair(a));
   return assembled(polynomial(e.f, exp_detail::exp2_terms()), e);
 }
 
@@ -146,11 +128,10 @@ PLANCK_HD float pow(float x, float y) {
   const float a = abs_of(x);
   const bool ordinary = (a > 0.0f) & (a < infinity_of(x)), subnormal = a < 0x1p-126f;
   const float normal = subnormal ? a * 0x1p23f : a;
-  const Log2 log = log2_pair(ordinary ? normal : 2.0f, subnormal ? 23.0f : 0.0f);
+  const Log2<float> log = log2_pair(ordinary ? normal : 2.0f, subnormal ? 23.0f : 0.0f);
   const float p = y * with_special_logs(log.high, a);
   const bool bounded = ordinary & (abs_of(p) < kFar);
-  const Exponent e = exponent_of(bounded ? y : 0.0f, log);
-  const float size = with_exponent(polynomial(e.f, exp_detail::exp2_terms()), e);
+  const float size = power_of(exponent_of(bounded ? y : 0.0f, log));
   return with_signs(bounded ? size : limit_of(p), x, y);
 }
 
@@ -162,7 +143,8 @@ PLANCK_HD double pow(double x, double y) {
   const double p = y * with_special_logs(log.high, a);
   const bool bounded = abs_of(p) < 4096.0;  // past that the rest does not matter, or is NaN
   const double rest = bounded ? fma_of(y, log.high, -p) + y * log.low : 0.0;
-  return with_signs(exp_detail::exp_sum(p, ordinary ? rest : 0.0), x, y);
+  const auto e = exp_parts(exp_bounded(p));
+  return with_signs(scaled(exp_of_rest(e.r + (ordinary ? rest : 0.0)), e.n, e.shifted), x, y);
 }
 
 }  // namespace planck::math

@@ -13,19 +13,6 @@ namespace planck::math {
 
 namespace sigmoid_detail {
 
-// e^(x + rest) = factor · 2^n with 0.7 < factor < 1.5, −170 < x < 0 (f64: −1400).
-template <class T>
-struct Factored {
-  T factor;
-  SignedOf<T> n;
-};
-template <class T>
-PLANCK_HD Factored<T> factored_exp(T x, T rest) {
-  const auto p = exp_detail::parts_of(x);
-  const T r = p.r + rest;
-  return {fma_of(r * r, exp_detail::tail(r), r) + T(1), p.n};
-}
-
 // (tanh x − x) / x³, z = x² <= 0.625², in f64 as numerator / denominator. Errors of the product
 // with z: 2^-27.8, 2^-56.6.
 struct Quotient {
@@ -46,8 +33,9 @@ PLANCK_HD float tanh(float x) {
   const float a = abs_of(x), z = a * a;
   const float inner = fma_of(a * z, polynomial(z, sigmoid_detail::tanh_terms()), a);
   const float bounded = at_most(a, 22.0f);  // tanh is 1 there
-  const auto e = exp_detail::scaled_exp<0>(bounded + bounded, -0.0f);
-  const float outer = fma_of(-2.0f, reciprocal_of((e.q + 1.0f) * e.scale + 1.0f), 1.0f);
+  const auto e = short_exp<Layout<float>::kBias>(bounded + bounded);
+  const float power = e.factor * from_bits(bits_of(e.up) << Layout<float>::kMantissa);
+  const float outer = fma_of(-2.0f, reciprocal_of(power + 1.0f), 1.0f);
   return canonical(with_sign(a < 0.625f ? inner : outer, x));
 }
 PLANCK_HD double tanh(double x) {
@@ -62,26 +50,7 @@ PLANCK_HD double tanh(double x) {
   return canonical(with_sign(small ? inner : outer, x));
 }
 
-PLANCK_HD float sigmoid(float x) {
-  const float a = at_most(abs_of(x), -exp_detail::Constants<float>::kLowest);
-  const auto p = exp_detail::scaled_exp<100>(-a, -0.0f);
-  const float e = (p.q + 1.0f) * p.scale * 0x1p-100f;
-  return canonical((x < 0.0f ? e : 1.0f) / (1.0f + e));
-}
-PLANCK_HD double sigmoid(double x) {
-  const double e = exp(-abs_of(x));
-  return (x < 0 ? e : 1.0) / (1.0 + e);
-}
-
-template <class T>
-PLANCK_HD T silu(T x) {
-  constexpr T kFar = sizeof(T) == 4 ? T(120) : T(800);  // x e^-|x| is 0 from here on
-  const T a = abs_of(x) > kFar ? kFar : abs_of(x);
-  const auto p = sigmoid_detail::factored_exp(-a, T(0));
-  const bool negative = x < T(0);
-  const T y = (negative ? -a * p.factor : x) / (T(1) + scaled(p.factor, p.n));
-  return canonical(negative ? scaled(y, p.n) : y);
-}
+#include "planck/math/formulas/sigmoid.h"
 
 template <class T>
 PLANCK_HD T softplus(T x) {

@@ -24,7 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Asks for the lines of a chunk that lies `ahead` bytes behind p's, into the second-level cache:
 // requests to the first wait for its few line buffers. Two threads, share of the ceiling, f32 to s8
-// with a scale a column 0.82 to 0.95, gradients of f16 so 0.86 to 0.91. Never faults.
+// with a scale per column 0.82 to 0.95, gradients of f16 so 0.86 to 0.91. Never faults.
 template <class T>
 HWY_INLINE void prefetch_ahead(const T* p, std::int64_t ahead) {
   constexpr int kLine = 64, kToSecondLevel = 2;
@@ -76,8 +76,7 @@ HWY_INLINE float widened(std::uint16_t bf16_bits) {
   return half_detail::f32_from_bits(static_cast<std::uint32_t>(bf16_bits) << 16);
 }
 HWY_INLINE std::uint16_t narrowed(float value) {
-  const std::uint32_t wide = half_detail::bits_of(value);
-  return static_cast<std::uint16_t>((wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16);
+  return static_cast<std::uint16_t>(half_detail::round_to_bf16(half_detail::bits_of(value)) >> 16);
 }
 
 inline HWY_NOINLINE void widen_bf16(const std::uint16_t* HWY_RESTRICT in, int n,

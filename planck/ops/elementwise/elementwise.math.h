@@ -146,7 +146,7 @@ struct Sin {
   }
   template <class T>
   PLANCK_HD static float narrow_near(float x) {
-    return math::narrow::sin_near<T>(x);
+    return math::narrow::sin_near(x);
   }
 };
 struct Cos {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "planck/math/bf16-inl.h"
 #include "planck/math/elementary-inl.h"
 #include "planck/math/reduction.h"
 
@@ -32,18 +33,9 @@ struct AsF32 {
 struct AsBf16 {
   using T = std::uint16_t;
   using H = hn::Rebind<std::uint16_t, D>;
-  using W = hn::RebindToUnsigned<D>;
-  static HWY_INLINE V load(const T* p) {
-    return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(W(), hn::LoadU(H(), p))));
-  }
-  static HWY_INLINE hn::Vec<H> narrowed(V v) {  // to nearest even; v is no NaN but the canonical
-    const auto wide = hn::BitCast(W(), v);
-    const auto odd = hn::And(hn::ShiftRight<16>(wide), hn::Set(W(), 1));
-    const auto up = hn::Add(hn::Add(wide, hn::Set(W(), 0x7fff)), odd);
-    return hn::DemoteTo(H(), hn::BitCast(hn::RebindToSigned<D>(), hn::ShiftRight<16>(up)));
-  }
-  static HWY_INLINE void store(V v, T* p) { hn::StoreU(narrowed(v), H(), p); }
-  static HWY_INLINE void stream(V v, T* p) { hn::Stream(narrowed(v), H(), p); }
+  static HWY_INLINE V load(const T* p) { return bf16_vectors::widened(hn::LoadU(H(), p)); }
+  static HWY_INLINE void store(V v, T* p) { hn::StoreU(bf16_vectors::narrowed(v), H(), p); }
+  static HWY_INLINE void stream(V v, T* p) { hn::Stream(bf16_vectors::narrowed(v), H(), p); }
 };
 struct AsF16 {
   using T = std::uint16_t;

@@ -39,8 +39,8 @@ PLANCK_ROW(Softmax, 1, hn::Mul(vm::exp_below(hn::Sub(x, s.a)), s.b))
 PLANCK_ROW(LogSoftmax, 1, hn::Sub(hn::Sub(x, s.a), s.b))
 PLANCK_ROW(Product, 3, hn::Mul(y, x))
 PLANCK_ROW(SoftmaxBackward, 3, hn::Mul(hn::Sub(y, s.a), x))
-PLANCK_ROW(LogSoftmaxBackward, 3, hn::Sub(y, hn::Mul(vm::exp_any_nan(x), s.a)))
-PLANCK_ROW(EntropyBackward, 1, hn::Mul(s.b, vm::exp_any_nan(hn::Sub(x, s.a))))
+PLANCK_ROW(LogSoftmaxBackward, 3, hn::Sub(y, hn::Mul(vm::exp(x), s.a)))
+PLANCK_ROW(EntropyBackward, 1, hn::Mul(s.b, vm::exp(hn::Sub(x, s.a))))
 #undef PLANCK_ROW
 
 // Functions that are results.

@@ -26,28 +26,10 @@ inline constexpr int kPairLanes = 2 * kLanes;  // elements of both
 using Words = hn::RebindToUnsigned<D>;
 using Word = hn::Vec<Words>;
 
-HWY_INLINE Pairs widened(Word w) {
-  return {hn::BitCast(D(), hn::ShiftLeft<16>(w)),
-          hn::BitCast(D(), hn::And(w, hn::Set(Words(), 0xffff0000u)))};
-}
+HWY_INLINE Pairs widened(Word w) { return {bf16_vectors::even(w), bf16_vectors::odd(w)}; }
 
-// To nearest even: the upper half is the result. v is no NaN but the canonical one.
-HWY_INLINE Word rounded(V v) {
-  const Word wide = hn::BitCast(Words(), v), upper = hn::ShiftRight<16>(wide);
-#if HWY_TARGET == HWY_AVX3
-  // wide + 0x7fff + odd = wide - (-0x8000 | even)
-  const __m512i down = _mm512_ternarylogic_epi32(upper.raw, _mm512_set1_epi32(1),
-                                                 _mm512_set1_epi32(-0x8000), 0xae);  // ~a & b | c
-  return hn::Sub(wide, Word{down});
-#else
-  const Word odd = hn::And(upper, hn::Set(Words(), 1));
-  return hn::Add(hn::Add(wide, hn::Set(Words(), 0x7fff)), odd);
-#endif
-}
-HWY_INLINE Word narrowed(Pairs p) {
-  return hn::OrAnd(hn::ShiftRight<16>(rounded(p.even)), rounded(p.odd),
-                   hn::Set(Words(), 0xffff0000u));
-}
+// A NaN is the canonical one.
+HWY_INLINE Word narrowed(Pairs p) { return bf16_vectors::narrowed_pairs(p.even, p.odd); }
 
 // Where pairs of a row are: element i on, of which m are there.
 struct WholePairs {

@@ -1,4 +1,4 @@
-// exp of f32 on the device where something is known of its argument: the bits of math::exp with
+// exp on the device where something is known of its argument: in f32 the bits of math::exp with
 // half of its instructions. NaN stays one of any sign. And extremes of packs.
 #pragma once
 
@@ -7,28 +7,14 @@
 
 namespace planck::row_device {
 
-// n of x = n ln 2 + r lies in the low bits of `rounded`, from the rounder on.
-struct ExpParts {
-  float value, rounded;
-};
-template <int kOffset>
-__device__ __forceinline__ ExpParts exp_parts(float x) {
-  static_assert(kOffset % 2 == 0, "ties go to even numbers");
-  using K = math::exp_detail::Constants<float>;
-  constexpr float kRounder = math::Layout<float>::kRounder + static_cast<float>(kOffset);
-  const float rounded = math::fma_of(x, K::kInverse, kRounder), n = rounded - kRounder;
-  float r = math::fma_of(n, -K::kHigh, x);
-  r = math::fma_of(n, -K::kLow, r);
-  return {math::fma_of(r * r, math::exp_detail::tail(r), r) + 1.0f, rounded};
+using math::exp_below;
+using math::exp_near;
+inline constexpr float kNear = math::kExpNear;
+static_assert(kNear <= math::kTermNear);
+template <class C>
+__device__ __forceinline__ C term_near(C z) {
+  return math::exp_term_near(z);
 }
-
-// |x| <= kNear: 2^n is added to the exponent, which stays a normal one.
-inline constexpr float kNear = 86.0f;
-__device__ __forceinline__ float exp_near(float x) {
-  const ExpParts p = exp_parts<0>(x);
-  return __uint_as_float(__float_as_uint(p.value) + (__float_as_uint(p.rounded) << 23));
-}
-__device__ __forceinline__ double exp_near(double x) { return math::exp(x); }
 
 // NaN where either is; +0 is above -0.
 __device__ __forceinline__ float larger(float a, float b) {
@@ -36,23 +22,6 @@ __device__ __forceinline__ float larger(float a, float b) {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(a), "f"(b));
   return v;
 }
-
-// x <= 0, or NaN. 2^n is 2^(n + 25) 2^-25: only the second product rounds.
-__device__ __forceinline__ float exp_below(float x) {
-  const ExpParts p = exp_parts<127 + 25>(larger(x, math::exp_detail::Constants<float>::kLowest));
-  return p.value * __uint_as_float(__float_as_uint(p.rounded) << 23) * 0x1p-25f;
-}
-__device__ __forceinline__ double exp_below(double x) { return math::exp(x); }
-
-// e(z), −86 <= z <= 70: 2^n is added to the exponent, which stays a normal one.
-__device__ __forceinline__ float term_near(float z) {
-  using K = math::exp_detail::Constants<float>;
-  constexpr float kRounder = math::Layout<float>::kRounder;
-  const float rounded = math::fma_of(z, K::kInverse, kRounder), n = rounded - kRounder;
-  const float factor = math::term_factor(math::fma_of(n, -math::kTermUnit, z));
-  return __uint_as_float(__float_as_uint(factor) + (__float_as_uint(rounded) << 23));
-}
-__device__ __forceinline__ double term_near(double z) { return math::exp_term(z); }
 
 // The largest and the least of 16-bit floats in packs. As integers positive floats rise and
 // negative ones fall: the largest signed number is the largest float where one is positive, the

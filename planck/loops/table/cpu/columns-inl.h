@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "planck/core/half.h"
+#include "planck/math/bf16-inl.h"
 #include "planck/loops/table/table.math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,10 +33,8 @@ HWY_INLINE hn::Vec<Lanes<C>> load_lanes(const C* from) {
   return hn::LoadU(Lanes<C>(), from);
 }
 HWY_INLINE hn::Vec<Lanes<float>> load_lanes(const bf16* from) {
-  const hn::RebindToUnsigned<Lanes<float>> wide;
-  const hn::Rebind<std::uint16_t, decltype(wide)> narrow;
-  const auto bits = hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(from));
-  return hn::BitCast(Lanes<float>(), hn::ShiftLeft<16>(hn::PromoteTo(wide, bits)));
+  const hn::Rebind<std::uint16_t, Lanes<float>> narrow;
+  return bf16_vectors::widened(hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(from)));
 }
 
 template <bool kStream, class C>
@@ -47,12 +46,8 @@ HWY_INLINE void store_lanes(hn::Vec<Lanes<C>> v, C* to) {
 }
 template <bool kStream>
 HWY_INLINE void store_lanes(hn::Vec<Lanes<float>> v, bf16* to) {
-  const hn::RebindToUnsigned<Lanes<float>> wide;
-  const hn::Rebind<std::uint16_t, decltype(wide)> narrow;
-  const auto bits = hn::BitCast(wide, v);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(wide, 1));
-  const auto rounded = hn::ShiftRight<16>(bits + odd + hn::Set(wide, 0x7fff));
-  const auto halves = hn::TruncateTo(narrow, rounded);
+  const hn::Rebind<std::uint16_t, Lanes<float>> narrow;
+  const auto halves = bf16_vectors::narrowed(v);
   auto* out = reinterpret_cast<std::uint16_t*>(to);
   if constexpr (kStream)
     hn::Stream(halves, narrow, out);

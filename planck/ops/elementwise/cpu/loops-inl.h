@@ -8,7 +8,7 @@
 #define PLANCK_OPS_ELEMENTWISE_LOOPS_INL_H_
 #endif
 
-#include "planck/math/wide-inl.h"
+#include "planck/math/elementary-inl.h"
 #include "planck/ops/elementwise/cpu/loops.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -32,16 +32,14 @@ HWY_INLINE em::Scalars<C> scalars_in(const LoopScalars& s) {
 #if PLANCK_VECTOR_MATH
 // Fours of vectors, whose arithmetic fills each other's pauses; how many elements they were.
 HWY_INLINE int exp_loop(const double* HWY_RESTRICT in, double* HWY_RESTRICT out, int n) {
-  namespace wide = vector_math::wide;
-  constexpr int kVectors = 4;
-  const wide::D d;
+  const hn::ScalableTag<double> d;
+  constexpr int kVectors = 4, kLanes = static_cast<int>(hn::MaxLanes(d));
   int i = 0;
-  for (; i + kVectors * wide::kLanes <= n; i += kVectors * wide::kLanes) {
-    wide::V y[kVectors];
-    for (int k = 0; k < kVectors; ++k) y[k] = wide::exp(hn::LoadU(d, in + i + k * wide::kLanes));
+  for (; i + kVectors * kLanes <= n; i += kVectors * kLanes) {
+    hn::Vec<decltype(d)> y[kVectors];
+    for (int k = 0; k < kVectors; ++k) y[k] = vector_math::exp(hn::LoadU(d, in + i + k * kLanes));
     for (int k = 0; k < kVectors; ++k)
-      hn::StoreU(hn::IfThenElse(hn::IsNaN(y[k]), hn::Set(d, __builtin_nan("")), y[k]), d,
-                 out + i + k * wide::kLanes);
+      hn::StoreU(vector_math::canonical(y[k]), d, out + i + k * kLanes);
   }
   return i;
 }

@@ -9,6 +9,7 @@
 #endif
 
 #include "planck/core/half.h"
+#include "planck/math/bf16-inl.h"
 #include "planck/math/elementary-inl.h"
 
 #if PLANCK_VECTOR_MATH
@@ -46,8 +47,8 @@ HWY_INLINE Unit load(const bf16* p) {
   Unit x;
   for (int k = 0; k < kVectors; k += 2) {
     const U pairs = hn::LoadU(vm::UD(), reinterpret_cast<const std::uint32_t*>(p) + k / 2 * kLanes);
-    x.v[k] = vm::from_bits(hn::ShiftLeft<16>(pairs));
-    x.v[k + 1] = vm::from_bits(hn::And(pairs, vm::all_bits(0xffff0000u)));
+    x.v[k] = bf16_vectors::even(pairs);
+    x.v[k + 1] = bf16_vectors::odd(pairs);
   }
   return x;
 }
@@ -69,18 +70,10 @@ HWY_INLINE void store(const Unit& y, f16* p, bool stream) {
     put(words, hn::BitCast(words, hn::DemoteTo(half, y.v[k])),
         reinterpret_cast<std::uint16_t*>(p) + k * kLanes, stream);
 }
-// To nearest even in the upper halves; the lower ones are left over.
-HWY_INLINE U rounded(V v) {
-  const U bits = vm::bits_of(v), last = hn::And(hn::ShiftRight<16>(bits), vm::all_bits(1));
-  return hn::Add(hn::Add(bits, vm::all_bits(0x7fff)), last);
-}
 HWY_INLINE void store(const Unit& y, bf16* p, bool stream) {
-  const hn::Repartition<std::uint16_t, D> words;
   for (int k = 0; k < kVectors; k += 2)
-    put(words,
-        hn::OddEven(hn::BitCast(words, rounded(y.v[k + 1])),
-                    hn::BitCast(words, hn::ShiftRight<16>(rounded(y.v[k])))),
-        reinterpret_cast<std::uint16_t*>(p) + k * kLanes, stream);
+    put(vm::UD(), bf16_vectors::narrowed_pairs(y.v[k], y.v[k + 1]),
+        reinterpret_cast<std::uint32_t*>(p) + k / 2 * kLanes, stream);
 }
 
 HWY_INLINE void make_canonical(Unit& y) {

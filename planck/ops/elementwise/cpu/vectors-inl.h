@@ -16,10 +16,10 @@
 //   sin            32    15       25    14        21    11
 //   pow           166    29       72    28        75    27
 //   pow_scalar    166    29      166    33       166    32
-// The functions are bound by their instructions, of which about 1.65 a cycle are done. gelu took 38
-// while 1 had two formulas on its sides; pow took 60 by a division and three powers in two parts,
-// where now a table of reciprocals, one permutation a vector, leaves one (math/log2.h). Bases of
-// either sign take 8 more.
+// The functions are bound by their instructions, about 1.65 of which are done per cycle. gelu took
+// 38 while 1 had two formulas on its sides; pow took 60 by a division and three powers in two
+// parts, where now a table of reciprocals, one permutation per vector, leaves one (math/log2.h).
+// Bases of either sign take 8 more.
 //
 // For instruction sets with fused multiply-add. Include after hwy/highway.h, within
 // foreach_target's passes.
@@ -80,7 +80,7 @@ PLANCK_VECTORS(Floor, hn::Floor(x))
 PLANCK_VECTORS(Ceil, hn::Ceil(x))
 PLANCK_VECTORS(Round, hn::Round(x))
 PLANCK_VECTORS(Trunc, hn::Trunc(x))
-PLANCK_VECTORS(Relu, hn::Add(vm::at_least(0.0f, x), hn::Zero(D())))  // the sum makes −0 +0
+PLANCK_VECTORS(Relu, hn::Add(vm::at_least(x, 0.0f), hn::Zero(D())))  // the sum makes −0 +0
 PLANCK_VECTORS(LeakyRelu, hn::IfThenElse(hn::Gt(x, hn::Zero(D())), x, hn::Mul(s.a, x)))
 PLANCK_VECTORS(Clamp, hn::Min(s.b, hn::Max(s.a, x)))  // the second where there is a NaN
 PLANCK_VECTORS(AddScalar, hn::Add(x, s.a))
@@ -89,7 +89,7 @@ PLANCK_VECTORS(Add, hn::Add(x, b))
 PLANCK_VECTORS(Sub, hn::Sub(x, b))
 PLANCK_VECTORS(Mul, hn::Mul(x, b))
 PLANCK_VECTORS(Div, hn::Div(x, b))
-PLANCK_FUNCTION(Exp, exp_any_nan, exp)
+PLANCK_FUNCTION(Exp, exp, exp)
 PLANCK_FUNCTION(Tanh, tanh, tanh)
 PLANCK_FUNCTION(Sigmoid, sigmoid, sigmoid)
 PLANCK_FUNCTION(Gelu, gelu, gelu)
@@ -137,13 +137,13 @@ HWY_INLINE bool find_power(const Unit& x, const Unit& b, Unit& y) {
   Unit n;  // large, or NaN, where b is not finite
   for (int k = 0; k < kVectors; ++k) {
     const V a = hn::Abs(x.v[k]);
-    vm::Exponent e;
+    vm::Exponent<V> e;
     if constexpr (std::is_same_v<T, float>) {
-      e = vm::exponent_of_power(a, b.v[k]);
+      e = vm::exponent_of(b.v[k], vm::log2_pair(a));
       y.v[k] = vm::power_of(e);
     } else {
-      e = vm::narrow::exponent_of_power(a, b.v[k]);
-      y.v[k] = vm::narrow::power_of(e);
+      e = vm::exponent_of(b.v[k], vm::narrow::short_log2(vm::logarithmic(a)));
+      y.v[k] = vm::narrow::short_power(e);
     }
     n.v[k] = e.n;
   }

@@ -13,6 +13,7 @@
 #endif
 
 #include "planck/loops/cpu/steps-inl.h"
+#include "planck/math/bf16-inl.h"
 #include "planck/ops/quantize/cpu/blocks.h"
 #include "planck/ops/quantize/quantize.math.h"
 
@@ -30,8 +31,8 @@ using DI = hn::RebindToSigned<D>;
 using DH = hn::Repartition<std::uint16_t, D>;  // as many bits
 using DH1 = hn::Rebind<std::uint16_t, D>;      // as many lanes
 using DF16 = hn::Rebind<hwy::float16_t, D>;
-using DB2 = hn::Rebind<std::uint8_t, DH>;  // two bytes a lane
-using DB1 = hn::Rebind<std::uint8_t, D>;   // one byte a lane
+using DB2 = hn::Rebind<std::uint8_t, DH>;  // two bytes per lane
+using DB1 = hn::Rebind<std::uint8_t, D>;   // one byte per lane
 using DB4 = hn::Repartition<std::uint8_t, D>;
 using V = hn::Vec<D>;
 using VU = hn::Vec<DU>;
@@ -50,11 +51,6 @@ struct Two {
 
 HWY_INLINE V canonical(V v) {
   return hn::IfThenElse(hn::Eq(v, v), v, hn::Set(d, __builtin_nanf("")));
-}
-HWY_INLINE VU rounded_to_bf16(V v) {  // in the upper half
-  const VU w = hn::BitCast(du, v);
-  const VU odd = hn::And(hn::ShiftRight<16>(w), hn::Set(du, 1));
-  return hn::Add(hn::Add(w, hn::Set(du, 0x7fff)), odd);
 }
 
 // To memory that is aligned where `stream` is set.
@@ -100,21 +96,15 @@ struct InF16 {
 struct InBf16 {
   using T = std::uint16_t;
   static constexpr bool kHalf = true, kByHalves = true;
-  static HWY_INLINE V in_order(const T* p) {
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(DH1{}, p))));
-  }
+  static HWY_INLINE V in_order(const T* p) { return bf16_vectors::widened(hn::LoadU(DH1{}, p)); }
   static HWY_INLINE Two load(const T* p) {
     const VU w = hn::BitCast(du, hn::LoadU(dh, p));
-    return {hn::BitCast(d, hn::ShiftLeft<16>(w)),
-            hn::BitCast(d, hn::And(w, hn::Set(du, 0xffff0000u)))};
+    return {bf16_vectors::even(w), bf16_vectors::odd(w)};
   }
   static HWY_INLINE void store(Two v, T* p, bool stream) {
-    const VU even = hn::ShiftRight<16>(rounded_to_bf16(v.a));
-    put(hn::OddEven(hn::BitCast(dh, rounded_to_bf16(v.b)), hn::BitCast(dh, even)), dh, p, stream);
+    put(hn::BitCast(dh, bf16_vectors::narrowed_pairs(v.a, v.b)), dh, p, stream);
   }
-  static HWY_INLINE hn::Vec<DH1> bits(V v) {
-    return hn::TruncateTo(DH1{}, hn::ShiftRight<16>(rounded_to_bf16(v)));
-  }
+  static HWY_INLINE hn::Vec<DH1> bits(V v) { return bf16_vectors::narrowed(v); }
   static HWY_INLINE bool quotients_are_normal(const T* p) {
     constexpr std::uint16_t kLeast = (127 - 40) << 7, kMost = (127 + 60) << 7;
     auto most = hn::Zero(dh), least = hn::Set(dh, 0xffff);
