@@ -1,4 +1,4 @@
-// CPU kernels of the quantize family, elementwise kinds: blocks of 1,024 elements in the
+// CPU kernels of the quantize family, elementwise kinds: chunks of 1,024 elements in the
 // first-level cache.
 #include "planck/loops/cpu/map.h"
 #include "planck/ops/quantize/cpu/groups.h"

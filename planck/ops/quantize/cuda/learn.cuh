@@ -17,7 +17,7 @@ struct LearnArguments {
   void* dx;
   const T* scale;
   const std::int32_t* zero_point;
-  T* dscale;  // null: not asked for, as dzero_point
+  T* dscale;  // null: not wanted; likewise dzero_point
   T* dzero_point;
   Compute<T>* partials[2];  // [groups, chunks] of dscale and dzero_point, where a group has several
   Groups<kDense> groups;
