@@ -158,8 +158,8 @@ inline std::string difference(const HostTensor& actual, const std::vector<Elemen
   if (g.deterministic())
     if (std::string d = verify::bit_difference(promised, actual); !d.empty()) return d;
   if (!ordinary || !is_float(actual.dtype)) return "";
-  // Roundings on the way: of a term, of up to 63 additions a level, of the division and of the old
-  // value's addition.
+  // Roundings on the way: of a term, of up to 63 additions per level, of the division and of the
+  // old value's addition.
   double steps = 3;
   for (std::size_t m = entries; m > 1; m = (m + 63) / 64) steps += 63;
   if (!g.deterministic()) steps = static_cast<double>(entries) + 3;
