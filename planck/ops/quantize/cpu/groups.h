@@ -54,8 +54,8 @@ class GroupLoader {
            (zero_point_ == nullptr || one_entry(zero_point_->walk, begin, n));
   }
 
-  // The groups of positions [begin, begin + n). `key` ≥ 0 names the range: asked for the same one
-  // again, it does not load it twice.
+  // The groups of positions [begin, begin + n). `key` ≥ 0 names the range; the range of the last
+  // call is not loaded again.
   const BlockGroups<C>& load(std::int64_t begin, int n, std::int64_t key = -1) {
     if (key >= 0 && key == key_ && n == key_count_) return table_.groups;
     key_ = key;
