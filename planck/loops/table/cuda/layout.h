@@ -17,7 +17,7 @@ inline constexpr int kSortThreads = 512, kSortWarps = kSortThreads / 32;
 inline constexpr int kMaxDigitBits = 10, kMaxBins = 1 << kMaxDigitBits, kMaxPasses = 8;
 inline constexpr std::int64_t kSmallCount = 4096;  // sorted by one block
 inline constexpr std::int64_t kItemTile = 1024;    // sorted entries per block that makes items
-inline constexpr int kLightMost = 16;              // entries of a light row; taken four at a time
+inline constexpr int kLightMost = 16;              // entries of a light row; four rows at a time
 
 // Work that warps take as they come is dealt to groups, each with a counter of its own in memory:
 // one counter for all would be the bottleneck.

@@ -4,8 +4,8 @@
 //   count_digits  histograms of all digits
 //   sort_pass     one digit: each tile ranks its entries in order, learns from the tiles before it
 //                 where they go (decoupled look-back), and puts them there
-//   make_items    runs of equal keys become items: a row of up to 64 entries, or a chunk of a
-//                 longer one. Flags the keys that occur
+//   make_items    runs of equal keys become items: a row of up to kLightMost entries, or a chunk of
+//                 64 of a longer one. Flags the keys that occur
 //   small_index   all of this by one block, for few entries
 //
 // Entries without a valid key are dropped in the first pass.

@@ -33,7 +33,7 @@ enum class GroupLayout : std::uint8_t {
 
 // Groups as the loops read them. Arrays marked * are filled for ordinary paths alone and, where the
 // layout is `each` and the elements are bf16, hold the even and then the odd ones of every
-// 2 · vector_lanes entries, for as many entries as fill kChunk: bf16 is widened in halves of a
+// 2 · vector_lanes entries, up to the last multiple of kChunk: bf16 is widened in halves of a
 // 32-bit word.
 template <class C>
 struct BlockGroups {
