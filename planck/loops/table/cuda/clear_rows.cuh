@@ -105,8 +105,8 @@ class Dealer {
       t = static_cast<std::uint32_t>(atomicAdd(&counters_->of[group_].taken, 1ull));
     return t;
   }
-  // The first number of a ticket, where there is one, else that of a ticket of another group, which
-  // then is this warp's. False: all are taken.
+  // Sets the first number of a ticket. If the group has none left, the warp moves to the next group
+  // that has some and takes a ticket there. False: all are taken.
   __device__ __forceinline__ bool redeem(std::uint32_t ticket, std::uint32_t& first) {
     while (true) {
       first = first_of(__shfl_sync(~0u, ticket, 0));

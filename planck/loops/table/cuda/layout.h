@@ -75,7 +75,7 @@ struct BagLayout {
   static BagLayout of(const TableProblem& p);
 };
 
-// A warp sums so many columns of a hot row at once, at least, or all.
+// The fewest columns of a hot row that a warp sums at once, unless the row has fewer.
 inline constexpr std::int64_t kLeastColumnTile = 64;
 
 // Entries and keys that the kernels can count.

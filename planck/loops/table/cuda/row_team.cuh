@@ -156,7 +156,7 @@ struct RowTeam {
 
   // ---- results -------------------------------------------------------------------------------
 
-  // The finished sum of a row with so many entries.
+  // Stores the finished sum of a row that has `entries` entries.
   __device__ __forceinline__ void store(std::uint32_t row, [[maybe_unused]] std::uint32_t entries,
                                         Values& sum) const {
     T* to = a.out + row * a.row_stride;

@@ -1,8 +1,8 @@
 // Naive references of the embedding family, for its tests. They share no code with the library.
 //
-// Every output element is given as the list of what is added up to it. From the list follow the
-// bits that the contract promises (the canonical order, in the compute type, rounded once) and the
-// exact value with a bound on the error of any order.
+// Every output element is given as the list of its terms. From the list follow the bits that the
+// contract promises (the canonical order, in the compute type, rounded once) and the exact value
+// with a bound on the error of any order.
 #pragma once
 
 #include <gtest/gtest.h>

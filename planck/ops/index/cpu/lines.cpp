@@ -1,5 +1,5 @@
-// cpu:lines: what is scattered to a line comes from a line, so lines are dealt to threads and each
-// is gone through in ascending order.
+// cpu:lines: all items of a line of out come from one line of the source, so lines are dealt to
+// threads, which go through each in ascending order.
 //
 // scatter: the last item wins. Integers are added in place. Floats are summed in arrays that fit
 // the first-level cache: per element of the line, the sum of its present chunk of 64, that of the

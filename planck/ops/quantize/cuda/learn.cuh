@@ -136,7 +136,7 @@ __device__ __forceinline__ void learn_quick(const RunPack<T, R>& x, const RunPac
   }
 }
 
-// Rolled, from copies in local memory: for what is rare.
+// A rolled loop over copies in local memory: for elements that are rare.
 template <class T, int R, class CellOf>
 __device__ __forceinline__ void learn_careful(const RunPack<T, R>& x, const RunPack<T, R>& dy,
                                               const GridAttributes& grid, const CellOf& cell_of,
