@@ -1,5 +1,5 @@
-// What reads and adds rows of a table, on both devices. Every dtype and stride pattern; operands
-// have been checked. Workspace sizes of CUDA kernels are also known to builds without CUDA.
+// What reads and adds rows of a table, on both devices: every dtype and stride pattern, operands
+// that have been checked. Workspace sizes of CUDA kernels are also known to builds without CUDA.
 #pragma once
 
 #include "planck/core/macros.h"
@@ -20,7 +20,7 @@ PLANCK_CUDA_LIBRARY Result<void> read_rows_cuda(const Stream&, Workspace, const 
 Result<void> add_rows_cpu(const Stream&, Workspace, const TableProblem&, const Operands&);
 std::size_t add_rows_cpu_workspace(const TableProblem&);
 
-// add, and add_sparse
+// add; add_sparse
 PLANCK_CUDA_LIBRARY Result<void> add_rows_cuda(const Stream&, Workspace, const TableProblem&,
                                                const Operands&);
 PLANCK_CUDA_LIBRARY Result<void> add_sparse_rows_cuda(const Stream&, Workspace, const TableProblem&,

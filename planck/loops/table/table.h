@@ -1,12 +1,15 @@
-// Rows of a table by index, as one plain value: what the embedding family asks for, and
-// index_select, scatter_add and index_add where their items are rows.
+// Rows of a table by index, as one plain value: what the embedding family needs, and index_select,
+// scatter_add and index_add where their items are rows. planck/ops/embedding/embedding.h says what
+// is computed, in which order sums run, and what bad indices and offsets do.
 //
-//   read        out[n] = weight[indices[n]]          add         dweight[indices[n]] += dout[n]
-//   read_bags   out[b] = what a bag's rows sum to    add_bags    its gradient
-//   add_sparse  the rows that have a sum, and their sums
+//   read         out[n] = weight[indices[n]]
+//   add          dweight[indices[n]] += dout[n]
+//   add_sparse   the rows that have a sum, and their sums
+//   read_bags    out[b] = the sum, mean or largest of a bag's rows
+//   add_bags     its gradient
 //
-// V rows of D elements; N indices. Whether indices and offsets are i32 or i64 is seen at run:
-// kernels ask the operand's view.
+// V rows of D elements; N indices. Whether indices and offsets are i32 or i64 is read from the
+// operand's view at run.
 #pragma once
 
 #include "planck/core/dtype.h"

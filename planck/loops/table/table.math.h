@@ -1,4 +1,4 @@
-// What the embedding kernels of both devices compute, one index or one element at a time.
+// What the table kernels of both devices compute, one index or one element at a time.
 #pragma once
 
 #include <cstdint>

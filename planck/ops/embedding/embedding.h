@@ -20,6 +20,9 @@
 //                    dweights[n] = Σ over D of dout[b] * weight[indices[n]]; 0 where the index is
 //                    not valid or n is in no bag
 //
+// Backward keeps the indices and offsets; of a weighted bag also weight and weights, of the largest
+// also argmax.
+//
 // Sums. Contributions in ascending n, in chunks of 64 (planck/math/chunked_sum.h); entries that are
 // not valid are none. dweights is summed in the pairwise order. A row that nothing is added to is
 // +0, or left as it is where accumulate is true.
@@ -38,7 +41,7 @@
 // all the same.
 //
 // Precision. Same bits on every CPU and GPU, any thread count (Reproducibility::cross_device);
-// cuda:atomic, for who asks for it by name, promises none.
+// cuda:atomic, which runs on request by name only, promises none.
 #pragma once
 
 #include "planck/ops/embedding/embedding.problem.h"
@@ -57,7 +60,7 @@ struct EmbeddingBagDescriptor {
   std::int64_t indices, bags;  // N, B
   BagMode mode = BagMode::sum;
   bool include_last_offset = false;  // offsets has B + 1 entries
-  bool weighted = false;             // one weight an index; sum only
+  bool weighted = false;             // one weight per index; sum only
   std::optional<std::int64_t> padding_idx = {};
   // EmbeddingBagBackward.
   bool accumulate = false;

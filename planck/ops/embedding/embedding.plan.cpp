@@ -31,7 +31,7 @@ PrecisionGuarantee guarantee_atomic(const EmbeddingProblem& p) {
           static_cast<double>(p.count() > 1 ? p.count() - 1 : 0) + (p.accumulate ? 1 : 0)};
 }
 
-// What loops/table answers for any table, for rows of this family.
+// What loops/table answers for any table, as columns of this family's kernel tables.
 template <auto kOf>
 auto of_table(const EmbeddingProblem& p) {
   return kOf(p);

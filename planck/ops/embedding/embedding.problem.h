@@ -14,7 +14,7 @@ inline constexpr int kEmbeddingOperands = 10;  // the most operands an op of the
 struct EmbeddingProblem : TableProblem {
   bool operator==(const EmbeddingProblem&) const = default;
 
-  // What Selection<EmbeddingProblem> asks for.
+  // What Selection<EmbeddingProblem> needs.
   const OpInfo& info() const;
   Result<void> check() const;
   std::array<OperandSpec, kEmbeddingOperands> specs() const;

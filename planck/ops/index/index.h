@@ -15,6 +15,8 @@
 // Off the axis an index of gather, scatter and scatter_add may have fewer elements than x; the
 // source has the index's shape. Without x, what is scattered starts from zeros.
 //
+// Backward keeps the index or the mask alone.
+//
 // Sums. Contributions in ascending k, in chunks of 64 (planck/math/chunked_sum.h); x + sum is
 // rounded once. An element without a contribution keeps the bits of x. Integers are added modulo
 // their size.

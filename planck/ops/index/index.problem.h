@@ -1,4 +1,5 @@
-// The problem all ops of the index family share: which op, which dtypes, which shapes.
+// The problem that all ops of the index family share: op, dtypes, shapes. index.h says what they
+// compute.
 #pragma once
 
 #include <array>
@@ -45,7 +46,7 @@ struct IndexProblem {
   std::int64_t extent() const { return x[axis]; }  // of the axis indices point into
   std::int64_t inner() const;                      // elements behind one position of the axis
 
-  // What Selection<IndexProblem> asks for.
+  // What Selection<IndexProblem> needs.
   const OpInfo& info() const;
   Result<void> check() const;
   std::array<OperandSpec, kIndexOperands> specs() const;

@@ -1,24 +1,31 @@
 // Quantization of tensors, with straight-through gradients.
 //
 // For element i, with scale s and zero point z of its group:
-//   quantize            q  = clamp(rint(x / s) + z, q_min, q_max)        rint: to nearest, ties to
-//   even; true division backward (STE)      dx = dy / s   where q_min <= rint(x / s) + z <= q_max,
-//   else 0 dequantize          x  = s * (q − z)                     backward   dq = s * dy   (a
-//   float tensor: straight through) fake_quantize       y  = s * (clamp(rint(x / s) + z, q_min,
-//   q_max) − z)
-//     backward          dx = dy in range, else 0
-//     learnable         dscale = Σ dy * (in range ? (q − z) − x / s : (q − z)),  dzero_point = Σ dy
-//     * (in range ? 0 : −s)
-//   dynamic_quantize    s and z from the data, then quantize. r = the finite values of the group,
-//   and 0.
-//     symmetric         z = the middle of [q_min, q_max] (0 for s8, s4), s = max|r| / (q_max − z)
-//     affine            s = (max r − min r) / (q_max − q_min), z = q_min − rint(min r / s)
+//   quantize            q  = clamp(rint(x / s) + z, q_min, q_max)
+//                       rint: to nearest, ties to even; x / s: true division
+//     backward          dx = dy / s  where q_min <= rint(x / s) + z <= q_max, else 0
+//   dequantize          x  = s * (q − z)
+//     backward          dq = s * dy  (a float tensor: straight through)
+//   fake_quantize       y  = s * (clamp(rint(x / s) + z, q_min, q_max) − z)
+//     backward          dx = dy  in range, else 0
+//     learnable         dscale      = Σ dy * (in range ? (q − z) − x / s : (q − z))
+//                       dzero_point = Σ dy * (in range ? 0 : −s)
+//   dynamic_quantize    s and z from the data, then quantize; r = the finite values of the group,
+//                       and 0
+//     symmetric         s = max|r| / (q_max − z),  z = the middle of [q_min, q_max]: 0 for s8, s4
+//     affine            s = (max r − min r) / (q_max − q_min),  z = q_min − rint(min r / s)
 //                       s is rounded to the tensor's dtype before it is used; a group of zeros gets
 //                       s = 1
 //
-// Groups. PerTensor: one. PerChannel: one an index of `axis`. PerToken: one a row, all leading
-// axes. PerGroup: runs of `group` elements along the last axis. scale and zero_point have as many
-// elements as there are groups, in row-major order and any shape.
+// Backward reads no results of forward: quantize and fake_quantize take x, scale and zero_point
+// again, dequantize the scale.
+//
+// Groups.
+//   PerTensor    one
+//   PerChannel   one per index of `axis`
+//   PerToken     one per row along the last axis, over all leading axes
+//   PerGroup     one per run of `group` elements along the last axis
+// scale and zero_point have as many elements as there are groups, in row-major order and any shape.
 //
 // Dtypes. TIn in {float, double, f16, bf16} × TOut in {int8_t, uint8_t, s4, u4}. scale, dscale and
 // dzero_point have TIn's dtype, zero_point is int32. s4 and u4 are packed two to a byte, the even

@@ -4,9 +4,10 @@
 // C is the compute type: f64 for f64 tensors, f32 for f32, f16 and bf16. For an element x of a
 // group with scale s and zero point z (docs/numerics.md):
 //
-//   v = x / s            (QuantMath::divide: correctly rounded)     or  x * (1 / s)
-//   (QuantMath::reciprocal) t = rint(v)          to nearest, ties to even; NaN counts as 0, and is
-//   never in range q = clamp(t + z, q_min, q_max)          in range:  q_min <= t + z <= q_max
+//   v = x / s                         QuantMath::divide, correctly rounded
+//     = x * (1 / s)                   QuantMath::reciprocal
+//   t = rint(v)                       to nearest, ties to even; NaN counts as 0, never in range
+//   q = clamp(t + z, q_min, q_max)    in range: q_min <= t + z <= q_max
 //
 // t + z is never formed in 32-bit integers. For an ordinary group (|z| <= kOrdinaryZero) the clamp
 // is done on v against q_min − z and q_max − z, which are exact in C; all other groups go through
@@ -36,7 +37,7 @@ PLANCK_HD float fma_of(float a, float b, float c) { return __builtin_fmaf(a, b, 
 PLANCK_HD float canonical(float v) { return v == v ? v : __builtin_nanf(""); }
 PLANCK_HD double canonical(double v) { return v == v ? v : __builtin_nan(""); }
 
-// What a group needs, made once and used for each of its elements.
+// What the elements of a group need of it, computed once.
 template <class C>
 struct Group {
   C scale;    // s
@@ -60,8 +61,7 @@ PLANCK_HD C position(C x, const Group<C>& g) {
   return kReciprocal ? x * g.inverse : x / g.scale;
 }
 
-// ---- any group
-// -----------------------------------------------------------------------------------------------------
+// ---- any group ----------------------------------------------------------------------------------
 
 // t + z in f64, NaN read as t = 0.
 template <class C>
@@ -90,8 +90,7 @@ PLANCK_HD C steps(std::int32_t q, std::int32_t z) {
   return static_cast<C>(static_cast<std::int64_t>(q) - static_cast<std::int64_t>(z));
 }
 
-// ---- ordinary groups: the same values, without f64
-// -----------------------------------------------------------------
+// ---- ordinary groups: the same values, without f64 ---------------------------------------------
 
 // t clamped to [lo, hi]: q − z. NaN counts as 0, and zero is +0: q − z is an integer.
 template <class C>
@@ -158,8 +157,7 @@ PLANCK_HD float last_in_range(float hi, float scale, float inverse) {
   return neighbour(near, 2 - above);
 }
 
-// ---- gradients
-// -----------------------------------------------------------------------------------------------------
+// ---- gradients ----------------------------------------------------------------------------------
 
 // Straight through the quantizer: dx = dy / s in range, else 0.
 template <class C>
@@ -181,8 +179,7 @@ PLANCK_HD C zero_point_term(C dy, C scale, bool inside) {
   return inside ? C(0) : outside;
 }
 
-// ---- scale and zero point from data
-// --------------------------------------------------------------------------------
+// ---- scale and zero point from data -------------------------------------------------------------
 
 // The range of a group: of finite values only, and always around 0.
 template <class C>

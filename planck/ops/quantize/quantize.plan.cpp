@@ -13,8 +13,8 @@ PrecisionGuarantee guarantee(const QuantProblem& p) {
   double max_ulp = 0;  // integers are the formula's own; dx and dq are correctly rounded
   if (p.kind == QuantKind::dequantize || p.kind == QuantKind::fake_quantize)
     max_ulp = 1;  // q − z is rounded once more where a zero point is far out of the dtype's range
-  if (p.learnable) {  // two roundings in a term, one at each level of the tree, of the sum of
-                      // magnitudes
+  if (p.learnable) {
+    // Two roundings per term and one per level of the tree, of the sum of magnitudes.
     max_ulp = 3 + pairwise_depth(p.map().members());
   }
   return {compute, compute, Reproducibility::cross_device, max_ulp};

@@ -269,7 +269,7 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   p.q_min = range.lowest;
   p.q_max = range.highest;
 
-  // Reads an integer attribute where the op has it and it is set or has a default.
+  // Reads an integer attribute if the op has it and it is set or has a default.
   const auto integer = [&](std::string_view attribute, auto& target) -> Result<void> {
     if (read.text(attribute).empty()) return {};
     return read.integer(attribute).and_then([&](std::int64_t v) -> Result<void> {
@@ -303,7 +303,7 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   return std::unique_ptr<AnyProblem>(new ErasedProblem<QuantProblem>(p));
 }
 
-// The registry holds plain function pointers: one for each pair.
+// The registry holds plain function pointers: one per pair.
 template <std::size_t kPair>
 Result<std::unique_ptr<AnyProblem>> parse_pair(const OpInfo& op, const Attributes& a,
                                                const InputSpecs& i) {

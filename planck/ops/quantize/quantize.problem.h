@@ -1,4 +1,5 @@
-// The quantize family as one plain value: which op, which granularity, which dtypes, which range.
+// The quantize family as one plain value: op, granularity, dtypes, range. quantize.h says what the
+// ops compute.
 //
 // All granularities are one index map. View a row-major tensor as [outer, channels, inner]: the
 // group of element i is (i / inner) % channels. The same map as strides: scale and zero_point are
@@ -34,7 +35,7 @@ struct QuantProblem {
   Dtype quantized_dtype = Dtype::s8;  // of q
   Shape shape;
   int axis = 0;            // per_channel
-  std::int64_t group = 1;  // per_group: elements of a group, along the last axis
+  std::int64_t group = 1;  // per_group: elements per group, along the last axis
   std::int32_t q_min = -128, q_max = 127;
   QuantMath math = QuantMath::divide;
   bool learnable = false;  // fake_quantize_backward: also dscale and dzero_point
@@ -61,7 +62,7 @@ struct QuantProblem {
 
   bool operator==(const QuantProblem&) const = default;
 
-  // What Selection<QuantProblem> asks for.
+  // What Selection<QuantProblem> needs.
   const OpInfo& info() const;
   Result<void> check() const;
   std::array<OperandSpec, kQuantOperands> specs() const;

@@ -8,9 +8,13 @@
 // greater than every number and equal to every NaN; −0 equals +0. So NaN come last ascending and
 // first descending. topk gives what a stable descending (or ascending) sort gives first.
 //
+// Backward keeps the indices alone: dx is the scatter_add of dvalues along the axis.
+//
 // Dtypes. f32 f64 f16 bf16 i32 i64; indices are int64. Values keep their bits.
 //
 // Views. Any strides; no output overlaps anything.
+//
+// Total. k is in [0, extent of the axis]; an empty axis gives empty outputs.
 //
 // Precision. Same bits on every CPU and GPU, any thread count (Reproducibility::cross_device).
 #pragma once

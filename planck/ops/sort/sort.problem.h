@@ -1,4 +1,4 @@
-// The problem all ops of the sort family share.
+// The problem that all ops of the sort family share. sort.h says what they compute.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ struct SortProblem {
   int values() const { return kind == SortKind::argsort ? -1 : 1; }
   std::size_t indices() const { return kind == SortKind::argsort ? 1 : 2; }
 
-  // What Selection<SortProblem> asks for.
+  // What Selection<SortProblem> needs.
   const OpInfo& info() const;
   Result<void> check() const;
   std::array<OperandSpec, kSortOperands> specs() const;

@@ -4,21 +4,27 @@
 // order and, for a dense gradient, writes zeros to the rows in between. Rows with very many entries
 // are left to HeavyRows.
 //
-// Tried, one thread, ms for V 1,000,000 D 64 N 2^20 f32, uniform / Zipf / one row, beside a memcpy
-// of the same bytes at 22 GB/s (24 ms):
-//   a buffer and three calls a row, prefetches dropped by the compiler     196 / 147 / 62
-//   rows asked for ahead of time, into the first level                     115 / 91 / 49
-//   into the second level                                                  100 / 73 / 50
-//   up to 64 rows summed in registers, straight to memory                  63 / 63 / 47
-//   short rows in one loop (short_rows.cpu.cpp)                            43 / 47 / 41
-// Of the last, sorting takes 14 ms; 256 to 2,048 buckets make no difference. V 50,257 D 768
-// N 65,536: 29 / 28 / 23 at first, 19 / 23 / 23 now (memcpy: 16). Then, two threads, shares of the
-// ceiling on a machine that others use, uniform / Zipf: 0.52 / 0.49 so; buckets sorted while they
-// are summed 0.51 to 0.57 / 0.52 to 0.56; zeros and rows of 64 without calls 0.58 / 0.52, and 0.72
-// / 0.59 on a quiet one.
-// One thread again, ms uniform / Zipf: 35 / 30.5 so; every row of a bucket by one loop
-// (bucket_rows.cpu.h) 34 / 32; with rows asked for 128 at a time 31 / 26. Summing crowded rows in
-// the order of their positions, half a row a thread, is no faster than gathering them.
+// Versions, V 1,000,000 D 64 N 2^20 f32:                                 uniform    Zipf    one row
+//   one thread, ms; a memcpy of the same bytes at 22 GB/s takes 24
+//     a buffer and three calls per row, prefetches dropped by the compiler 196        147     62
+//     rows prefetched into the first level                                 115        91      49
+//     into the second level                                                100        73      50
+//     up to 64 rows summed in registers, straight to memory                63         63      47
+//     short rows in one loop (short_rows.cpp); sorting takes 14 ms of it   43         47      41
+//   two threads, share of the ceiling, on a machine in use
+//     the same                                                             0.52       0.49
+//     buckets sorted while they are summed                                 0.51–0.57  0.52–0.56
+//     zeros and rows of 64 without calls                                   0.58       0.52
+//       on a quiet machine                                                 0.72       0.59
+//   one thread again, ms
+//     the same                                                             35         30.5
+//     every row of a bucket by one loop (bucket_rows.h)                    34         32
+//     rows prefetched 128 at a time                                        31         26
+//   V 50,257 D 768 N 65,536, one thread, ms (memcpy: 16)
+//     the first version                                                    29         28      23
+//     short rows in one loop                                               19         23      23
+// 256 to 2,048 buckets make no difference. Summing crowded rows in the order of their positions,
+// half a row per thread, is no faster than gathering them.
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -117,7 +123,7 @@ class SortedRows {
     if (v.present) *static_cast<std::int64_t*>(v.data) = value;
   }
 
-  // Short rows where they lie evenly; all others are read and written block by block.
+  // Short rows where they lie evenly; all others are read and written kBlock columns at a time.
   std::optional<ShortRows> short_rows_of(const RowReader<C>& reader,
                                          const RowWriter<C>& writer) const {
     const auto step = reader.even_step();
@@ -143,8 +149,8 @@ class SortedRows {
     });
   }
 
-  // Each bucket is sorted before the one in front of it is summed, so that rows can be asked for
-  // across their border. emit(task, end of what is sorted)
+  // Each bucket is sorted before the one in front of it is summed, so that rows can be prefetched
+  // across the border. Calls emit(task, end of what is sorted).
   template <class F>
   void run_job(std::span<RowTask> job, F&& emit) const {
     const SortedEntries<U> sorted = sorter_.sorted();
@@ -166,7 +172,7 @@ class SortedRows {
     }
   }
 
-  // The same where one loop writes every row of a bucket.
+  // The same for rows that fit sum_bucket_rows: one loop writes every row of a bucket.
   void run_buckets(std::span<RowTask> job, const ShortRows& short_rows,
                    const RowWriter<C>& writer) const {
     const SortedEntries<U> sorted = sorter_.sorted();

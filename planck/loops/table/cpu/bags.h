@@ -1,5 +1,5 @@
-// Bags as CPU kernels see them: where each starts, whatever the offsets are, and which one an entry
-// is in.
+// Bags as CPU kernels see them: where each one starts, whatever the offsets are, and which bag an
+// entry is in.
 #pragma once
 
 #include "planck/loops/parallel.h"
@@ -38,7 +38,7 @@ class Bags {
   std::int64_t* starts_;  // [bags + 1]
 };
 
-// Bags that are worth a task of their own, with so many entries on average.
+// Bags per task, so many that a task is worth its start.
 inline std::int64_t bags_a_task(std::int64_t bags, std::int64_t entries) {
   constexpr std::int64_t kTask = 2048;
   const std::int64_t average = bags == 0 ? 0 : entries / bags;

@@ -43,11 +43,11 @@ struct Columns {
   }
 };
 
-// Finds the rows of entries, and asks for them ahead of time.
+// Finds the rows of entries, and prefetches them.
 template <class T, class U>
 struct Source {
-  // Many at once: requests that alternate with sums of rows go out at half the rate. Not so rows
-  // that nearly follow one another, which the hardware asks for as well.
+  // Many at once: prefetches that alternate with sums of rows go out at half the rate. Not so for
+  // rows that nearly follow one another, which the hardware prefetches as well.
   static constexpr std::int64_t kAhead = kBucketAheadBytes / (kBucketWidth * sizeof(T));
 
   const std::int64_t* bag_of;
@@ -61,7 +61,7 @@ struct Source {
     return rows + (bag_of != nullptr ? bag_of[position] : position) * step;
   }
   const T* row(std::int64_t i) const { return reinterpret_cast<const T*>(at(i)); }
-  // Before entries up to `before` are summed.
+  // Prefetches what is due before entries up to `before` are summed; `asked` moves along.
   HWY_INLINE void ask(std::int64_t& asked, std::int64_t before) const {
     if (asked >= before + kAhead) return;
     const bool in_order =
@@ -115,7 +115,7 @@ bool sum_typed(const ShortRows& job, BucketRun<U>& progress) {
   while (row < run.end_row && (to_end || begin < run.end)) {
     const std::int64_t stop = std::min(row + kGroup, run.end_row);
     const std::int64_t last_of_group = run.end_of(stop - 1);
-    // Few entries: all their rows are asked for at once.
+    // Few entries: all their rows are prefetched at once.
     if (last_of_group - begin <= kGroup) source.ask(asked, last_of_group);
     for (; row < stop; ++row, out += out_step) {
       const std::int64_t end = run.end_of(row);
@@ -160,7 +160,7 @@ template <class C, class T, class U>
 void sum_one(const ShortRows& job, const Entry<U>* entries, std::int64_t m, const Entry<U>* end,
              void* to) {
   const Source<T, U> source{job.bag_of, job.rows, job.row_step, entries, end - entries};
-  std::int64_t asked = Source<T, U>::kAhead;  // by whoever summed what lies before
+  std::int64_t asked = Source<T, U>::kAhead;  // prefetched by whoever summed what lies before
   Columns<C> sum;
   sum_row(source, 0, m, asked, sum);
   sum.template store<false>(static_cast<C*>(to));

@@ -75,7 +75,7 @@ HWY_INLINE C element_of(const T& v) {
     return static_cast<C>(v);
 }
 
-// kAdd: to what is there.
+// kAdd: adds to what is there.
 template <class C, bool kStream, bool kAdd = false, class T, class Out>
 HWY_INLINE void sum_columns(const T* const* rows, int count, int n, Out* to) {
   const Lanes<C> d;
@@ -110,7 +110,7 @@ HWY_INLINE void sum_columns(const T* const* rows, int count, int n, Out* to) {
   };
   for (; i + lanes <= n; i += lanes) put(one(i), i);
   if (i == n) return;
-  if (!kAdd && n >= lanes)  // some columns once more
+  if (!kAdd && n >= lanes)  // the last vector repeats some columns
     return store_lanes<false>(canonical(one(n - lanes)), to + n - lanes);
   for (; i < n; ++i) {
     C sum = element_of<C>(rows[0][i]);
@@ -120,7 +120,7 @@ HWY_INLINE void sum_columns(const T* const* rows, int count, int n, Out* to) {
   }
 }
 
-// Plain stores up to a line, then whole lines past the caches.
+// Plain stores up to the next cache line, then whole lines past the caches.
 [[maybe_unused]] void copy_bytes(void* to, const void* from, std::size_t bytes, bool stream) {
   auto* out = static_cast<std::uint8_t*>(to);
   const auto* in = static_cast<const std::uint8_t*>(from);
@@ -144,8 +144,8 @@ HWY_INLINE void sum_columns(const T* const* rows, int count, int n, Out* to) {
   if (b < bytes) std::memset(out + b, 0, bytes - b);
 }
 
-// Rows that do not begin on lines go to memory past the caches through a buffer, where they follow
-// one another.
+// Rows that do not begin on cache lines but follow one another: they are written past the caches
+// through a buffer.
 class Stage {
  public:
   // Where to put the next bytes, which belong at `at`.

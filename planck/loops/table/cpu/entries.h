@@ -55,7 +55,7 @@ class IndexReader {
     wide_ ? each_of<std::int64_t>(begin, end, f) : each_of<std::int32_t>(begin, end, f);
   }
   // The same with f for [begin, middle) and g for [middle, end), by turns where the indices lie
-  // evenly: neither waits for what the other has just stored. Neither half is more than one longer.
+  // evenly: neither waits for what the other has just stored. The halves differ by at most one.
   template <class F, class G>
   void each_half(std::int64_t begin, std::int64_t middle, std::int64_t end, F f, G g) const {
     const Walk& walk = positions_.walk();

@@ -72,7 +72,7 @@ class HeavyRows {
              1);
   }
 
-  // Chunks of 64 partial sums become one, in place, until one is left.
+  // Each 64 partial sums become one, in place, until one is left.
   void finish(const Row& row, std::int64_t column, int n, const RowWriter<C>& writer) const {
     SumBuffers<C> b;
     C* partials = partials_ + row.first_unit * width_ + column;

@@ -1,7 +1,7 @@
 // cpu:rows: out[n] = weight[indices[n]], bit for bit.
 //
-// The output is written in order, past the caches where it is large; rows of the table are asked
-// for ahead of time.
+// The output is written in order, past the caches where it is large; rows of the table are
+// prefetched.
 #include "planck/loops/cpu/positions.h"
 #include "planck/loops/parallel.h"
 #include "planck/loops/table/cpu/entries.h"

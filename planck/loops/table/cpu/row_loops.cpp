@@ -24,7 +24,7 @@ HWY_INLINE float value_of(float v) { return v; }
 HWY_INLINE double value_of(double v) { return v; }
 HWY_INLINE float value_of(std::uint16_t bf16_bits) { return widened(bf16_bits); }
 
-// Several rows a pass: the sum is read and written once for all of them.
+// Several rows per pass: the sum is read and written once for all of them.
 template <class S, class C>
 void add_dense(const S* const* rows, int count, int n, bool first, C* HWY_RESTRICT sum) {
   const S* HWY_RESTRICT a = rows[0];
@@ -141,7 +141,7 @@ C dot(int n, C* HWY_RESTRICT a, const C* HWY_RESTRICT b) {
   return a[0];
 }
 
-// Inlined by force: the compiler takes a function that only prefetches for one without effect, and
+// Inlined by force: the compiler takes a function that only prefetches for one without effect and
 // drops its calls.
 HWY_INLINE void prefetch_row(const std::byte* row, std::int64_t bytes) {
   if (row == nullptr) return;
@@ -153,7 +153,7 @@ void copy_rows(void* to, const std::byte* const* rows, std::int64_t count, std::
   const std::int64_t reach = rows_ahead(bytes);
   const auto size = static_cast<std::size_t>(bytes);
   auto* out = static_cast<std::byte*>(to);
-  constexpr std::int64_t kStagedBytes = 1024;  // of longer rows few lines are shared
+  constexpr std::int64_t kStagedBytes = 1024;  // longer rows share few lines with neighbours
   const bool staged =
       stream && bytes <= kStagedBytes && (reinterpret_cast<std::uintptr_t>(to) | size) % 64 != 0;
   Stage stage;

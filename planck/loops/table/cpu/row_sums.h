@@ -47,7 +47,7 @@ class RowReader {
   Dtype row_dtype() const { return in_place() ? dtype_ : dtype_of<C>; }
   std::int64_t row_bytes() const { return width_ * element_; }
   // Whether rows may be summed in registers: in place, of a dtype that the CPU converts, and so
-  // short that m of them stay in the first-level cache while columns are gone through.
+  // short that m of them stay in the first-level cache while the loop goes through the columns.
   bool few(std::int64_t m, std::int64_t n) const {
     constexpr std::int64_t kCached = 8192;
     return m * n <= kCached && in_place() && (dtype_ != Dtype::f16 || ops_.sums_f16);
@@ -69,7 +69,7 @@ class RowReader {
     if (changed_) change(static_cast<std::int64_t>(e.position), column, n, buffer);
     return buffer;
   }
-  // Inlined by force: the compiler takes a function that only prefetches for one without effect,
+  // Inlined by force: the compiler takes a function that only prefetches for one without effect
   // and drops its calls.
   template <class U>
   [[gnu::always_inline]] void prefetch(const Entry<U>& e, std::int64_t column, int n) const {
@@ -123,7 +123,7 @@ class RowReader {
   std::int64_t element_, width_, step_;
 };
 
-// What summing one block of columns needs, on the stack.
+// What summing up to kBlock columns needs, on the stack.
 template <class C>
 struct SumBuffers {
   alignas(64) C sum[kBlock];
@@ -135,7 +135,7 @@ struct SumBuffers {
 template <class C>
 class RowWriter {
  public:
-  // add: to what is there. streams: past the caches.
+  // add: add to what is there. streams: write past the caches.
   RowWriter(const View& v, bool add, bool streams)
       : base_(static_cast<std::byte*>(v.data)),
         dtype_(v.dtype),
@@ -206,8 +206,8 @@ void sum_few(const RowReader<C>& reader, const Entry<U>* entries, int m, const E
   reader.ops().sum_rows(reader.row_dtype(), rows, m, n, to);
 }
 
-// b.sum = the sum of n columns of m rows, 1 <= m <= 64². `end` is where entries may be looked at
-// ahead.
+// b.sum = the sum of n columns of m rows, 1 <= m <= 64². Entries up to `end` may be read, to
+// prefetch their rows.
 template <class C, class U>
 void sum_entries(const RowReader<C>& reader, const Entry<U>* entries, std::int64_t m,
                  const Entry<U>* end, std::int64_t column, int n, SumBuffers<C>& b) {

@@ -1,5 +1,5 @@
-// Sums of rows so short that what is done for each of them counts: everything but the rare long row
-// is one loop, in one function, for the best instruction set of this CPU.
+// Sums of rows so short that the work around each of them counts: all but the rare row with many
+// entries are summed by one loop, in one function, for the best instruction set of this CPU.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ struct ShortRows {
   std::int64_t row_step, out_step;  // bytes from one row to the next
   Dtype dtype;
   int width;
-  bool adds;           // to what is there
-  bool streams;        // past the caches
+  bool adds;           // adds to what is there
+  bool streams;        // writes past the caches
   bool fills;          // zeros to rows of `out` that have no entry; they lie densely
-  std::int64_t reach;  // entries ahead that rows are asked for
+  std::int64_t reach;  // rows are prefetched so many entries ahead
 };
 
 // A run of sorted entries in progress.
@@ -29,7 +29,7 @@ struct RowRun {
   const Entry<U>* entries;
   std::int64_t at, end;           // rows that begin in [at, end)
   std::int64_t stop;              // where entries of the last of them may end
-  std::int64_t last;              // of all entries: none may be looked at from here on
+  std::int64_t last;              // no entry may be read from here on
   std::int64_t next;              // the row behind the last one that has been written
   std::int64_t* place = nullptr;  // row-sparse: where in `out` the next row goes
   std::int64_t* rows = nullptr;   // and the list of rows, with its stride

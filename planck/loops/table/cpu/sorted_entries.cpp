@@ -13,7 +13,7 @@ constexpr std::int64_t kBucketEntries = 64, kBucketBytes = 1 << 19, kMostBuckets
 constexpr std::int64_t kInsertionEntries = 24;
 
 // Turns counts[part][digit] into places: parts of a digit one behind the other, digits ascending.
-// Part by part: digit by digit every step would be to another line.
+// Goes part by part: digit by digit, every step would be to another cache line.
 template <class U>
 void count_to_places(U* counts, std::int64_t parts, std::int64_t digits) {
   U next[1 << EntrySorter<U>::kDigitBits];

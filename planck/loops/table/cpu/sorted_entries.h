@@ -6,10 +6,13 @@
 // No thread looks at more than its own segments and buckets, and every cut follows from shape and
 // data alone.
 //
-// Tried, two threads, ms for 2^20 indices of a million rows, uniform: all segments counted, then
-// scattered to where a bucket lies among all entries, 2,048 buckets, 4.6 to 7.7; every segment for
-// itself, 3.7. Zipf, one thread, where more than half of the entries go to the first bucket: every
-// segment from its beginning to its end 3.3, both halves by turns 2.8.
+// Tried, ms for 2^20 indices of a million rows:
+//   uniform, two threads: all segments counted, then scattered to where a
+//     bucket lies among all entries, 2,048 buckets                          4.6 to 7.7
+//     every segment for itself                                              3.7
+//   Zipf, one thread, more than half of the entries go to the first bucket:
+//     every segment from its beginning to its end                           3.3
+//     both halves by turns                                                  2.8
 #pragma once
 
 #include "planck/loops/parallel.h"
@@ -35,7 +38,7 @@ struct SortCut {
   int row_bits, passes;
   bool row_ends;  // whether sorting says where each row's entries end
 
-  // row_bytes: what is written for each of `rows` rows even where no entry has it; 0 for nothing.
+  // row_bytes: what is written per row, for each of `rows` rows, hit or not; 0 for nothing.
   SortCut(std::int64_t rows, std::int64_t count, std::int64_t row_bytes);
   std::int64_t segment_begin(std::int64_t s) const {
     return count / segments * s + std::min(s, count % segments);
@@ -66,7 +69,7 @@ class EntrySorter {
   // any thread.
   void sort_large(const Stream& stream) const;
   // ends: [rows of a bucket], set to where each row's entries end, counted from the bucket's first;
-  // null where nobody asks. With SortCut::row_ends only.
+  // null: not wanted. With SortCut::row_ends only.
   void sort(std::int64_t bucket, U* ends = nullptr) const;
   const U* ends_of_large(std::int64_t bucket) const {
     return ends_ + (large_[bucket] << cut_.row_bits);

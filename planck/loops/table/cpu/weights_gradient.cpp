@@ -9,15 +9,15 @@ namespace planck {
 
 namespace {
 
-// Blocks of kBlock columns are subtrees of the pairwise sum; they are added up like the digits of a
-// binary counter.
+// Each kBlock columns are a subtree of the pairwise sum; the subtrees' sums are added up like the
+// digits of a binary counter.
 template <class C>
 C dot_rows(const View& a, std::int64_t a_row, const View& b, std::int64_t b_row,
            std::int64_t width) {
   alignas(64) C left[kBlock];
   alignas(64) C right[kBlock];
   C sums[64];
-  std::uint64_t blocks = 0;  // bit k: sums[k] holds 2^k blocks
+  std::uint64_t blocks = 0;  // bit k: sums[k] holds 2^k subtrees
   for (std::int64_t column = 0; column < width; column += kBlock) {
     const int n = static_cast<int>(std::min<std::int64_t>(kBlock, width - column));
     load_block(block_ops(), a.dtype, a.data, a_row * a.strides[0] + column * a.strides[1],

@@ -1,5 +1,5 @@
-// The gradient of per-sample weights: dweights[n] = Σ over columns of dout[bag of n] *
-// weight[indices[n]], in the canonical pairwise order (docs/numerics.md).
+// The gradient of per-sample weights, in the canonical pairwise order (docs/numerics.md):
+//   dweights[n] = Σ over columns of dout[bag of n] * weight[indices[n]]
 #pragma once
 
 #include "planck/loops/table/cpu/bags.h"

@@ -4,13 +4,20 @@
 // side by side; make_items.cuh cuts them into work, and sum_rows.cuh adds them up in the canonical
 // order and clears the rows that have none.
 //
-// Versions, in ms on one H200, backward of V 50,257 D 768 N 65,536 f32 uniform / Zipf / one row;
-// V 128,256 D 4,096 N 16,384 bf16 Zipf; V 1,000,000 D 64 N 2^20 f32 Zipf / one row:
-//   0.226 0.228 0.164  0.383  0.460 0.249   rows in registers, one counter deals out all work
-//   0.150 0.176 0.136  0.345  0.331 0.234   a counter for each of 32 groups of blocks
-//   0.142 0.174 0.130  0.341  0.358 0.220   rows through shared memory; ballots in place of
-//   match_any 0.132 0.166 0.142  0.338  0.256 0.216   sorted tiles leave in runs; flags from the
-//   sorted list 0.138 0.141 0.134  0.328  0.247 0.217   rows of more than 16 entries one by one
+// Versions, backward, ms on one H200:
+//   a: V    50,257  D   768  N    65,536  f32
+//   b: V   128,256  D 4,096  N    16,384  bf16
+//   c: V 1,000,000  D    64  N      2^20  f32
+//
+//   a                        b      c
+//   uniform  Zipf   one row  Zipf   Zipf   one row
+//   0.226    0.228  0.164    0.383  0.460  0.249    rows in registers, one counter for all work
+//   0.150    0.176  0.136    0.345  0.331  0.234    a counter for each of 32 groups of blocks
+//   0.142    0.174  0.130    0.341  0.358  0.220    rows through shared memory; ballots, not
+//                                                   match_any
+//   0.132    0.166  0.142    0.338  0.256  0.216    sorted tiles written in runs; flags from the
+//                                                   sorted list
+//   0.138    0.141  0.134    0.328  0.247  0.217    rows of more than 16 entries one by one
 // Clearing rows while the sort runs cost as much as it saved: the sort waits for memory.
 #include "planck/loops/table/cuda/add_rows.cuh"
 #include "planck/loops/table/kernels.h"

@@ -24,7 +24,7 @@ Result<void> with_element(Dtype element, const F& f) {
   }
 }
 
-// Sums of rows of `source`, which has so many axes before its columns, into rows of `out`.
+// Sums of rows of `source`, with the given number of axes before its columns, into rows of `out`.
 template <class T>
 SumRows<T> sums_into(const View& out, const IndexCall& c, const View& source, int axes) {
   SumRows<T> a = {};

@@ -12,12 +12,12 @@ struct ClearRows {
   char* data = nullptr;
   std::int64_t rows = 0;                    // none where 0
   std::int64_t stride = 0;                  // bytes from row to row
-  std::int64_t units = 0, unit_stride = 0;  // of a row, bytes from one to the next
+  std::int64_t units = 0, unit_stride = 0;  // per row; bytes from one to the next
   int unit_bytes = 16;                      // written at once
   int log2_lanes = 5;                       // lanes that share a row
-  int batch = 1;                            // rows of a piece, 32 at most
-  std::int64_t cuts = 1, cut_units = 0;     // pieces of a row, where batch is 1
-  const std::uint8_t* present = nullptr;    // a flag a row, to leave it out; null: none
+  int batch = 1;                            // rows per piece, 32 at most
+  std::int64_t cuts = 1, cut_units = 0;     // pieces per row, where batch is 1
+  const std::uint8_t* present = nullptr;    // one flag per row, set: leave it out; null: none
 
   static ClearRows of(const View& table, std::size_t element_bytes) {
     constexpr std::int64_t kPiece = 4096;
@@ -105,8 +105,8 @@ class Dealer {
       t = static_cast<std::uint32_t>(atomicAdd(&counters_->of[group_].taken, 1ull));
     return t;
   }
-  // The first number of a ticket, where there is one, else that of a ticket of another group, which
-  // then is this warp's. False: all are taken.
+  // Sets the first number of a ticket. If the group has none left, the warp moves to the next group
+  // that has some and takes a ticket there. False: all are taken.
   __device__ __forceinline__ bool redeem(std::uint32_t ticket, std::uint32_t& first) {
     while (true) {
       first = first_of(__shfl_sync(~0u, ticket, 0));
@@ -135,7 +135,7 @@ class Dealer {
 // Clears the rows from `begin` on, together with all other warps that do.
 __device__ __forceinline__ void clear_rest(const ClearRows& clear, GroupCounters* counters,
                                            std::int64_t begin) {
-  constexpr int kAtOnce = 2;  // pieces a ticket
+  constexpr int kAtOnce = 2;  // pieces per ticket
   const std::int64_t pieces = clear.pieces_of(clear.rows - begin);
   Dealer dealer(counters, static_cast<std::uint32_t>(min(pieces, std::int64_t{0xfffffffe})),
                 kAtOnce);

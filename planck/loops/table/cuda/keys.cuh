@@ -58,7 +58,7 @@ struct Integers {
     return wide ? static_cast<const std::int64_t*>(data)[at]
                 : static_cast<const std::int32_t*>(data)[at];
   }
-  // Elements first, first + step, … below count, and −1 beyond: all on their way at once.
+  // Elements first, first + step, … below count, and −1 beyond: all loads in flight at once.
   template <int kMany>
   __device__ __forceinline__ void load(std::int64_t (&to)[kMany], std::int64_t first,
                                        std::int64_t step, std::int64_t count) const {

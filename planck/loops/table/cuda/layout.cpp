@@ -19,7 +19,7 @@ SortedIndexLayout SortedIndexLayout::make(std::int64_t count, std::int64_t keys,
   const int most = l.small ? 8 : kMaxDigitBits;
   l.passes = ascending ? 1 : (bits + most - 1) / most;
   l.digit_bits = ascending ? 0 : (bits + l.passes - 1) / l.passes;
-  // Enough tiles to share the work, few enough to look back at.
+  // Enough tiles to share the work, few enough for the look-back.
   constexpr std::int64_t kTiles = 32;
   l.items_a_thread = 1;
   while (l.items_a_thread < 16 && count / (kSortThreads * l.items_a_thread) > kTiles)

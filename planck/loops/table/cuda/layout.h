@@ -16,8 +16,8 @@ namespace planck::table_device {
 inline constexpr int kSortThreads = 512, kSortWarps = kSortThreads / 32;
 inline constexpr int kMaxDigitBits = 10, kMaxBins = 1 << kMaxDigitBits, kMaxPasses = 8;
 inline constexpr std::int64_t kSmallCount = 4096;  // sorted by one block
-inline constexpr std::int64_t kItemTile = 1024;    // sorted entries a block makes items of
-inline constexpr int kLightMost = 16;              // entries of a light row, which go by the four
+inline constexpr std::int64_t kItemTile = 1024;    // sorted entries per block that makes items
+inline constexpr int kLightMost = 16;              // entries of a light row; four rows at a time
 
 // Work that warps take as they come is dealt to groups, each with a counter of its own in memory:
 // one counter for all would be the bottleneck.
@@ -42,7 +42,7 @@ struct SortedIndexLayout {
   int passes = 0, digit_bits = 0, items_a_thread = 0;
   bool small = true;
   bool wide = false;              // keys of more than 32 bits, looked up in the indices
-  std::int64_t tiles = 0;         // of a pass
+  std::int64_t tiles = 0;         // per pass
   std::int64_t item_tiles = 0;    // of the sorted list
   std::int64_t slots = 0;         // partial sums, each of one chunk
   std::int64_t column_tiles = 0;  // cuts of a row that are summed apart
@@ -67,7 +67,7 @@ struct SortedIndexLayout {
 
 // What the bags of a problem need before the index, which comes first in the workspace.
 struct BagLayout {
-  static constexpr std::int64_t kTile = 1024;  // offsets a block reads
+  static constexpr std::int64_t kTile = 1024;  // offsets per block
   SortedIndexLayout index;
   std::int64_t tiles = 0;
   std::size_t starts = 0, maxima = 0, bags = 0, counts = 0, bytes = 0;
@@ -75,7 +75,7 @@ struct BagLayout {
   static BagLayout of(const TableProblem& p);
 };
 
-// A warp sums so many columns of a hot row at once, at least, or all.
+// The fewest columns of a hot row that a warp sums at once, unless the row has fewer.
 inline constexpr std::int64_t kLeastColumnTile = 64;
 
 // Entries and keys that the kernels can count.

@@ -3,7 +3,7 @@
 // A team of lanes, a warp for longer rows, copies kRows rows at once: all indices, then all loads,
 // then all stores. Elements are moved as bytes, whatever they mean.
 //
-// H200, as a share of a copy of the same bytes, uniform indices (vectors a lane × rows at once):
+// H200, share of a copy of the same bytes, uniform indices (vectors per lane × rows at once):
 //                          1 × 4   1 × 4 streamed   2 × 2   3 × 2   4 × 1   8 × 1
 //   f32 rows of 768        0.91    0.99             1.00    1.00    0.98    1.00
 //   bf16 rows of 4,096     0.88    0.91             0.93    0.94    0.92    0.92

@@ -1,5 +1,5 @@
-// Rows on their way from memory: copies into shared memory that a thread waits for when it needs
-// them, so that many are in flight and no register waits.
+// Rows in flight: asynchronous copies into shared memory that a thread waits for only when it needs
+// them, so that many are in flight and none holds a register.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,7 @@ namespace planck::table_device {
 
 inline constexpr int kSumThreads = 128;
 
-// What a lane has on its way from memory, past the registers: kDepth times kVectors vectors of 16
-// bytes.
+// What a lane has in flight: kDepth times kVectors vectors of 16 bytes.
 template <int kVectors>
 class Ring {
  public:

@@ -156,7 +156,7 @@ struct RowTeam {
 
   // ---- results -------------------------------------------------------------------------------
 
-  // The finished sum of a row with so many entries.
+  // Stores the finished sum of a row that has `entries` entries.
   __device__ __forceinline__ void store(std::uint32_t row, [[maybe_unused]] std::uint32_t entries,
                                         Values& sum) const {
     T* to = a.out + row * a.row_stride;
@@ -213,7 +213,7 @@ struct RowTeam {
   __device__ __forceinline__ C* partial(std::int64_t slot, int v) const {
     return static_cast<C*>(a.index.partials) + slot * a.columns + at(v);
   }
-  static constexpr int kPart = 16 / static_cast<int>(sizeof(C));  // partial sums a vector
+  static constexpr int kPart = 16 / static_cast<int>(sizeof(C));  // partial sums per vector
   __device__ __forceinline__ void put_partial(std::int64_t slot, const Values& sum) const {
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
@@ -239,7 +239,7 @@ struct RowTeam {
                                             std::uint32_t step, int many) {
     if constexpr (kRings) {
       static_assert(kVectors == 1);
-      constexpr int kParts = kElements / kPart;  // vectors a node
+      constexpr int kParts = kElements / kPart;  // vectors per node
       const auto fetch = [&](int k) {
         const C* p = partial(slot_of(start, first + k / kParts * step), 0) + k % kParts * kPart;
         if (k < many * kParts && has(0)) ring.fetch(k, 0, p);

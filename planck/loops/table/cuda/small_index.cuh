@@ -1,4 +1,4 @@
-// The whole index by one block, for few entries.
+// The whole index built by one block, for few entries.
 #pragma once
 
 #include "planck/loops/table/cuda/make_items.cuh"

@@ -1,4 +1,4 @@
-// The stable sort of an index: histograms of all digits, then one pass a digit.
+// The stable sort of an index: histograms of all digits, then one pass per digit.
 //
 // A tile is kSortThreads · kItems entries; warp w of a block holds entries [w · 32 · kItems, …) of
 // it, item k of lane l is the entry at 32 · k + l, so that ranks follow the order of the entries.
@@ -50,7 +50,7 @@ __device__ __forceinline__ std::uint32_t scan_warps(std::uint16_t* counts, int b
 }
 
 // Exclusive scan of values[0 … n), n <= kMaxBins, by a block of kSortThreads; returns the total.
-// shared: one entry a warp.
+// shared: one entry per warp.
 __device__ __forceinline__ std::uint32_t scan_block(std::uint32_t* values, int n,
                                                     std::uint32_t* shared) {
   constexpr int kEach = kMaxBins / kSortThreads;

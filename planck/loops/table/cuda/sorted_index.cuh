@@ -4,8 +4,8 @@
 //   count_digits  histograms of all digits
 //   sort_pass     one digit: each tile ranks its entries in order, learns from the tiles before it
 //                 where they go (decoupled look-back), and puts them there
-//   make_items    runs of equal keys become items: a row of up to 64 entries, or a chunk of a
-//                 longer one. Flags the keys that occur
+//   make_items    runs of equal keys become items: a row of up to kLightMost entries, or a chunk of
+//                 64 of a longer one. Flags the keys that occur
 //   small_index   all of this by one block, for few entries
 //
 // Entries without a valid key are dropped in the first pass.
@@ -34,7 +34,7 @@ struct SortedIndex {
   unsigned long long* arrivals;  // [slots][column tiles]
   std::uint32_t* histogram;      // [passes][bins]
   std::uint32_t* status;         // [passes][tiles][bins]
-  std::uint8_t* present;         // [V]: which keys occur; null: not asked for
+  std::uint8_t* present;         // [V]: which keys occur; null: not wanted
   std::uint32_t* heads;          // [item tiles]: rows that begin in each; for ordered items
   Pair* pairs[2];
   Item* items;  // light ones from the front, hot ones from the back
@@ -59,8 +59,7 @@ struct SortedIndex {
   }
 };
 
-// Where items are asked for in ascending order of their keys: row u of the output is the u-th
-// distinct key.
+// Items in ascending order of their keys, on request: row u of the output is the u-th distinct key.
 struct OrderedRows {
   std::int64_t* rows = nullptr;  // null: an item's row is its key
   std::int64_t stride = 0;

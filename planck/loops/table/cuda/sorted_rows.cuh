@@ -17,7 +17,7 @@ struct IndexCall {
   bool first = true;  // nothing of the chain has been launched before
 };
 
-// Builds the index. Where it is small all rows are cleared meanwhile; else that is left to the
+// Builds the index. Where it is small, all rows are cleared meanwhile; else clearing is left to the
 // sums, which leave out the rows that they store.
 Result<void> build_index(const Stream&, const IndexCall&);
 

@@ -14,7 +14,7 @@ __device__ __forceinline__ Item load_item(const Item* p) {
   return {v.x, v.y, v.z, v.w};
 }
 
-// Vectors of a lane where a row is hot: its many chunks fill the device as they are.
+// Vectors per lane where a row is hot: its many chunks fill the device without more.
 template <class T, int kBytes, int kVectors>
 inline constexpr int kHotVectors = kBytes == sizeof(T) ? kVectors : 1;
 
@@ -36,8 +36,8 @@ __device__ __forceinline__ void sum_hot(const SumRows<T>& a, uint4* places) {
   __syncwarp();
 }
 
-// While the rows of one ticket are on their way, the items of the next are loaded and the one after
-// is taken.
+// While the rows of one ticket are in flight, the items of the next are loaded and the ticket after
+// it is taken.
 template <class Team, class T>
 __device__ __forceinline__ void sum_light(const SumRows<T>& a, uint4* places) {
   Team team(a, places);

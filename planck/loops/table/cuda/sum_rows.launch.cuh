@@ -35,7 +35,7 @@ template <class T, SourceKind kSource>
 Result<void> launch_sum(const Stream& stream, SumRows<T> a, std::int64_t count) {
   constexpr int kElements = 16 / static_cast<int>(sizeof(T)), kSize = static_cast<int>(sizeof(T));
   const auto fit = [&a](std::int64_t vectors) {
-    a.log2_lanes = 2;  // eight teams of a warp at most
+    a.log2_lanes = 2;  // eight teams per warp at most
     while (a.log2_lanes < 5 && (1 << a.log2_lanes) < vectors) ++a.log2_lanes;
   };
   if constexpr (kSource != SourceKind::chosen) {

@@ -1,7 +1,7 @@
 // cpu:bags: the sum, mean or largest of the rows of each bag.
 //
-// The valid entries are listed first, so that a bag is a run of them and its sum is that of a row
-// of a gradient: the canonical one, by several threads where a bag is very long.
+// The valid entries are listed first, so that a bag is a run of them and its sum is computed like
+// that of a gradient's row: in the canonical order, by several threads where a bag is very long.
 #include "planck/loops/table/cpu/bags.h"
 
 #include <type_traits>

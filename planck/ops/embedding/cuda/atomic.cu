@@ -1,6 +1,6 @@
 // "cuda:atomic": the gradient of a table by float atomics, in whatever order they come.
 //
-// For who asks for it by name. It needs no workspace; hot rows serialize, and two runs differ.
+// Only on request, by name. It needs no workspace; hot rows serialize, and two runs differ.
 #include "planck/loops/cuda/division.cuh"
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/loops/table/cuda/add_rows.cuh"
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads)
     clear(i);
 }
 
-// A warp an entry.
+// One warp per entry.
 template <class T>
 __global__ void __launch_bounds__(kThreads) add_rows(const __grid_constant__ AddRows<T> a) {
   const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -1,7 +1,7 @@
 // "cuda:bags" and the gradient of bags by "cuda:sorted_rows".
 //
-// Sums and means of bags are sums of rows like those of a gradient: the key of an entry is its bag,
-// keys ascend already, so that the sort is one pass that drops what is not valid. In the gradient
+// Sums and means of bags are sums of rows like those of a gradient. The key of an entry is its bag;
+// the keys ascend already, so the sort is one pass that drops what is not valid. In the gradient,
 // an entry's row comes from its bag.
 #include "planck/loops/table/cuda/add_rows.cuh"
 #include "planck/loops/table/table.math.h"
@@ -21,7 +21,7 @@ __device__ __forceinline__ std::uint32_t inside(const Bags& b, std::int64_t i) {
   return static_cast<std::uint32_t>(table_math::bag_start(b.offsets[i], 0, b.count));
 }
 
-// The largest offset of each tile, taken as inside [0, N].
+// The largest offset of each tile, clamped to [0, N].
 __global__ void __launch_bounds__(kThreads) offset_maxima(const __grid_constant__ Bags b) {
   __shared__ std::uint32_t largest;
   if (threadIdx.x == 0) largest = 0;

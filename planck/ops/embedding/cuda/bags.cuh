@@ -13,10 +13,10 @@ struct Bags {
   Keys keys;                                    // of the rows that entries name
   std::int64_t count = 0, bags = 0, given = 0;  // N, B, offsets
   std::uint32_t* starts = nullptr;              // [B + 1]
-  std::uint32_t* maxima = nullptr;              // of each tile of offsets
-  std::uint32_t* bag_of = nullptr;              // by entry; null: not asked for
-  std::uint32_t* counts = nullptr;              // valid entries by bag; null: not asked for
-  unsigned long long* bad_indices = nullptr;    // set, where no index is built that does it
+  std::uint32_t* maxima = nullptr;              // per tile of offsets
+  std::uint32_t* bag_of = nullptr;              // by entry; null: not wanted
+  std::uint32_t* counts = nullptr;              // valid entries by bag; null: not wanted
+  unsigned long long* bad_indices = nullptr;    // set here only where no index is built
   unsigned long long* bad_offsets = nullptr;
 };
 

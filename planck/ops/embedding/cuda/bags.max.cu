@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads) largest_rows(const __grid_constant__
   if (a.argmax != nullptr) a.argmax[bag * a.argmax_row + column * a.argmax_column] = best.entry;
 }
 
-// What an index does where there is one: indices outside the table.
+// Counts the indices outside the table, which building an index does for the other modes.
 __global__ void __launch_bounds__(kThreads)
     count_bad(const __grid_constant__ Keys keys, std::int64_t count, unsigned long long* bad) {
   follow();

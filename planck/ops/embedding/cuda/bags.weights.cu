@@ -1,9 +1,9 @@
 // The gradient of per-sample weights: for each entry the product of two rows, summed in the
 // canonical pairwise order.
 //
-// A warp an entry. 32 products at a time become a sum over lanes, which one lane keeps; 32 of those
-// become the next, and so on. Combining lanes 1, 2, 4, … apart is the pairwise tree, and −0 stands
-// for what is not there: x + −0 is x.
+// One warp per entry. 32 products at a time become a sum over lanes, which one lane keeps; 32 of
+// those become the next, and so on. Combining lanes 1, 2, 4, … apart is the pairwise tree, and −0
+// stands for what is not there: x + −0 is x.
 #include "planck/loops/cuda/floats.cuh"
 #include "planck/loops/table/cuda/add_rows.cuh"
 #include "planck/ops/embedding/cuda/bags.cuh"

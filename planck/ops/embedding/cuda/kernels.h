@@ -1,5 +1,6 @@
 // The CUDA kernels of the embedding family beside those of loops/table, as host code sees them.
-// Operands have been checked against the problem; strides are arbitrary.
+// Operands have been checked against the problem: dtypes, shapes, no overlap. Strides are
+// arbitrary.
 #pragma once
 
 #include "planck/ops/embedding/embedding.problem.h"

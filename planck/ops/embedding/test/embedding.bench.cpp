@@ -76,7 +76,7 @@ std::vector<BenchCase> embedding_benches(DeviceKind) {
   for (std::string_view op :
        {"embedding_sparse_backward", "embedding_bag", "embedding_bag_backward"})
     for (const Table& t : {kLanguage, kRecommender}) all.push_back(make_bench(op, t, Hits::zipf));
-  for (std::string_view op : {"embedding", "embedding_backward"}) {  // the cost of a call
+  for (std::string_view op : {"embedding", "embedding_backward"}) {  // the cost of one call
     all.push_back(make_bench(op, {64, 64, 16, Dtype::f32}, Hits::uniform));
     all.back().call = true;
   }

@@ -301,8 +301,7 @@ TEST(Embedding, RefusesWrongDescriptors) {
   refused({.num_embeddings = 4, .dim = 2, .indices = {1, 1, 1, 1, 1, 1, 1, 1}}, "8 axes");
 }
 
-// ---- more than 2^31 elements
-// ---------------------------------------------------------------------
+// ---- more than 2^31 elements -------------------------------------------------------------------
 
 TEST(Long, EmbeddingTableOfMoreThan2To31Elements) {
   constexpr std::int64_t kDim = 1031, kRows = (std::int64_t{1} << 31) / kDim + 1000;

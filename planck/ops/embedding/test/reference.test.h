@@ -1,8 +1,8 @@
 // Naive references of the embedding family, for its tests. They share no code with the library.
 //
-// Every output element is given as the list of what is added up to it. From the list follow the
-// bits that the contract promises (the canonical order, in the compute type, rounded once) and the
-// exact value with a bound on the error of any order.
+// Every output element is given as the list of its terms. From the list follow the bits that the
+// contract promises (the canonical order, in the compute type, rounded once) and the exact value
+// with a bound on the error of any order.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -158,8 +158,8 @@ inline std::string difference(const HostTensor& actual, const std::vector<Elemen
   if (g.deterministic())
     if (std::string d = verify::bit_difference(promised, actual); !d.empty()) return d;
   if (!ordinary || !is_float(actual.dtype)) return "";
-  // Roundings on the way: of a term, of up to 63 additions a level, of the division and of the old
-  // value's addition.
+  // Roundings on the way: of a term, of up to 63 additions per level, of the division and of the
+  // old value's addition.
   double steps = 3;
   for (std::size_t m = entries; m > 1; m = (m + 63) / 64) steps += 63;
   if (!g.deterministic()) steps = static_cast<double>(entries) + 3;

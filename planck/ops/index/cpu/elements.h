@@ -37,7 +37,8 @@ inline bool outside(std::int64_t index, std::int64_t extent) {
   return static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(extent);
 }
 
-// The counter of bad indices, set to 0 and then added to by any thread; integers do not mind.
+// The counter of bad indices: set to 0, then added to by any thread. The order of integer sums does
+// not matter.
 class BadIndices {
  public:
   explicit BadIndices(const View& v)

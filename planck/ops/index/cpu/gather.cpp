@@ -1,8 +1,7 @@
 // cpu:gather: elements by index, bit for bit; cpu:classes: one_hot.
 //
 // The nest follows the output's memory. Where an index serves a run of elements (index_select), the
-// run is a copy; rows of a matrix are left to the embedding's kernel, which asks for them ahead of
-// time.
+// run is copied; rows of a matrix are left to cpu:rows of loops/table, which prefetches them.
 #include <algorithm>
 #include <cstring>
 

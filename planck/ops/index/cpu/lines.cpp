@@ -1,10 +1,10 @@
-// cpu:lines: what is scattered to a line comes from a line, so lines are dealt to threads and each
-// is gone through in ascending order.
+// cpu:lines: all items of a line of out come from one line of the source, so lines are dealt to
+// threads, which go through each in ascending order.
 //
-// scatter: the last one wins. Integers are added where they are. Floats go into arrays that fit the
-// first-level cache: for each element of the line the sum of its present chunk of 64, that of the
-// chunks before, and how many there were; so both axes are at most kMostLine long. Longer ones are
-// sorted (sums.cpu.cpp).
+// scatter: the last item wins. Integers are added in place. Floats are summed in arrays that fit
+// the first-level cache: per element of the line, the sum of its present chunk of 64, that of the
+// chunks before, and the number of items so far; so both axes are at most kMostLine long. Longer
+// ones are sorted (sums.cpp).
 #include <algorithm>
 #include <cstdlib>
 

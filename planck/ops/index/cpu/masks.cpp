@@ -1,6 +1,7 @@
 // cpu:ranks: elements chosen by a mask, in row-major order.
 //
-// Blocks of the mask are counted side by side; then each knows where its first chosen element goes.
+// Tasks count their parts of the mask side by side; then each knows where its first chosen element
+// goes.
 #include <algorithm>
 
 #include "planck/loops/parallel.h"
@@ -18,7 +19,7 @@ struct MaskTasks {
   const View& other;  // what is walked beside it
   Nest nest;
   std::int64_t total;
-  std::int64_t* firsts;  // how many are chosen before each task; one more for all
+  std::int64_t* firsts;  // [tasks] how many are chosen before each
 
   MaskTasks(const View& m, const View& o, Workspace workspace)
       : mask(m),
@@ -30,7 +31,7 @@ struct MaskTasks {
   }
   std::int64_t tasks() const { return task_count(total); }
 
-  // f(position, chosen, offset of the other operand) in order.
+  // Calls f(position, chosen, offset of the other operand) in order.
   template <class F>
   void each(std::int64_t task, F&& f) const {
     const auto last = static_cast<std::size_t>(nest.rank - 1);
@@ -44,7 +45,7 @@ struct MaskTasks {
     });
   }
 
-  // How many are chosen.
+  // Fills firsts; returns how many are chosen.
   std::int64_t rank(const Stream& stream) const {
     parallel_for(stream, tasks(), [&](std::int64_t task) {
       std::int64_t count = 0;

@@ -14,7 +14,7 @@ using namespace index_detail;
 
 namespace {
 
-// Keys of items in the order of the source; −1 where the index is bad.
+// The keys of the items in the order of the source; −1 where the index is bad.
 void make_keys(const Stream& stream, const SumPlan& plan, const IndexProblem& p, const View& index,
                const View& keys) {
   const SumPlan::Keys k = plan.key_nest(p, index);

@@ -2,7 +2,7 @@
 //
 // A thread moves kMoveItems items, a block's width apart: all indices, then all loads, then all
 // stores. Items are elements, or vectors of up to 16 bytes where an index serves a dense run of
-// them. index_select of matrix rows goes to the embedding's kernel.
+// them. index_select of matrix rows goes to cuda:rows of loops/table.
 #include "planck/loops/cuda/pack.cuh"
 #include "planck/loops/table/kernels.h"
 #include "planck/ops/index/cuda/kernels.h"
@@ -111,7 +111,8 @@ __global__ void __launch_bounds__(kMoveThreads)
 }
 
 // Makes the innermost axis one of vectors, where the operands in `moved` are dense along it and
-// everything about them is a multiple. Strides become bytes. The vector's size.
+// everything about them is a multiple of the vector. Strides become bytes. Returns the vector's
+// size.
 int widen(Nest& nest, std::initializer_list<int> moved, std::initializer_list<int> still,
           std::int64_t element, std::int64_t common) {
   const auto last = static_cast<std::size_t>(nest.rank - 1);
@@ -170,7 +171,7 @@ namespace {
 
 using Read = index_operand::Read;
 
-// index_select of the rows of matrices: the embedding's kernel, for elements of the same size.
+// index_select of the rows of matrices, by cuda:rows: only the element's size counts there.
 bool select_rows(const IndexProblem& p, const Operands& o, TableProblem& e, Operands& rows) {
   if (p.kind != IndexKind::index_select || p.element_dtype == Dtype::boolean) return false;
   for (int d = 0; d < p.axis; ++d)

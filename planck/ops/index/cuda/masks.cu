@@ -73,13 +73,13 @@ struct Place {
   const char* start;  // scattered: x, of the strides below
   DeviceNest<1> start_nest;
   char* to;
-  std::int64_t list_bytes;  // from one of the list to the next
+  std::int64_t list_bytes;  // from one element of the list to the next
 };
 
 template <int kBytes, Placing kPlacing>
 __global__ void __launch_bounds__(kMaskThreads) place(const __grid_constant__ Place a) {
   const Masked& m = a.masked;
-  // Chosen by each warp in each round, then what is before it.
+  // How many each warp chooses in each round, then how many come before it.
   constexpr int kWarps = kMaskThreads / 32;
   __shared__ int before[kMaskItems * kWarps];
   const int warp = static_cast<int>(threadIdx.x) / 32;

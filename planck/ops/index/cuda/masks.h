@@ -9,7 +9,7 @@ namespace planck::index_device {
 inline constexpr int kMaskThreads = 256, kMaskItems = 16;
 inline constexpr std::int64_t kMaskTile = std::int64_t{kMaskThreads} * kMaskItems;
 
-// Chosen elements before each tile, and of all.
+// Workspace: chosen elements before each tile, and of all.
 struct MaskLayout {
   explicit MaskLayout(std::int64_t elements)
       : tiles((elements + kMaskTile - 1) / kMaskTile),

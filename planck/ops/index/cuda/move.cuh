@@ -22,14 +22,14 @@ __device__ __forceinline__ bool outside(std::int64_t index, std::int64_t extent)
   return static_cast<std::uint64_t>(index) >= static_cast<std::uint64_t>(extent);
 }
 
-// Adds to the counter of bad indices, once a warp.
+// Adds to the counter of bad indices, once per warp.
 __device__ __forceinline__ void count_bad(unsigned long long* bad, int mine) {
   if (bad == nullptr) return;
   const unsigned all = __reduce_add_sync(~0u, static_cast<unsigned>(mine));
   if (all != 0 && threadIdx.x % 32 == 0) atomicAdd(bad, all);
 }
 
-// The counter, set to 0 on the stream; null where it is not asked for.
+// The counter, set to 0 on the stream; null where it is not wanted.
 inline Result<unsigned long long*> clear_counter(const Stream& stream, const View& v,
                                                  const char* op) {
   if (!v.present) return nullptr;
@@ -41,7 +41,7 @@ inline Result<unsigned long long*> clear_counter(const Stream& stream, const Vie
 
 // to = from, or zeros where `from` is absent: bits as they are.
 Result<void> copy_elements(const Stream& stream, const View& from, const View& to);
-// Counts the entries of a list outside of [0, extent), in addition to what is counted.
+// Adds the number of entries of a list outside of [0, extent) to the counter.
 Result<void> count_list(const Stream& stream, const View& index, std::int64_t extent,
                         unsigned long long* bad);
 

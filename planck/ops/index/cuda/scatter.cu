@@ -1,13 +1,14 @@
-// "cuda:winners": scatter, the last item wins whatever the order of threads;
-// "cuda:integer_atomics": sums of integers, which do not depend on their order; "cuda:sorted_rows":
-// sums of floats, by the embedding's sort.
+//   cuda:winners           scatter: the last item wins whatever the order of threads
+//   cuda:integer_atomics   sums of integers, which do not depend on their order
+//   cuda:sorted_rows       sums of floats, by the sorted index of loops/table
 //
-// Each element of out learns the highest position of an item that names it (an atomic maximum in
-// the workspace), then takes that item or x.
+// scatter: each element of out learns the highest position of an item that names it (an atomic
+// maximum in the workspace), then takes that item or x.
 //
-// Tried for scatter_add of 2^24 items to 2^24 elements, uniform / all to one, ms on one H200: the
-// embedding's rows of one element 1.69 / 1.46; the toolkit's radix sort of items alone and a thread
-// at the head of every chunk 1.67 / 1.81.
+// Tried for scatter_add of 2^24 items to 2^24 elements, ms on one H200:  uniform   all to one
+//   rows of one element in loops/table                                   1.69      1.46
+//   the toolkit's radix sort of items alone, then a thread at the head
+//   of every chunk                                                       1.67      1.81
 #include "planck/loops/cuda/pack.cuh"
 #include "planck/loops/table/kernels.h"
 #include "planck/ops/index/cuda/kernels.h"
@@ -30,8 +31,8 @@ struct Mark {
   unsigned long long* bad;
 };
 
-// Where lanes that are here together want the same element, one asks for all, and only where it
-// would win: 2^24 items for one element took 12.4 ms one by one.
+// Where the active lanes all want the same element, one claims it for all, and only if it would
+// win: 2^24 items for one element took 12.4 ms one by one.
 __device__ __forceinline__ void claim(std::uint32_t* winners, std::int64_t element,
                                       std::uint32_t position) {
   const unsigned active = __activemask();
@@ -45,8 +46,8 @@ __device__ __forceinline__ void claim(std::uint32_t* winners, std::int64_t eleme
   if (position == last && __ldcg(winners + element) < last) atomicMax(winners + element, last);
 }
 
-// f(at, the distance of the chosen element on the axis) for a thread's items; a counts those
-// without.
+// Calls f(at, the distance of the chosen element along the axis) for a thread's items; those whose
+// index is bad are counted in a.bad.
 template <class A, class F>
 __device__ __forceinline__ void each_item(const A& a, const F& f) {
   const std::int64_t first = std::int64_t{blockIdx.x} * (kMoveThreads * kMoveItems) + threadIdx.x;

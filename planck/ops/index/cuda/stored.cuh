@@ -6,7 +6,7 @@
 
 namespace planck::index_device {
 
-// Elements of the dtypes that are computed in C: a kernel for each would only compile longer.
+// Elements of all dtypes that are computed in C: one kernel per dtype would only compile longer.
 template <class C>
 __device__ __forceinline__ C load(const void* from, Dtype t, std::int64_t at) {
   if (std::is_same_v<C, double> || t == Dtype::f32) return static_cast<const C*>(from)[at];

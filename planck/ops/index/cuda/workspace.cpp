@@ -7,7 +7,7 @@
 
 namespace planck {
 
-// The position on the axis of the last item that each element of out gets, plus one.
+// Per element of out, the position on the axis of the last item that names it, plus one.
 std::size_t index_scatter_cuda_workspace(const IndexProblem& p) {
   return static_cast<std::size_t>(numel(p.x)) * sizeof(std::uint32_t);
 }

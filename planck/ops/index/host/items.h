@@ -1,4 +1,4 @@
-// Elements that move between tensors along an axis, as loop nests: host code of both devices.
+// Elements that move between tensors along an axis, as loop nests: host code for both devices.
 //
 // A line is what one index of the axis chooses from: all positions of the axis with the other
 // coordinates fixed. Strides "of the lines" are those of a tensor with the axis taken out.

@@ -1,12 +1,12 @@
-// scatter_add and index_add of floats as gradients of an embedding: the rows of out are the table,
-// the items its entries.
+// scatter_add and index_add of floats as gradients of a table (loops/table): the rows of out are
+// the table, the items its entries.
 //
 //   scatter_add   rows of one element; an item's row is its target's row-major position in out
 //   index_add     rows of the elements behind the axis; row = (position before the axis, index)
 //
-// What the embedding cannot read in place is copied: the keys where they are not the index itself,
-// an output that is no matrix of even strides, a source whose rows are not evenly strided. Strides
-// are known at run alone, so the workspace has room for what the shapes do not rule out.
+// What loops/table cannot read in place is copied: the keys where they are not the index itself, an
+// output that is no matrix of even strides, a source whose rows are not evenly strided. Strides are
+// known only at run, so the workspace has room for every copy that the shapes do not rule out.
 #pragma once
 
 #include "planck/loops/table/table.h"
@@ -19,7 +19,7 @@ struct SumPlan {
   int split = 0;  // axes of x from here on are the columns of a row
   bool makes_keys = true;
   Dtype key_dtype = Dtype::i32;
-  // Byte offsets behind the embedding's workspace, and the end of all.
+  // Byte offsets behind the table's workspace, and the end of all.
   std::size_t keys = 0, out = 0, source = 0, bytes = 0;
 
   SumPlan(const IndexProblem& p, std::size_t (*embedding_workspace)(const TableProblem&));
@@ -33,7 +33,7 @@ struct SumPlan {
   };
   Keys key_nest(const IndexProblem& p, const View& index) const;
 
-  // The embedding's operands; `copied` says which of both must be a copy in the workspace.
+  // The table's operands; `copied` says which of both must be a copy in the workspace.
   struct Copies {
     bool out = false, source = false;
   };

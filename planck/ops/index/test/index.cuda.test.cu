@@ -1,5 +1,5 @@
-// The index and sort families past 2^31 elements on CUDA. Operands are made and results looked at
-// on the device; they take up to 40 GB there.
+// The index and sort families past 2^31 elements on CUDA. Operands are made and results checked on
+// the device; they take up to 40 GB there.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -23,7 +23,7 @@ GridPath prepare(int n, const GroupNeeds& needs, GroupTable<C>& t) {
   C* HWY_RESTRICT inverse = t.inverse;
   C* HWY_RESTRICT lo = t.lo;
   C* HWY_RESTRICT hi = t.hi;
-  std::int32_t wide = 0, odd = 0, far = 0;  // any zero point, scale, range that is
+  std::int32_t wide = 0, odd = 0, far = 0;  // 1 if any zero point, scale, range is
   for (int i = 0; i < n; ++i) {
     const qm::Group<C> g = qm::make_group<C>(scale[i], zero_point[i], needs.q_min, needs.q_max);
     inverse[i] = g.inverse;
@@ -44,7 +44,7 @@ GridPath prepare(int n, const GroupNeeds& needs, GroupTable<C>& t) {
   return far ? GridPath::divide : GridPath::snapped;
 }
 
-// Elements of a step in the compute type where they lie, and where they go.
+// The elements of a step, in the compute type: where they lie and where they go.
 template <class C>
 struct Plain {
   const C* HWY_RESTRICT in;
@@ -53,14 +53,14 @@ struct Plain {
   HWY_INLINE void set(int k, C v) const { out[k] = v; }
 };
 
-// Cuts rows of n elements into parts that the loops of quantize.ordinary.cpp do and others:
-// ordinary(loops, part, sink), and plain(row, begin, end, sink of that row). `element` is the dtype
-// of the float operands in memory, same_dtype whether they have the same one.
+// Cuts rows of n elements into the part that the loops of ordinary.cpp do, ordinary(loops, part,
+// sink), and the others: plain(row, begin, end, sink of that row). `element` is the dtype of the
+// float operands in memory, same_dtype whether all of them have it.
 template <class C, class Ordinary, class Others>
 HWY_INLINE void split(const BlockGroups<C>& g, int rows, int n, bool same_dtype, Dtype element,
                       Sink to, Ordinary ordinary, Others plain) {
-  // A sink streams from the start of a line on. Neither several rows nor groups other than one can
-  // start anywhere.
+  // A sink streams from the start of a cache line on. Only one row with one group may start between
+  // two lines.
   const bool aligned = lead_of(to) == 0 && (rows == 1 || to.row % 64 == 0);
   const bool may_lead = rows == 1 && g.layout == GroupLayout::one;
   const int lead = may_lead ? std::min(n, lead_of(to)) : 0;
@@ -176,7 +176,7 @@ void fake_quantize_backward(const BlockGroups<C>& g, int rows, int n, Source dy,
 template <class C>
 void scale_by(const BlockGroups<C>& g, int rows, int n, Source dy, Sink dq) {
   BlockGroups<C> any = g;
-  if (!is_ordinary(g.path)) any.path = GridPath::divide;  // no position is looked for
+  if (!is_ordinary(g.path)) any.path = GridPath::divide;  // positions are not used here
   unary(
       any, rows, n, dy, dq, [](const auto& loops) { return loops.scale_by; },
       [](const auto& at, C d) { return qm::canonical(at.scale * d); });
@@ -242,7 +242,7 @@ template <class C>
 void GroupTable<C>::prepare(int n, GroupLayout layout, int run_shift, const GroupNeeds& needs,
                             int row_step) {
   int count = n;
-  if (layout == GroupLayout::each) {  // kernels read whole chunks
+  if (layout == GroupLayout::each) {  // kernels read multiples of kChunk
     std::fill_n(scale + n, kChunk, scale[n - 1]);
     std::fill_n(zero_point + n, kChunk, zero_point[n - 1]);
     count += kChunk;

@@ -1,9 +1,9 @@
-// The quantize family on blocks of dense elements: the loops around quantize.math.h, compiled for
-// each instruction set.
+// The quantize family on dense elements: the loops around quantize.math.h, compiled for each
+// instruction set. A call does `rows` rows of n elements; a chunk is up to kBlock = 1,024 elements.
 //
-// Two sets of loops. quantize.blocks.cpp takes every group, dtype and count. Where all groups of a
-// block are ordinary (GridPath::corrected, snapped) its f32 arithmetic is replaced, for whole
-// chunks, by the vector loops of quantize.ordinary.cpp, which give the same values in fewer
+// There are two sets of loops. blocks.cpp takes every group, dtype and count. Where all groups of a
+// call are ordinary (GridPath::corrected, snapped), the vector loops of ordinary.cpp replace its
+// f32 arithmetic for the part that is a multiple of kChunk = 64 elements: the same values in fewer
 // operations.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace planck {
 
-// How the position on the grid is found; results do not depend on it where several apply.
+// How the position on the grid is found. Where several ways apply, all give the same result.
 enum class GridPath : std::uint8_t {
   corrected,   // f32 elements, ordinary scales and zero points: no division
   snapped,     // the same for 16-bit elements and a range that is near zero
@@ -24,22 +24,23 @@ enum class GridPath : std::uint8_t {
 };
 inline bool is_ordinary(GridPath p) { return p <= GridPath::snapped; }
 
-// How the groups of a block lie.
+// How the groups lie over the elements of a row.
 enum class GroupLayout : std::uint8_t {
   one,   // one group for all elements
   runs,  // one every 2^run_shift elements; a run is 32 elements at least, and none is cut
-  each,  // one entry an element
+  each,  // one entry per element
 };
 
 // Groups as the loops read them. Arrays marked * are filled for ordinary paths alone and, where the
 // layout is `each` and the elements are bf16, hold the even and then the odd ones of every
-// 2 · vector_lanes entries of a whole chunk: bf16 is widened in halves of a 32-bit word.
+// 2 · vector_lanes entries, up to the last multiple of kChunk: bf16 is widened in halves of a
+// 32-bit word.
 template <class C>
 struct BlockGroups {
   GroupLayout layout = GroupLayout::one;
   GridPath path = GridPath::divide;
   int run_shift = 0;
-  int row_step = 0;  // groups from one row of a block to the next; other than 0 with `one` only
+  int row_step = 0;  // groups from one row to the next; other than 0 with `one` only
   std::int32_t q_min = 0, q_max = 0, sign = 0;  // see GroupNeeds
   const C* scale = nullptr;
   const std::int32_t* zero_point = nullptr;
@@ -50,7 +51,7 @@ struct BlockGroups {
   const std::uint8_t* zero_pairs = nullptr;          // * z modulo 16, two to a byte; with `each`
   const C *v_scale = nullptr, *v_inverse = nullptr;  // *
   const C *x_lo = nullptr, *x_hi = nullptr;          // * lo · s, hi · s
-  const C *in_lo = nullptr, *in_hi = nullptr;        // * the x in range; where masks are asked for
+  const C *in_lo = nullptr, *in_hi = nullptr;        // * the x in range; GroupNeeds::masks
   const C *lift = nullptr, *origin = nullptr;        // * −kSnapWhole · s; −(z + sign) · s
 
   BlockGroups at_row(int r) const {
@@ -66,7 +67,7 @@ struct BlockGroups {
   }
 };
 
-// What is asked of a list of groups.
+// What the loops need of a list of groups.
 struct GroupNeeds {
   std::int32_t q_min, q_max;
   Dtype element;      // of x, and of the scale
@@ -89,11 +90,11 @@ struct GroupTable {
   alignas(64) std::uint8_t zero_byte[kCapacity];
   alignas(64) std::uint8_t zero_pairs[kCapacity / 2];
   BlockGroups<C> groups;
-  // n groups; with layout `each`, the last is repeated to fill up a chunk.
+  // n groups; with layout `each`, the last is repeated up to a multiple of kChunk.
   void prepare(int n, GroupLayout layout, int run_shift, const GroupNeeds& needs, int row_step = 0);
 };
 
-// Blocks are `rows` rows of n elements.
+// Elementwise loops over `rows` rows of n elements.
 template <class C>
 struct QuantBlocks {
   GridPath (*prepare)(int n, const GroupNeeds&, GroupTable<C>&);
@@ -109,14 +110,14 @@ struct QuantBlocks {
 template <class C>
 const QuantBlocks<C>& quant_blocks();
 
-// What is found out about many elements (quantize.sums.cpp).
+// Ranges and sums over many elements (sums.cpp).
 template <class C>
 struct QuantSums {
   // dx and the terms of dscale and dzero_point. Not for ordinary paths.
   void (*learn)(const BlockGroups<C>&, int n, Source dy, Source x, Sink dx, C* scale_terms,
                 C* zero_point_terms);
-  // Widens lo[g], hi[g] by run g of `count`, of as many elements each, or lo[i], hi[i] by element
-  // i.
+  // Widens lo[g], hi[g] by the `run` elements of run g, for `count` runs; or lo[i], hi[i] by
+  // element i.
   void (*include_runs)(int count, int run, Source x, C* lo, C* hi);
   void (*include_each)(int n, Source x, C* lo, C* hi);
   // The canonical pairwise sum of a[0, n); overwrites a.
@@ -127,7 +128,7 @@ struct QuantSums {
 template <class C>
 const QuantSums<C>& quant_sums();
 
-// Elements [begin, end) of every row, a multiple of kChunk.
+// Elements [begin, end) of every row, a multiple of kChunk in number.
 struct RowPart {
   int rows, begin, end;
 };
@@ -142,10 +143,10 @@ struct OrdinaryLoops {
   void (*fake_quantize_backward)(const BlockGroups<float>&, RowPart, Source dy, Source x, Sink dx);
   void (*dequantize)(const BlockGroups<float>&, RowPart, Source q, Sink x);
   void (*scale_by)(const BlockGroups<float>&, RowPart, Source dy, Sink dq);
-  // Widens lo[g], hi[g] by run g of `count`, of as many elements, whole chunks. Where an element is
-  // not finite one of them is not, but for NaN in f32, which is passed over.
+  // Widens lo[g], hi[g] by the `run` elements, a multiple of kChunk, of run g, for `count` runs. If
+  // an element is not finite, neither is one of the two; only NaN in f32 is passed over.
   void (*bounds)(int count, int run, Source x, float* lo, float* hi);
-  // The same of lo[i], hi[i] by element i of every row of n, whole chunks and at most kBlock.
+  // The same of lo[i], hi[i] by element i of every row of n, a multiple of kChunk, at most kBlock.
   void (*bounds_each)(int rows, int n, Source x, float* lo, float* hi);
 };
 const OrdinaryLoops* ordinary_loops();
@@ -155,8 +156,8 @@ const OrdinaryLoops* ordinary_loops();
 // have one dtype. Null on instruction sets without fused multiply-add.
 inline constexpr int kLearnElements = 4096, kLearnUnit = 256, kLearnRows = 8;
 struct LearnLoops {
-  // Sums of `count` runs of `run` elements, a power of two, 32 at least; of all together a multiple
-  // of kLearnUnit and at most kLearnElements. Groups: `one` or `runs`.
+  // Sums of `count` runs of `run` elements each: a power of two, 32 at least. All runs together are
+  // a multiple of kLearnUnit and at most kLearnElements. Groups: `one` or `runs`.
   void (*runs)(const BlockGroups<float>&, int count, int run, Source dy, Source x, Sink dx,
                float* scale_sums, float* zero_point_sums);
   // Sums of n columns, a multiple of 16, over kLearnRows rows. Groups: `each`.

@@ -1,5 +1,5 @@
 // Ranges of groups, from which scales and zero points are made: inside a per-target namespace, like
-// quantize.vectors-inl.h.
+// vectors-inl.h.
 #if defined(PLANCK_OPS_QUANTIZE_BOUNDS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_OPS_QUANTIZE_BOUNDS_INL_H_
 #undef PLANCK_OPS_QUANTIZE_BOUNDS_INL_H_
@@ -27,7 +27,7 @@ HWY_INLINE void widen(const From<typename E::T>& in, int begin, int end, float* 
     in.fetch(0, c);
     for (int i = c; i < c + kChunk; i += kUnit) {
       const Two v = E::load(in.at(0, i));
-      low_a = hn::Min(v.a, low_a);  // the second operand is given back where one is NaN
+      low_a = hn::Min(v.a, low_a);  // returns the second operand where one is NaN
       low_b = hn::Min(v.b, low_b);
       high_a = hn::Max(v.a, high_a);
       high_b = hn::Max(v.b, high_b);
@@ -37,8 +37,8 @@ HWY_INLINE void widen(const From<typename E::T>& in, int begin, int end, float* 
   *hi = std::max(*hi, hn::GetLane(hn::MaxOfLanes(d, hn::Max(high_a, high_b))));
 }
 
-// 16-bit floats are signs and magnitudes: as signed integers the largest is the largest number, as
-// unsigned ones the most negative, where there is any. Magnitudes of both.
+// 16-bit floats are signs and magnitudes: the largest signed integer is the largest number, and the
+// largest unsigned one is the most negative number, if there is any. Keeps the magnitudes of both.
 struct Reach {
   std::uint16_t down, up;
 };
@@ -99,7 +99,7 @@ void bounds(int count, int run, Source x, float* lo, float* hi) {
 
 // ---- columns ----
 
-// Eight rows at a time, the bounds so far in the first-level cache.
+// Eight rows at a time; the bounds so far stay in the first-level cache.
 constexpr int kRowsAtOnce = 8;
 
 template <class E>
@@ -122,7 +122,7 @@ void bounds_of_each(int rows, int n, const Source& x, float* lo, float* hi) {
         const auto include = [&](int r) HWY_ATTR {
           fetch(in.at(r, i));
           const V v = hn::LoadU(d, in.at(r, i));
-          low = hn::Min(v, low);  // the second operand is given back where one is NaN
+          low = hn::Min(v, low);  // returns the second operand where one is NaN
           high = hn::Max(v, high);
         };
         if (height == kRowsAtOnce)

@@ -6,15 +6,17 @@
 // cache that the cores share. All others take two. A range is a minimum and a maximum, so the way
 // the work is cut cannot change it.
 //
-// Tried, ns for 64 elements of f32, one thread, groups of 128: ranges group by group 44, of a block
-// of groups in one call 28. Channels of a transposed matrix: ranges from transposed tiles 57,
-// column by column 50 (bf16 groups of 128: 40 and 23).
+// Tried, ns per 64 elements, one thread:                           f32     bf16
+//   groups of 128: ranges group by group                           44      40
+//     ranges of a chunk of groups in one call                      28      23
+//   channels of a transposed matrix: ranges from transposed tiles  57
+//     column by column                                             50
 //
 // [8192, 8192], two threads, ms:                                   f32     bf16
-//   groups of 128: a block at a time                               13.7    11.8
-//   four blocks, the next four fetched while they are quantized    10.7     8.4
-//   a scale a column: ranges of all, then all elements             19.5    16
-//   panels of 8 MiB                                                16.1     8
+//   groups of 128: a chunk at a time                               13.7    11.8
+//     four chunks, the next four prefetched meanwhile              10.7     8.4
+//   one scale per column: ranges of all, then all elements         19.5    16
+//     panels of 8 MiB                                              16.1     8
 #include "planck/loops/cpu/map.h"
 #include "planck/ops/quantize/cpu/dynamic_ranges.h"
 #include "planck/ops/quantize/cpu/groups.h"
@@ -29,10 +31,10 @@ namespace qm = quantize_math;
 using Map3 = QuantProblem::Map;
 
 constexpr std::int64_t kEnoughTasks = 64;
-constexpr std::int64_t kPanelBytes = std::int64_t{8} << 20;  // of columns that are done at once
-constexpr std::int64_t kBatch = 4 * kBlock;  // elements of short groups, done at once
+constexpr std::int64_t kPanelBytes = std::int64_t{8} << 20;  // of columns done at once
+constexpr std::int64_t kBatch = 4 * kBlock;  // elements of short groups done at once
 
-// Into how many parts a group's members are cut, for groups too few to occupy the threads.
+// How many parts a group's members are cut into where the groups are too few for the threads.
 std::int64_t splits(const Map3& m) {
   const std::int64_t work = m.outer * m.channels * m.inner;
   if (m.channels >= kEnoughTasks || work < 2 * kTaskElements) return 1;
@@ -44,7 +46,7 @@ std::int64_t splits(const Map3& m) {
 template <class C>
 using Job = DynamicJob<C>;
 
-// Stores scale and zero point of groups [c0, c0 + n) and gives them back as they are read again.
+// Stores scale and zero point of groups [c0, c0 + n) and returns them as a reader will see them.
 template <class C>
 void finish(const Job<C>& job, std::int64_t c0, int n, const qm::DataRange<C>* r, C* scale,
             std::int32_t* zero_point) {
@@ -95,7 +97,7 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
   qm::DataRange<C> ranges[kBlock];
   if (inner > kBlock / 2) {
     for (std::int64_t c = c0; c < c1; ++c) {
-      // What is quantized fetches the next group meanwhile; only a task's first has to come now.
+      // Quantizing a group prefetches the next one; only a task's first has to be fetched here.
       MapOperand x = job.x;
       x.ahead = c == c0 ? Source{}.ahead : 0;
       find_ranges(job, x, c, c + 1, 0, 1, ranges);
@@ -108,7 +110,7 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
     return;
   }
   const bool runs = inner >= kChunk / 2 && std::has_single_bit(static_cast<std::uint64_t>(inner));
-  // Short groups: as many as fill a block, or several where nothing has to be gathered.
+  // Short groups: as many as fill a chunk, or several chunks where nothing has to be gathered.
   const std::int64_t batch = std::min<std::int64_t>(runs ? job.line() : kBlock, kBatch) / inner;
   const int shift = runs ? std::countr_zero(static_cast<std::uint64_t>(inner)) : 0;
   alignas(64) C buffer[kBlock];
@@ -119,7 +121,7 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
     const int n = groups * static_cast<int>(inner);
     std::fill_n(lo, groups, C(0));
     std::fill_n(hi, groups, C(0));
-    // As above: what is quantized fetches the next batch.
+    // As above: quantizing a batch prefetches the next one.
     MapOperand here = job.x, next = job.x;
     here.ahead = c == c0 ? Source{}.ahead : 0;
     next.ahead = batch * inner * bits(job.x.dtype) / 8;
@@ -142,7 +144,7 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
 }
 
 // How many columns are done at once so that they are still in the cache when their ranges are
-// known; 0: too few to be worth it, or this is no matrix with a group a column.
+// known. 0: too few to be worth it, or not a matrix with one group per column.
 template <class C>
 std::int64_t panel_width(const Job<C>& job, std::int64_t parts) {
   const Map3& m = job.m;
@@ -183,7 +185,7 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
   const View &scale = operands[Operand::scale], &zero_point = operands[Operand::zero_point];
   const QuantNest logical = quant_nest(p, {&x, &q}, {});
   const Map3 m = p.map();
-  // While a group is quantized the next one is fetched; columns go down the rows.
+  // Quantizing a group prefetches the next one; columns go down the rows.
   const std::int64_t next = m.outer > 1 ? m.channels * m.inner : m.inner;
   const std::int64_t ahead =
       next >= kBlock && next <= kTaskElements / 2 ? next * bits(x.dtype) / 8 : Source{}.ahead;

@@ -1,4 +1,4 @@
-// The ranges of groups on the CPU, which DynamicQuantize makes scales and zero points of.
+// The ranges of groups on the CPU, from which DynamicQuantize makes scales and zero points.
 #pragma once
 
 #include "planck/loops/cpu/map.h"
@@ -10,12 +10,12 @@ namespace planck {
 template <class C>
 struct DynamicJob {
   const QuantProblem& p;
-  MapOperand x, q, scale,
-      zero_point;  // x and q in logical order, scale and zero_point in the order of groups
+  MapOperand x, q;                      // in logical order
+  MapOperand scale, zero_point;         // in the order of groups
   quantize_math::DataRange<C>* ranges;  // [splits, channels], in the workspace
   QuantProblem::Map m;
 
-  // Positions to do at once: dense ones are not gathered into a buffer.
+  // Positions done at once: dense ones are not gathered into a buffer, so they may be many.
   std::int64_t line() const { return x.walk.dense() && q.walk.dense() ? kTaskElements : kBlock; }
 };
 

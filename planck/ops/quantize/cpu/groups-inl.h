@@ -19,7 +19,7 @@ namespace {
 
 namespace qm = quantize_math;
 
-// The group of one element, by value: in loops over one group it stays in registers.
+// The group of one element, by value: in loops over one group, it stays in registers.
 template <GridPath kPath, class C>
 struct At {
   static constexpr bool kAnyZero =
@@ -62,9 +62,9 @@ struct At {
   }
 };
 
-// Calls body(At, k) for the m elements from i on, in whole chunks, each after ahead(its first k).
-// Zero points of any size take the plain way: one loop for all layouts. What body writes is a
-// buffer of its own, which the compiler cannot see: ivdep tells it.
+// Calls body(At, k) for the m elements from i on, kChunk at a time, each time after ahead(first k).
+// Zero points of any size take the plain way: one loop for all layouts. body writes to a buffer of
+// its own, which the compiler cannot see: ivdep tells it.
 template <GridPath kPath, GroupLayout kLayout, class C, class Ahead, class Body>
 HWY_INLINE void each(BlockGroups<C> g, int i, int m, Ahead ahead, Body body) {
   using Group = At<kPath, C>;

@@ -1,4 +1,4 @@
-// The groups of a block on the CPU: scale and zero point of each element, and what is derived from
+// The groups of a chunk on the CPU: scale and zero point of each element, and what follows from
 // them.
 #pragma once
 
@@ -20,8 +20,8 @@ class GroupLoader {
     if (zero_point != nullptr && run_of(zero_point->walk) != run_) run_ = 0;
   }
 
-  // Loads the groups of the first positions of [begin, begin + n), and tells of how many: where
-  // groups are long, those of one of them. `pairs`: never an odd number.
+  // Loads the groups of the first positions of [begin, begin + n) and returns how many positions
+  // that covers: those of one group where groups are long. `pairs`: never an odd number.
   int load_some(std::int64_t begin, int n, bool pairs) {
     if (begin < one_begin_ || begin >= one_end_) {
       one_begin_ = one_end_ = 0;
@@ -46,16 +46,16 @@ class GroupLoader {
   }
   const BlockGroups<C>& groups() const { return table_.groups; }
 
-  // Whether positions [begin, begin + n) have one group, or are whole runs of them. Then load()
-  // takes more than a block.
+  // Whether positions [begin, begin + n) have one group or are whole runs. load() then takes more
+  // than a chunk.
   bool in_runs(std::int64_t begin, int n) const {
     if (run_ > 0 && begin % run_ == 0 && n % run_ == 0) return n / run_ <= kBlock;
     return one_entry(scale_.walk, begin, n) &&
            (zero_point_ == nullptr || one_entry(zero_point_->walk, begin, n));
   }
 
-  // The groups of positions [begin, begin + n). `key` ≥ 0 names a range whose groups were loaded
-  // before: not again.
+  // The groups of positions [begin, begin + n). `key` ≥ 0 names the range; the range of the last
+  // call is not loaded again.
   const BlockGroups<C>& load(std::int64_t begin, int n, std::int64_t key = -1) {
     if (key >= 0 && key == key_ && n == key_count_) return table_.groups;
     key_ = key;
@@ -99,7 +99,7 @@ class GroupLoader {
   }
 
  private:
-  // The length of the runs that share a group, where blocks consist of whole ones; else 0.
+  // The length of the runs that share a group, where chunks consist of whole runs; else 0.
   static int run_of(const Walk& w) {
     const auto last = static_cast<std::size_t>(w.rank - 1);
     const std::int64_t run = w.extent[last];
@@ -147,8 +147,8 @@ class GroupLoader {
   GroupTable<C> table_;
 };
 
-// Nest and operands of a problem: `elements` have the tensor's shape, `groups` one entry a group;
-// in that order.
+// Nest and operands of a problem: first `elements`, of the tensor's shape, then `groups`, with one
+// entry per group.
 struct QuantNest {
   Nest nest;
   std::array<View, kMaxNestOperands> views;

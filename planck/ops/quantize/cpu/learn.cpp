@@ -1,17 +1,17 @@
 // Backward of FakeQuantize with learnable scale and zero point, on the CPU.
 //
 // dscale and dzero_point are sums over the members of a group, in the canonical order: a binary
-// tree over the member index, aligned at powers of two (docs/numerics.md). Rows: blocks of 1,024
-// members are summed as small trees, and the block sums are merged like the digits of a binary
+// tree over the member index, aligned at powers of two (docs/numerics.md). Rows: chunks of 1,024
+// members are summed as small trees, and the chunks' sums are merged like the digits of a binary
 // counter. Columns (few inner elements): the same counter, each digit a vector over channels. Both
 // cut long groups at multiples of a power of two, so every cut evaluates the same tree. Dense
-// members and ordinary zero points are summed by vectors first (quantize.learn.loops.cpp): 4,096
-// members, short groups or eight rows of columns at a time.
+// members with ordinary zero points are summed by vectors first (learn_loops.cpp): 4,096 members,
+// short groups or eight rows of columns at a time.
 //
 // f32, 8192 x 8192, two threads, share of the ceiling:   tensor  axis 0  axis 1  groups of 128
 //   terms to arrays, then their trees                      0.75    0.70    0.27    0.26
 //   terms and trees in registers                           1.1     1.0     0.79    0.91
-//   columns: dx leaves the core by lines of a row                          0.85
+//   columns: dx stored by cache lines of a row                             0.85
 #include "planck/loops/cpu/map.h"
 #include "planck/ops/quantize/cpu/groups.h"
 #include "planck/ops/quantize/cpu/kernels.h"
@@ -25,9 +25,9 @@ namespace {
 using Map3 = QuantProblem::Map;
 
 constexpr std::int64_t kRowInner = 32;                    // inner extents from here on are rows
-constexpr std::int64_t kRowSpan = std::int64_t{1} << 16;  // members of a row task
+constexpr std::int64_t kRowSpan = std::int64_t{1} << 16;  // members per row task
 constexpr std::int64_t kColumnSpan = std::int64_t{1} << 12;
-constexpr int kColumnWidth = 1024;  // positions of a column task
+constexpr int kColumnWidth = 1024;  // positions per column task
 constexpr int kBlocksLevel = 2;     // levels of the tree from kBlock to kLearnElements members
 constexpr int kRowsLevel = 3;       // those of kLearnRows
 static_assert(kBlock << kBlocksLevel == kLearnElements && 1 << kRowsLevel == kLearnRows);
@@ -70,12 +70,12 @@ void terms(const Job<C>& job, Buffers<C>& b, std::int64_t begin, int n, int at,
   });
 }
 
-// The loops over vectors, where they take these groups.
+// The vector loops, if they take these groups; else null.
 const LearnLoops* loops_for(const BlockGroups<float>& g) {
   return g.path == GridPath::divide || g.path == GridPath::reciprocal ? learn_loops() : nullptr;
 }
 
-// Sums of `count` runs of `run` members from position `begin` on, in one piece and by vectors:
+// Sums `count` runs of `run` members from position `begin` on, in one piece and by vectors; returns
 // whether that was possible.
 bool run_sums(const Job<float>& job, Buffers<float>& b, std::int64_t begin, int count, int run,
               float* scale_sums, float* zero_point_sums) {

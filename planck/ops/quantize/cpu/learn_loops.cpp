@@ -1,9 +1,9 @@
 // Gradients of learned scales and zero points in f32 arithmetic: dx and both terms of a vector of
 // elements, summed in registers along the canonical tree. Groups with ordinary zero points.
 //
-// Along memory a square of as many vectors as a vector has lanes becomes one vector of sums; those
-// wait in an array and are halved until each run has one. Columns add eight rows before they leave
-// the registers.
+// Along memory, a square of as many vectors as a vector has lanes becomes one vector of sums; these
+// wait in an array and are halved until each run has one sum. Columns add eight rows in registers
+// before they store anything.
 #include "planck/loops/cpu/targets.h"
 #include "planck/ops/quantize/cpu/blocks.h"
 
@@ -70,7 +70,7 @@ struct Elements {
         x_ahead(from.ahead),
         stream(past_caches(to)) {}
 
-  // dx of the vector at i of row r is stored, its terms are given back.
+  // Stores dx of the vector at i of row r and returns its terms.
   template <bool kReciprocal>
   HWY_INLINE Terms at(const Group& g, int r, std::int64_t i) const {
     const T *from = x + r * x_row + i, *gradient = dy + r * dy_row + i;
@@ -105,7 +105,7 @@ HWY_INLINE V joined(const V (&fours)[kLanes / 4]) {
                             dense::part_sums(fours[2], fours[3]));
 }
 
-// Halves both lists of `count` sums; what lies behind them may be overwritten.
+// Halves both lists of `count` sums; may overwrite what lies behind them.
 HWY_INLINE void halve(int count, float* a, float* b) {
   for (int c = 0; c < count; c += 2 * kLanes) {
     hn::Store(dense::pair_sums(hn::Load(D(), a + c), hn::Load(D(), a + c + kLanes)), D(),
@@ -172,8 +172,8 @@ HWY_INLINE Terms down(const E& elements, const Group& g, int r, int i) {
   }
 }
 
-// What goes past the caches waits until each row has a few lines: scattered over the rows, line by
-// line, it took an eighth longer.
+// Streamed stores wait until each row has a few cache lines: scattered over the rows, line by line,
+// they took an eighth longer.
 void columns(const BlockGroups<float>& groups, int n, Source dy, Source x, Sink dx,
              float* scale_sums, float* zero_point_sums) {
   constexpr int kAtOnce = kChunk;

@@ -1,7 +1,7 @@
 // Values of quantized integers, computed, or looked up where a group of 4-bit integers has 16 of
-// them: inside a per-target namespace, like quantize.vectors-inl.h.
+// them: inside a per-target namespace, like vectors-inl.h.
 //
-// s4 to bf16, one scale a row, two threads, share of the ceiling: computed 0.81, looked up 1.02.
+// s4 to bf16, one scale per row, two threads, share of the ceiling: computed 0.81, looked up 1.02.
 #if defined(PLANCK_OPS_QUANTIZE_LOOKUP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_OPS_QUANTIZE_LOOKUP_INL_H_
 #undef PLANCK_OPS_QUANTIZE_LOOKUP_INL_H_
@@ -73,7 +73,7 @@ void look_up(const BlockGroups<float>& groups, RowPart part, const Source& q, co
       }
       const std::uint8_t* from = in.at(r, c / 2);
       __builtin_prefetch(from + in.ahead);
-      // So that bytes which are spread within 16 come out in order.
+      // Arranged so that the bytes, spread within 16, come out in order.
       const auto pairs =
           hn::BitCast(d8, hn::TableLookupLanes(hn::BitCast(d32, hn::LoadU(d8, from)), places));
       const auto even = hn::And(pairs, hn::Set(d8, 15));

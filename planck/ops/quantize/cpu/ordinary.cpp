@@ -1,20 +1,20 @@
-// Ordinary groups in f32 arithmetic: vector loops over whole chunks, straight from memory to
-// memory.
+// Ordinary groups in f32 arithmetic: vector loops over multiples of kChunk elements, straight from
+// memory to memory.
 //
-// The ladder: ns for 64 elements in cache, one core at about 2 GHz, a scale for each of 4,096
-// columns.
-//                                             bf16 to s8   fake, bf16   s8 to bf16
-//   vectors, a call for 1,024 elements             12.8         14.6         16.6
-//   vectors, a call for a panel of rows             7.6         10.7          8.3
+// Versions, ns per 64 elements in the cache, one core at about 2 GHz, one scale for each of 4,096
+// columns:                                    bf16 to s8   fake, bf16   s8 to bf16
+//   vectors, one call per 1,024 elements           12.8         14.6         16.6
+//   vectors, one call per panel of rows             7.6         10.7          8.3
 // The plain loops, vectorized by the compiler with two corrections of every quotient, took 15 for
 // bf16 to s8 where lines are long.
 //
-// To nibbles, in the cache, one scale a row and one a column:   bf16        f16
-//   bytes first, then pairs of them                          6.1, 6.8   7.2, 7.4
-//   pairs as soon as neighbours meet, a line at a time       5.7, 6.0   6.7, 7.1
-// From memory 7.8 and 8.0, then 6.9 and 7.6 for bf16. The latter is what panels of 1,024 columns
-// cost: a loop over them that reads and writes as much and computes nothing takes 7.6, one along
-// whole rows 4.1. Requests for a whole row of a panel at once, 10.6; two rows at once, 12.
+// To nibbles, one scale per row and one per column:     in the cache          from memory
+//                                                       bf16       f16        bf16
+//   bytes first, then pairs of them                     6.1, 6.8   7.2, 7.4   7.8, 8.0
+//   pairs as soon as neighbours meet, a line at a time  5.7, 6.0   6.7, 7.1   6.9, 7.6
+// The 7.6 is what panels of 1,024 columns cost: a loop over them that reads and writes as much and
+// computes nothing takes 7.6, one along whole rows 4.1. Prefetching a whole row of a panel at once
+// took 10.6, two rows at once 12.
 #include <algorithm>
 
 #include "planck/loops/cpu/targets.h"
@@ -75,8 +75,8 @@ constexpr auto make_mask = [](const BlockGroups<float>& g, auto read) {
   return Mask{read(g.v_scale), read(g.v_inverse), read(g.in_lo), read(g.in_hi)};
 };
 
-// Of 16-bit elements the quotient needs one correction: they are never near a rounding tie of f32.
-// A chunk of gradients that are tiny, huge or NaN is divided.
+// Quotients of 16-bit elements need one correction: they are never near a rounding tie of f32.
+// kChunk gradients with a tiny, huge or NaN one among them are divided.
 void quantize_backward(const BlockGroups<float>& g, RowPart part, Source dy, Source x, Sink dx) {
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
@@ -159,7 +159,7 @@ void scale_by(const BlockGroups<float>& g, RowPart part, Source dy, Sink dq) {
 
 // ---- dequantize ----
 
-// Bytes of a unit in the order of the elements; packed ones without their sign.
+// The bytes of a unit in the order of the elements; packed ones without their sign.
 template <bool kPacked>
 HWY_INLINE hn::Vec<DB2> load_bytes(const From<std::uint8_t>& in, int r, int i) {
   if constexpr (!kPacked) return hn::LoadU(DB2{}, in.at(r, i));

@@ -1,5 +1,5 @@
 // Floats to integers, for ordinary groups: positions on the grid, and how bytes and nibbles of four
-// vectors and more come together. Inside a per-target namespace, after quantize.vectors-inl.h.
+// vectors and more come together. Inside a per-target namespace, after vectors-inl.h.
 #if defined(PLANCK_OPS_QUANTIZE_POSITION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_OPS_QUANTIZE_POSITION_INL_H_
 #undef PLANCK_OPS_QUANTIZE_POSITION_INL_H_
@@ -26,7 +26,7 @@ constexpr auto make_grid = [](const BlockGroups<float>& g, auto read) {
 // rint(x / s) clamped, plus kSnapWhole: an integer in the low bits. NaN: 0 in the low bits.
 template <class E>
 HWY_INLINE V position(const Grid& g, V x) {
-  if constexpr (E::kHalf) {  // the second operand is given back where one is NaN
+  if constexpr (E::kHalf) {  // Min and Max return the second operand where one is NaN
     const V c = hn::Min(g.x_hi, hn::Max(g.x_lo, x));
     return hn::Add(hn::MulAdd(c, g.inverse, hn::Set(d, qm::kSnapFine)),
                    hn::Set(d, qm::kSnapWhole - qm::kSnapFine));
@@ -42,7 +42,7 @@ HWY_INLINE V position(const Grid& g, V x) {
 
 // ---- bytes and nibbles ----
 
-// The low bytes of four vectors as 32-bit words: word l has those of lanes l.
+// The low bytes of four vectors as 32-bit words: word l has those of lane l of each.
 HWY_INLINE VU merged_bytes(V v0, V v1, V v2, V v3) {
   const auto merged = [](V even, V odd) HWY_ATTR {
     return hn::OddEven(hn::BitCast(db, hn::ShiftLeft<8>(hn::BitCast(du, odd))),
@@ -82,8 +82,8 @@ HWY_INLINE hn::Vec<DB4> low_bytes(Two v, Two w) {
                    kAcross.data());
 }
 
-// a where a bit of the mask is set, else b. (IfVecThenElse asks for whole lanes: with AVX2 it looks
-// at the mask's top bits alone.)
+// a where a bit of the mask is set, else b. (IfVecThenElse needs whole lanes: with AVX2 it looks at
+// the mask's top bits alone.)
 HWY_INLINE VU selected(VU mask, VU a, VU b) {
   return hn::Or(hn::And(mask, a), hn::AndNot(mask, b));
 }
@@ -208,8 +208,8 @@ struct QuantizeLoop {
   }
 };
 
-// Row after row: two at once, for one reading of their groups, is faster in the cache and takes
-// half as long again from memory.
+// Row after row: two at once, which reads their groups once, is faster in the cache but takes half
+// as long again from memory.
 template <class E, bool kPacked>
 void quantize_to(const BlockGroups<float>& groups, RowPart part, const Source& x, const Sink& q) {
   const BlockGroups<float> g = groups;

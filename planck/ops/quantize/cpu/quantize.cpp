@@ -1,4 +1,4 @@
-// CPU kernels of the quantize family, elementwise kinds: blocks of 1,024 elements in the
+// CPU kernels of the quantize family, elementwise kinds: chunks of 1,024 elements in the
 // first-level cache.
 #include "planck/loops/cpu/map.h"
 #include "planck/ops/quantize/cpu/groups.h"
@@ -84,41 +84,65 @@ Roles roles(QuantKind kind) {
           o::DynamicQuantize::scale, o::DynamicQuantize::zero_point};
 }
 
+// Operands of the nest.
+enum NestOperand { kOut, kMain, kSecond, kScale, kZero };
+
+// The views of a problem in that order; those that a kind does not have stand in for others.
+struct NestViews {
+  NestViews(QuantKind kind, const Operands& operands) {
+    const Roles role = roles(kind);
+    const auto view = [&](int i) { return &operands[static_cast<std::size_t>(i)]; };
+    const int first = role.x >= 0 ? role.x : role.dy >= 0 ? role.dy : role.q;
+    has_second = role.x >= 0 && role.dy >= 0;
+    has_zero_point = role.zero_point >= 0;
+    out = view(role.out);
+    main = view(first);
+    second = view(has_second ? role.dy : first);
+    scale = view(role.scale);
+    zero_point = view(has_zero_point ? role.zero_point : role.scale);
+  }
+  const View *out, *main, *second, *scale, *zero_point;
+  bool has_second, has_zero_point;
+};
+
+// An elementwise kind over one set of operands: the map cuts it, groups are loaded, and each piece
+// goes through the loops of QuantBlocks.
 template <class C>
-void elementwise(const Stream& stream, const QuantProblem& p, const Operands& operands) {
-  const Roles role = roles(p.kind);
-  // Nest operands: output, first input, second input, scale, zero point; the absent ones stand in
-  // for others.
-  const auto view = [&](int i) { return &operands[static_cast<std::size_t>(i)]; };
-  const int main = role.x >= 0 ? role.x : role.dy >= 0 ? role.dy : role.q;
-  const int second = role.x >= 0 && role.dy >= 0 ? role.dy : main;
-  const int zero = role.zero_point >= 0 ? role.zero_point : role.scale;
-  const QuantNest problem =
-      quant_nest(p, {view(role.out), view(main), view(second)}, {view(role.scale), view(zero)});
-  enum { kOut, kMain, kSecond, kScale, kZero };
-  const bool tileable = !is_packed(view(main)->dtype);
-  Map map(problem.nest, kOut, kScale, tileable ? 1u << kMain | 1u << kSecond : 0u,
-          storage_bytes(view(main)->dtype), is_packed(view(role.out)->dtype));
+class Elementwise {
+ public:
+  Elementwise(const QuantProblem& p, const NestViews& v)
+      : p_(p),
+        has_second_(v.has_second),
+        has_zero_point_(v.has_zero_point),
+        problem_(quant_nest(p, {v.out, v.main, v.second}, {v.scale, v.zero_point})),
+        map_(problem_.nest, kOut, kScale,
+             is_packed(v.main->dtype) ? 0u : 1u << kMain | 1u << kSecond,
+             storage_bytes(v.main->dtype), is_packed(v.out->dtype)),
+        element_{operand(kOut), operand(kMain), operand(kSecond)},
+        scale_(operand(kScale)),
+        zero_point_(operand(kZero)),
+        streams_(bytes_for(out().dtype, map_.total()) >= kStreamBytes),
+        last_(map_.nest().rank - 1),
+        row_groups_(map_.in_tiles() && map_.stride(kScale, last_) == 0 &&
+                    map_.stride(kZero, last_) == 0) {
+    if (out().walk.dense() && in().walk.dense() && element_[kSecond].walk.dense())
+      map_.use_long_lines();
+  }
 
-  const auto operand = [&](int k) {
-    const View& v = problem.views[static_cast<std::size_t>(k)];
-    return map.operand(k, v.data, v.dtype);
-  };
-  const std::array<MapOperand, 3> element = {operand(kOut), operand(kMain), operand(kSecond)};
-  const MapOperand &out = element[kOut], &in = element[kMain], &in2 = element[kSecond];
-  const MapOperand scale = operand(kScale), zero_point = operand(kZero);
-  if (out.walk.dense() && in.walk.dense() && in2.walk.dense()) map.use_long_lines();
-  const bool streams = bytes_for(out.dtype, map.total()) >= kStreamBytes;
-  const int last = map.nest().rank - 1;
-  const bool row_groups =
-      map.in_tiles() && map.stride(kScale, last) == 0 && map.stride(kZero, last) == 0;
-  const GroupNeeds needs = group_needs(p);
-  const QuantBlocks<C>& blocks = quant_blocks<C>();
-  if (const TransposedQuantize<C> transposed(map, {kOut, kMain, kScale, kZero});
-      out.dtype == p.quantized_dtype && transposed.fits(out.dtype))
-    return transposed.run(stream, out, in, scale, role.zero_point >= 0 ? &zero_point : nullptr,
-                          needs, streams);
+  void run(const Stream& stream) const {
+    const MapOperand* zero_point = has_zero_point_ ? &zero_point_ : nullptr;
+    const GroupNeeds needs = group_needs(p_);
+    if (const TransposedQuantize<C> transposed(map_, {kOut, kMain, kScale, kZero});
+        out().dtype == p_.quantized_dtype && transposed.fits(out().dtype))
+      return transposed.run(stream, out(), in(), scale_, zero_point, needs, streams_);
+    const auto make_state = [&] { return State(scale_, zero_point, needs); };
+    const auto begin = [this](State& s, std::int64_t first, int rows, int columns) {
+      return begin_rows(s, first, rows, columns);
+    };
+    map_.run(stream, make_state, begin, [this](State& s, const BlockAt& at) { work(s, at); });
+  }
 
+ private:
   struct State {
     State(const MapOperand& sc, const MapOperand* zp, const GroupNeeds& gn) : groups(sc, zp, gn) {}
     GroupLoader<C> groups;
@@ -130,93 +154,129 @@ void elementwise(const Stream& stream, const QuantProblem& p, const Operands& op
     alignas(64) std::uint8_t bytes[kBlock];
     alignas(64) std::byte tile[2][Map::kTileBytes];
   };
-  const auto make_state = [&] {
-    return State(scale, role.zero_point >= 0 ? &zero_point : nullptr, needs);
-  };
-  // Rows of operand k: those of the tile, or where they lie in memory if they are dense there.
-  const auto begin_rows = [&](State& s, std::int64_t first, int rows, int columns) {
+
+  MapOperand operand(int k) const {
+    const View& v = problem_.views[static_cast<std::size_t>(k)];
+    return map_.operand(k, v.data, v.dtype);
+  }
+  const MapOperand& out() const { return element_[kOut]; }
+  const MapOperand& in() const { return element_[kMain]; }
+
+  // Before the rows of a panel or tile: finds the rows of each operand, those of the tile or, if
+  // they are dense there, in memory; loads what is known of their groups. Returns whether one call
+  // does all rows.
+  bool begin_rows(State& s, std::int64_t first, int rows, int columns) const {
     bool all_dense = true;
-    for (int k = kOut; k <= (second != main ? kSecond : kMain); ++k) {
+    for (int k = kOut; k <= (has_second_ ? kSecond : kMain); ++k) {
       const auto i = static_cast<std::size_t>(k);
-      s.row_bytes[i] = element[i].row;
-      if (!map.tiled(k)) {
-        s.rows[i] = dense_at(element[i], first, columns);
+      s.row_bytes[i] = element_[i].row;
+      if (!map_.tiled(k)) {
+        s.rows[i] = dense_at(element_[i], first, columns);
         all_dense &= s.rows[i] != nullptr;
         continue;
       }
       s.rows[i] = s.tile[k - kMain];
-      s.row_bytes[i] = Map::kTileColumns * bits(element[i].dtype) / 8;
-      map.load_tile(element[i], k, first, rows, columns, s.rows[i]);
+      s.row_bytes[i] = Map::kTileColumns * bits(element_[i].dtype) / 8;
+      map_.load_tile(element_[i], k, first, rows, columns, s.rows[i]);
     }
-    if (row_groups)
-      s.groups.load_rows(map.offset_at(kScale, first), map.stride(kScale, last - 1),
-                         map.offset_at(kZero, first), map.stride(kZero, last - 1), rows);
-    else if (map.in_panels())
+    if (row_groups_)
+      s.groups.load_rows(map_.offset_at(kScale, first), map_.stride(kScale, last_ - 1),
+                         map_.offset_at(kZero, first), map_.stride(kZero, last_ - 1), rows);
+    else if (map_.in_panels())
       s.groups.load(first, columns);
-    return all_dense && (row_groups || map.in_panels());
+    return all_dense && (row_groups_ || map_.in_panels());
+  }
+
+  // One piece of the map, cut where the groups that are loaded at once end.
+  void work(State& s, const BlockAt& at) const {
+    const bool known_groups = map_.in_panels() || row_groups_;
+    for (int done = 0, n; done < at.n; done += n) {
+      n = known_groups ? at.n
+                       : s.groups.load_some(at.begin + done, at.n - done, is_packed(out().dtype));
+      const BlockGroups<C> g = known_groups ? s.groups.groups().at_row(at.row) : s.groups.groups();
+      apply(g, Part{*this, s, at, done, n});
+    }
+  }
+
+  // Positions [done, done + n) of a piece: operands where they lie, or through the state's buffers.
+  struct Part {
+    const Elementwise& e;
+    State& s;
+    const BlockAt& at;
+    int done, n;
+
+    std::byte* row_of(int k) const {
+      const auto i = static_cast<std::size_t>(k);
+      if (at.row < 0 || s.rows[i] == nullptr) return nullptr;
+      return s.rows[i] + at.row * s.row_bytes[i] + done * bits(e.element_[i].dtype) / 8;
+    }
+    Source dense_source(int k, const std::byte* row) const {
+      const auto i = static_cast<std::size_t>(k);
+      return {row, e.element_[i].dtype, e.map_.tiled(k) ? s.row_bytes[i] : e.element_[i].ahead,
+              s.row_bytes[i]};
+    }
+    Source float_source(int k, C* buffer) const {
+      if (const std::byte* row = row_of(k)) return dense_source(k, row);
+      return source_of(e.element_[static_cast<std::size_t>(k)], at.begin + done, n, buffer);
+    }
+    Source first() const { return float_source(kMain, s.first); }
+    Source second() const { return float_source(kSecond, s.second); }
+    Source quantized() const {
+      if (const std::byte* row = row_of(kMain)) return dense_source(kMain, row);
+      return quantized_source_of(e.in(), at.begin + done, n, s.bytes);
+    }
+    // Calls f(sink).
+    template <class T, class F>
+    void write(T* buffer, F&& f) const {
+      if (std::byte* row = row_of(kOut))
+        return f(Sink{row, e.out().dtype, e.streams_, s.row_bytes[kOut]});
+      with_sink(e.out(), at.begin + done, n, e.streams_, buffer, f);
+    }
   };
 
-  map.run(stream, make_state, begin_rows, [&](State& s, const BlockAt& at) {
-    const bool known_groups = map.in_panels() || row_groups;
-    for (int done = 0, n; done < at.n; done += n) {
-      const std::int64_t begin = at.begin + done;
-      n = known_groups ? at.n : s.groups.load_some(begin, at.n - done, is_packed(out.dtype));
-      const BlockGroups<C> g = known_groups ? s.groups.groups().at_row(at.row) : s.groups.groups();
-      const auto row_of = [&](int k) -> std::byte* {
-        const auto i = static_cast<std::size_t>(k);
-        if (at.row < 0 || s.rows[i] == nullptr) return nullptr;
-        return s.rows[i] + at.row * s.row_bytes[i] + done * bits(element[i].dtype) / 8;
-      };
-      const auto dense_source = [&](int k, const std::byte* row) -> Source {
-        const auto i = static_cast<std::size_t>(k);
-        return {row, element[i].dtype, map.tiled(k) ? s.row_bytes[i] : element[i].ahead,
-                s.row_bytes[i]};
-      };
-      const auto float_source = [&](int k, C* buffer) -> Source {
-        if (const std::byte* row = row_of(k)) return dense_source(k, row);
-        return source_of(element[static_cast<std::size_t>(k)], begin, n, buffer);
-      };
-      const auto x_source = [&] { return float_source(kMain, s.first); };
-      const auto dy_source = [&] { return float_source(kSecond, s.second); };
-      const auto q_source = [&]() -> Source {
-        if (const std::byte* row = row_of(kMain)) return dense_source(kMain, row);
-        return quantized_source_of(in, begin, n, s.bytes);
-      };
-      const auto write = [&](auto* buffer, auto&& f) {
-        if (std::byte* row = row_of(kOut))
-          return f(Sink{row, out.dtype, streams, s.row_bytes[kOut]});
-        with_sink(out, begin, n, streams, buffer, f);
-      };
-      if (out.dtype == p.quantized_dtype) {
-        write(s.bytes, [&](Sink to) { blocks.quantize(g, at.rows, n, x_source(), to); });
-        continue;
-      }
-      write(s.result, [&](Sink to) {
-        switch (p.kind) {
-          case QuantKind::dequantize:
-            return blocks.dequantize(g, at.rows, n, q_source(), to);
-          case QuantKind::dequantize_backward:
-            return blocks.scale_by(g, at.rows, n, x_source(), to);
-          case QuantKind::fake_quantize:
-            return blocks.fake_quantize(g, at.rows, n, x_source(), to);
-          case QuantKind::quantize_backward:
-            return blocks.quantize_backward(g, at.rows, n, dy_source(), x_source(), to);
-          default:
-            return blocks.fake_quantize_backward(g, at.rows, n, dy_source(), x_source(), to);
-        }
-      });
+  void apply(const BlockGroups<C>& g, const Part& part) const {
+    const int rows = part.at.rows, n = part.n;
+    if (out().dtype == p_.quantized_dtype) {
+      part.write(part.s.bytes, [&](Sink to) { blocks_.quantize(g, rows, n, part.first(), to); });
+      return;
     }
-  });
-}
+    part.write(part.s.result, [&](Sink to) {
+      switch (p_.kind) {
+        case QuantKind::dequantize:
+          return blocks_.dequantize(g, rows, n, part.quantized(), to);
+        case QuantKind::dequantize_backward:
+          return blocks_.scale_by(g, rows, n, part.first(), to);
+        case QuantKind::fake_quantize:
+          return blocks_.fake_quantize(g, rows, n, part.first(), to);
+        case QuantKind::quantize_backward:
+          return blocks_.quantize_backward(g, rows, n, part.second(), part.first(), to);
+        default:
+          return blocks_.fake_quantize_backward(g, rows, n, part.second(), part.first(), to);
+      }
+    });
+  }
+
+  const QuantProblem& p_;
+  const QuantBlocks<C>& blocks_ = quant_blocks<C>();
+  bool has_second_, has_zero_point_;
+  QuantNest problem_;
+  Map map_;
+  std::array<MapOperand, 3> element_;
+  MapOperand scale_, zero_point_;
+  bool streams_;
+  int last_;         // the innermost axis of the map
+  bool row_groups_;  // tiles: one group per row
+};
 
 }  // namespace
 
 Result<void> quantize_elementwise_cpu(const Stream& stream, const QuantProblem& p,
                                       const Operands& operands) {
+  const NestViews views(p.kind, operands);
   if (p.element_dtype == Dtype::f64)
-    elementwise<double>(stream, p, operands);
+    Elementwise<double>(p, views).run(stream);
   else
-    elementwise<float>(stream, p, operands);
+    Elementwise<float>(p, views).run(stream);
   return {};
 }
 

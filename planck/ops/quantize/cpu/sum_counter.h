@@ -1,4 +1,4 @@
-// The canonical sum of a list that grows, on the CPU: merged like the digits of a binary counter.
+// The canonical sum of a growing list, on the CPU: merged like the digits of a binary counter.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ template <class C, int kWidth>
 class SumCounter {
  public:
   void clear() { count_ = 0; }
-  // The sum of 2^level vectors, as many times which have come before. v is overwritten.
+  // Adds v, the sum of 2^level vectors; a multiple of 2^level came before. Overwrites v.
   void push(int n, C* v, int level = 0) {
     int k = level;
     for (; (count_ >> k) & 1; ++k) quant_sums<C>().add(n, digits_[k], v, v);

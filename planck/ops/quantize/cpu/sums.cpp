@@ -1,4 +1,4 @@
-// What the quantize family finds out about many elements: ranges, and sums in the canonical order.
+// Ranges and sums over many elements for the quantize family; sums in the canonical order.
 #include <algorithm>
 
 #include "planck/loops/cpu/targets.h"
@@ -70,7 +70,7 @@ void include_finite(int begin, int end, Source x, C* lo, C* hi) {
   for_steps(begin, end, [&](int i, int m) {
     alignas(64) C buffer[kStep];
     const C* HWY_RESTRICT in = load_step(x, i, m, buffer);
-    for (int c = 0; c < m; c += kChunk) {  // what fills up a chunk is 0, inside every range
+    for (int c = 0; c < m; c += kChunk) {  // the rest of kChunk is 0, inside every range
       prefetch_ahead(in + c, x.ahead);
       for (int k = 0; k < kChunk; ++k) {
         const C v = qm::is_finite(in[c + k]) ? in[c + k] : C(0);
@@ -88,7 +88,7 @@ void include_finite(int begin, int end, Source x, C* lo, C* hi) {
   *hi = highs[0] > *hi ? highs[0] : *hi;
 }
 
-// Infinities are rare: bounds with them first, and once more without them where there are any.
+// Infinities are rare: bounds with them first, and once more without them if there are any.
 template <class C>
 void include_runs(int count, int run, Source x, C* lo, C* hi) {
   const int whole = run / kChunk * kChunk;

@@ -1,10 +1,13 @@
-// Quantizes an input that is contiguous along another axis than the output: where it lies, along
-// its own memory. Only the bytes that come out are transposed, a quarter of what the floats are.
+// Quantizes an input that is contiguous along another axis than the output: in place, along its own
+// memory. Only the resulting bytes are transposed, a quarter of the floats' size.
 //
-// Tried, ns for 64 elements of f32 to s8, one thread: tiles of floats transposed, then quantized,
-// 29 (of which 11 to transpose and 12 to quantize short rows, both in the cache); the next tile
-// asked for or brought over meanwhile, 30; so, with 512 rows a tile 26, with 1,024 rows 24, and
-// asked for 8 KiB ahead 22.
+// Tried, ns per 64 elements of f32 to s8, one thread:
+//   tiles of floats transposed, then quantized           29   11 to transpose, 12 to quantize short
+//                                                             rows, both in the cache
+//   the next tile prefetched or brought over meanwhile   30
+//   bytes transposed: 512 rows per tile                  26
+//     1,024 rows per tile                                24
+//     prefetched 8 KiB ahead                             22
 #pragma once
 
 #include "planck/loops/cpu/map.h"

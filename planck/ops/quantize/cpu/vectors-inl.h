@@ -1,6 +1,6 @@
 // Vectors of ordinary groups: elements in memory and groups as vector loops read them, inside a
-// per-target namespace (include after hwy/highway.h, within foreach_target's passes). Instruction
-// sets with fused multiply-add.
+// per-target namespace (include after hwy/highway.h, within foreach_target's passes). For
+// instruction sets with fused multiply-add.
 //
 // Two vectors are one unit of work. bf16 is widened in place, the even elements from the low and
 // the odd ones from the high halves of 32-bit words, and merged again at the end: no lane crosses
@@ -85,7 +85,7 @@ struct InF16 {
     put(hn::BitCast(DH1{}, hn::DemoteTo(DF16{}, v.b)), DH1{}, p + kLanes, stream);
   }
   static HWY_INLINE hn::Vec<DH1> bits(V v) { return hn::BitCast(DH1{}, hn::DemoteTo(DF16{}, v)); }
-  // Of a chunk of gradients, whether every quotient by a scale is normal and finite.
+  // Of kChunk gradients, whether every quotient by a scale is normal and finite.
   static HWY_INLINE bool quotients_are_normal(const T* p) {
     auto most = hn::Zero(dh);
     for (int k = 0; k < kChunk; k += kUnit)
@@ -118,7 +118,7 @@ struct InBf16 {
   }
 };
 
-// Calls f(element type, its pointer) where the source holds one of them.
+// Calls f with the element type that the dtype stands for.
 template <class F>
 HWY_INLINE void with_element(Dtype t, F f) {
   if (t == Dtype::f32) return f(InF32{});
@@ -160,9 +160,9 @@ struct Read {
 };
 
 // Calls unit(row, i, group of the first vector, group of the second, group number) for every unit
-// of a part; make(groups, Read) gives what the loop needs of a group; ahead(row, i) once a chunk.
-// The groups are copied: a store of bytes might change what a reference leads to, for all the
-// compiler knows.
+// of a part; make(groups, Read) gives what the loop needs of a group; ahead(row, i) is called once
+// per kChunk elements. The groups are copied: for all the compiler knows, a store of bytes might
+// change what a reference leads to.
 template <class Make, class Ahead, class Unit>
 HWY_INLINE void for_units(const BlockGroups<float>& groups, RowPart part, Make make, Ahead ahead,
                           Unit unit) {

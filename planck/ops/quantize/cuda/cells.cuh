@@ -1,4 +1,4 @@
-// Groups as a thread holds them, and the quick forms of the element math.
+// Groups as a thread holds them (cells), and the quick forms of the element math.
 //
 // Everything here gives the values of quantize.math.h, bit for bit; only the way there differs. A
 // group is quick where its scale is ordinary and its zero point lies within [q_min, q_max]: then
@@ -12,8 +12,8 @@ namespace planck::quantize_device {
 
 enum class Way : std::uint8_t { divide, reciprocal, careful };
 
-// What an op does not use takes no register. lo and all that follows from it means something for
-// quick cells only.
+// What an op does not use takes no register. lo and what follows from it is valid in quick cells
+// only.
 template <class T>
 struct Cell {
   using C = Compute<T>;
@@ -29,10 +29,10 @@ __device__ __forceinline__ float approximate_inverse(float s) {
   return r;
 }
 
-// 1 / s, rounded. Where nobody uses it but quick_quotient, that of ordinary scales only: one Newton
-// step gives it (a test holds that for every one of them), without the branch that a division
-// brings, behind which the loads of a group would wait for one another. For the quotient of 16-bit
-// operands an error of one unit does no harm.
+// 1 / s, rounded. Where only quick_quotient uses it, that of ordinary scales only: one Newton step
+// gives it (a test holds that for every one of them), without the branch that a division brings,
+// behind which the loads of a group would wait for one another. For the quotient of 16-bit operands
+// an error of one unit does no harm.
 template <class T>
 __device__ __forceinline__ Compute<T> inverse_of(Compute<T> s, const GridAttributes& grid) {
   if constexpr (!std::is_same_v<T, double>) {

@@ -2,14 +2,16 @@
 //
 // A thread keeps its runs in registers between finding the range and quantizing.
 //
-//   lanes   groups of up to 32 runs: 4 to 32 lanes of a warp each, four groups a lane
-//   rows    longer ones: a group of warps each, eight runs a lane
+//   lanes   groups of up to 32 runs: 4 to 32 lanes of a warp each, four groups per lane
+//   rows    longer ones: a group of warps each, eight runs per lane
 //
-// Ladder on an H200, bf16 8192 x 8192, ratio to bare movement; per token / groups of 128 / of 32:
-//   general teams of four runs, a scale for each         0.41 / 0.29 / 0.30
-//   a scale for each lane, shared by shuffles            0.81 / 0.69 / 0.73
-//   runs that store 16 bytes, warps reduced by integers  0.95 / 0.91 / 0.73
-// (f32: 0.97 / 0.92 / 0.93; s4 from bf16: 0.88 / 0.79 / 0.61)
+// Versions on an H200, 8192 x 8192, ratio to bare movement:  per token   groups of 128   of 32
+//   bf16: general teams of four runs, a scale for each       0.41        0.29            0.30
+//         a scale for each lane, shared by shuffles          0.81        0.69            0.73
+//         runs that store 16 bytes, warps reduced by
+//         integers                                           0.95        0.91            0.73
+//   f32                                                      0.97        0.92            0.93
+//   bf16 to s4                                               0.88        0.79            0.61
 #include "planck/ops/quantize/cuda/range.cuh"
 #include "planck/ops/quantize/cuda/runs.cuh"
 
@@ -82,7 +84,7 @@ __global__ void __launch_bounds__(kThreads)
 
 constexpr int kMostRowWarps = 16;
 
-// Runs of R elements, K of them a lane. Long runs store 16 bytes at once; short ones divide more
+// Runs of R elements, K of them per lane. Long runs store 16 bytes at once; short ones divide more
 // rows.
 template <class T, bool kWide>
 struct RowShape {
@@ -91,8 +93,8 @@ struct RowShape {
 
 struct RowMap {
   std::int64_t groups;
-  std::uint32_t runs;  // of a group
-  int log2_warps;      // warps of a group
+  std::uint32_t runs;  // per group
+  int log2_warps;      // warps per group
 };
 
 template <class C>

@@ -1,6 +1,6 @@
 // Scale and zero point of groups that do not fit a block or do not lie in one piece; q follows from
-// launch_quantize. Ranges of chunks meet in the workspace through atomic maxima, which give the
-// same result in every order.
+// launch_quantize. The ranges of a group's chunks are merged in the workspace by atomic maxima,
+// which give the same result in every order.
 #include "planck/ops/quantize/cuda/launchers.cuh"
 #include "planck/ops/quantize/cuda/range.cuh"
 
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kColumnThreads)
   }
 }
 
-// Ranges to scales and zero points, where several chunks made them.
+// Ranges to scales and zero points, for groups of several chunks.
 template <class T>
 __global__ void __launch_bounds__(kRangeThreads)
     scales_kernel(const __grid_constant__ RangeArguments<T, false> args, std::int64_t groups) {

@@ -1,6 +1,6 @@
 // Between stored and computed values on the device: packs of elements in registers.
 //
-//   16-bit floats   see loops/floats.cuh
+//   16-bit floats   see loops/cuda/floats.cuh
 //   integers        q − q_lowest is not negative, so a word of packed values is a sum of shifted
 //                   terms, and an unpacked one is the mantissa of a float: no byte shuffles.
 #pragma once

@@ -3,9 +3,9 @@
 //   runs      a run lies within one group ((i / inner) % channels, inner % R == 0). A warp takes
 //             K · 32 consecutive runs, its lanes neighbours: coalesced, and with long groups all of
 //             a thread's runs share one cell.
-//   columns   one group a column (inner == 1, channels % R == 0). A thread stays with its R columns
-//             over kRows rows, kBatch at a time, the next ones on their way (kept_columns.cuh).
-//             Groups kept in registers gave 0.69 of bare movement for bf16.
+//   columns   one group per column (inner == 1, channels % R == 0). A thread stays with its R
+//             columns over kRows rows, kBatch at a time; the next batch is prefetched
+//             (kept_columns.cuh). Groups kept in registers gave 0.69 of bare movement for bf16.
 #pragma once
 
 #include "planck/loops/cuda/division.cuh"
@@ -43,8 +43,7 @@ __device__ __forceinline__ void map_tail(const Arguments<typename Op::Element>& 
   }
 }
 
-// Where there is a tail, it has a block of its own, the last: on its own it costs the others
-// nothing.
+// A tail has a block of its own, the last, so that it costs the others nothing.
 template <class Op, class Tune>
 __global__ void __launch_bounds__(kThreads, Tune::kRunBlocks)
     runs_kernel(const __grid_constant__ Arguments<typename Op::Element> args,
@@ -80,9 +79,9 @@ __global__ void __launch_bounds__(kThreads, Tune::kRunBlocks)
 
 // A block: kThreads / width rows at a time, `width` column runs of each.
 struct ColumnMap {
-  std::int64_t rows, runs;     // runs: column runs of a row
+  std::int64_t rows, runs;     // runs: column runs per row
   std::int64_t column_blocks;  // blocks side by side
-  int width, lanes;            // column runs of a block, rows it works on at a time
+  int width, lanes;            // column runs per block, rows it works on at a time
 };
 
 template <Way kWay, class Op, int R, int kBatch>
@@ -146,7 +145,7 @@ __global__ void __launch_bounds__(kThreads, Tune::kColumnBlocks)
   const int rows = static_cast<int>(
       min((map.rows - first + map.lanes - 1) / map.lanes, std::int64_t{Tune::kRows}));
   const std::int64_t start = first * map.runs + column, step = map.lanes * map.runs;
-  // The next rows are on their way while these are worked on.
+  // The next rows are loaded while these are worked on.
   ColumnCursor<kRunBytes<typename Op::A, R>> a_at(args.a, start, step);
   ColumnCursor<kRunBytes<typename Op::B, R>> b_at(args.b, start, step);
   ColumnCursor<kRunBytes<S, R>> out_at(args.out, start, step);

@@ -3,8 +3,7 @@
 // learn_columns.cuh; all others teams of runs, here. Sums of chunks go to the workspace and are
 // summed by the same tree.
 //
-// Ladder on an H200, 8192 x 8192, ratio to bare movement of x, dy and dx; 32, 128: groups of so
-// many.
+// Versions on an H200, 8192 x 8192, ratio to bare movement of x, dy and dx; 32, 128: group sizes.
 //                                              f32                     bf16
 //                                              axis 0  axis 1  32      axis 0  axis 1  32
 //   divisions, rint, all lanes shuffle alike   0.70    0.66    0.57    0.54    0.42    0.42
@@ -13,10 +12,10 @@
 //   columns: 32 rows, cells in shared memory   0.95    0.92    0.93    0.81    0.69    0.67
 //                                              axis 0  axis 1  128     axis 0  axis 1  128
 //   the same, measured again                   0.94    0.91    0.93    0.83    0.69    0.77
-//   rows: few runs a thread, no teams          0.97            0.98    0.97            0.87
-//   columns: the next batch on its way                 0.94                    0.79
-// Teams with two runs a thread take 0.86: what a thread finds out before its first load has to be
-// shared by more elements.
+//   rows: few runs per thread, no teams        0.97            0.98    0.97            0.87
+//   columns: the next batch prefetched                 0.94                    0.79
+// Teams with two runs per thread reach 0.86: what a thread works out before its first load has to
+// be shared by more elements.
 #include "planck/ops/quantize/cuda/launchers.cuh"
 #include "planck/ops/quantize/cuda/learn_columns.cuh"
 #include "planck/ops/quantize/cuda/learn_rows.cuh"
@@ -27,7 +26,7 @@ namespace {
 
 constexpr int kTeamThreads = 256;
 
-// R elements a run, 16 bytes; one where strides are free.
+// R elements per run, 16 bytes; one where strides are arbitrary.
 template <class T, Lie kLie>
 inline constexpr int kRun = kLie == Lie::strided ? 1 : 16 / static_cast<int>(sizeof(T));
 
@@ -101,7 +100,7 @@ __global__ void __launch_bounds__(kTeamThreads)
   });
 }
 
-// Partial sums of a group on all levels, where the first has `chunks`.
+// Partial sums per group on all levels, where the first has `chunks`.
 std::int64_t partial_sums(std::int64_t chunks) {
   std::int64_t total = 0;
   for (; chunks > 1; chunks = ceil_div(chunks, kTeamThreads * kTeamRuns)) total += chunks;

@@ -1,5 +1,5 @@
-// What a thread remembers of its columns' groups while it walks down the rows. It waits in shared
-// memory and comes back one group at a time: kept in registers, it left room for half the loads in
+// What a thread keeps of its columns' groups while it walks down the rows. It lies in shared memory
+// and is read back one group at a time: in registers, it left room for only half the loads in
 // flight.
 #pragma once
 

@@ -16,7 +16,8 @@ Result<void> launch_fake_quantize_backward(const Stream&, const QuantProblem&,
                                            const ElementwiseCall&);
 // With dscale, dzero_point or both.
 Result<void> launch_learn(const Stream&, Workspace, const QuantProblem&, const Operands&);
-// Scale, zero point and, where true is returned, q as well; else q is left to launch_quantize.
+// Stores scale and zero point and, if it returns true, q as well; else q is left to
+// launch_quantize.
 Result<bool> launch_dynamic(const Stream&, Workspace, const QuantProblem&, const Operands&);
 
 }  // namespace planck::quantize_device

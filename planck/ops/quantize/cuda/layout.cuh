@@ -14,8 +14,8 @@ struct DenseMap {
   std::array<std::int64_t, kMaxNestOperands> step{};  // of the group operands, from group to group
 };
 
-// nest: collapsed; its first `elements` operands have one entry an element, the `groups` that
-// follow one a group.
+// nest: collapsed; its first `elements` operands have one entry per element, the `groups` that
+// follow one per group.
 DenseMap dense_map(const Nest& nest, int elements, int groups);
 
 // An elementwise problem: absent operands stand in for others.

@@ -17,7 +17,7 @@ struct LearnArguments {
   void* dx;
   const T* scale;
   const std::int32_t* zero_point;
-  T* dscale;  // null: not asked for, as dzero_point
+  T* dscale;  // null: not wanted; likewise dzero_point
   T* dzero_point;
   Compute<T>* partials[2];  // [groups, chunks] of dscale and dzero_point, where a group has several
   Groups<kDense> groups;
@@ -136,7 +136,7 @@ __device__ __forceinline__ void learn_quick(const RunPack<T, R>& x, const RunPac
   }
 }
 
-// Rolled, from copies in local memory: for what is rare.
+// A rolled loop over copies in local memory: for elements that are rare.
 template <class T, int R, class CellOf>
 __device__ __forceinline__ void learn_careful(const RunPack<T, R>& x, const RunPack<T, R>& dy,
                                               const GridAttributes& grid, const CellOf& cell_of,

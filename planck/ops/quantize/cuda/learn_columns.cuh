@@ -1,5 +1,5 @@
 // Learned scales of groups that are columns of a dense matrix. A thread walks down kSlotRows rows
-// of a run of columns, a batch at a time, while the next batch is on its way.
+// of a run of columns, a batch at a time, while the next batch is loaded.
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
@@ -10,7 +10,7 @@ namespace planck::quantize_device {
 
 inline constexpr int kLearnColumnThreads = 128;
 
-// Columns of a run: 8 bytes, for the sums and cells of more would not fit the registers. B rows a
+// Columns per run: 8 bytes, for the sums and cells of more would not fit the registers. B rows per
 // batch: as many as fit.
 template <class T>
 inline constexpr int kColumnRun = sizeof(T) == 2 ? 4 : 2;
@@ -99,7 +99,7 @@ __device__ __forceinline__ void learn_columns_careful(const GridAttributes& grid
   }
 }
 
-// Where the sums of a chunk wait: [chunks, channels] or, for few channels, [channels, chunks] as
+// Where the sums of chunks lie: [chunks, channels] or, for few channels, [channels, chunks] as
 // those of rows do.
 struct ColumnPartials {
   std::int64_t of_chunk, of_channel;
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(kLearnColumnThreads, sizeof(T) == 8 ? 2 : 4)
   }
 }
 
-// Sums of [chunks, channels] for 32 channels a block: a warp adds 8 chunks at a time, a block 64.
+// Sums of [chunks, channels], 32 channels per block: a warp adds 8 chunks at a time, a block 64.
 template <class T>
 __global__ void __launch_bounds__(256)
     sum_columns_kernel(const __grid_constant__ LearnArguments<T, true> args, std::int64_t chunks,

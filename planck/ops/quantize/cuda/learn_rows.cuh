@@ -1,4 +1,4 @@
-// Learned scales of groups that lie one after another in memory, in few instructions around the
+// Learned scales of groups that lie one after another in memory, with few instructions beyond the
 // elements' own: threads hold so little that many fit a multiprocessor, and each starts anew.
 //
 // Groups of 2^k runs share a block; a longer group is a sequence of chunks of one block each.
@@ -15,18 +15,18 @@ inline constexpr int kRowThreads = 256;
 
 template <class T>
 struct LearnRows {
-  static constexpr int R = 16 / static_cast<int>(sizeof(T));  // elements a run
-  static constexpr int kRuns = sizeof(T) == 2 ? 4 : 2;        // of a thread
-  static constexpr int kLog2Block = sizeof(T) == 2 ? 10 : 9;  // runs of a block
+  static constexpr int R = 16 / static_cast<int>(sizeof(T));  // elements per run
+  static constexpr int kRuns = sizeof(T) == 2 ? 4 : 2;        // per thread
+  static constexpr int kLog2Block = sizeof(T) == 2 ? 10 : 9;  // runs per block
   static constexpr int kBlockRuns = kRowThreads * kRuns;
   static_assert(1 << kLog2Block == kBlockRuns);
 
-  std::int64_t groups = 0, runs = 0;  // runs of a group
-  std::int64_t chunks = 1;            // of a group
+  std::int64_t groups = 0, runs = 0;  // runs per group
+  std::int64_t chunks = 1;            // per group
   int log2_team = 0;                  // where blocks have several groups
   Divisor chunks_divisor;
 
-  // Long groups: where there are so many that a second launch, for the sums of chunks, is little.
+  // Long groups: if there are so many that a second launch, for the sums of chunks, costs little.
   static bool fits(std::int64_t groups, std::int64_t runs) {
     if (runs > kBlockRuns)
       return groups * runs >= 1 << 18 && groups * ceil_div(runs, kBlockRuns) < kDivisorLimit;
@@ -41,7 +41,7 @@ struct LearnRows {
     r.chunks_divisor = Divisor(static_cast<std::uint32_t>(r.chunks));
     return r;
   }
-  bool one() const { return runs >= kBlockRuns; }  // group in a block
+  bool one() const { return runs >= kBlockRuns; }  // one group per block
   std::int64_t blocks() const {
     return one() ? groups * chunks : ceil_div(groups * runs, kBlockRuns);
   }

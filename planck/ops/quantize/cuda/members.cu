@@ -6,7 +6,7 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// A group axis moves an output that has one entry a group.
+// A group axis moves an output that has one entry per group.
 bool is_group_axis(const Nest& nest, int d) {
   for (int k = kElementOperands; k < kMemberOperands; ++k)
     if (nest.stride[at(k)][at(d)] != 0) return true;

@@ -1,6 +1,6 @@
 // Where the members of a group lie: what the kernels with a reduction walk over.
 //
-// Member runs are numbered in the logical order of the group's elements, R elements a run.
+// Member runs are numbered in the logical order of the group's elements, R elements per run.
 #pragma once
 
 #include "planck/loops/cuda/division.cuh"
@@ -59,8 +59,10 @@ struct Groups<false> {
   }
 };
 
-// How members lie. rows: each group in one piece, all in one row-major order; planes: in that
-// order, but [outer, channels, inner]; strided: anyhow, one element a run. Offsets are in runs.
+// How members lie. Offsets are in runs.
+//   rows      each group in one piece, all in one row-major order
+//   planes    in that order, but [outer, channels, inner]
+//   strided   anyhow, one element per run
 enum class Lie : std::uint8_t { rows, planes, strided };
 
 template <Lie kLie>
@@ -68,7 +70,7 @@ struct Members;
 
 template <>
 struct Members<Lie::rows> {
-  std::int64_t runs;  // of a group
+  std::int64_t runs;  // per group
 
   // Where the block's runs start; locate() gives offsets from there.
   __device__ __forceinline__ std::int64_t origin(const TeamThread& thread) const {

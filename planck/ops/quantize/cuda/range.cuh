@@ -115,7 +115,7 @@ __device__ __forceinline__ void store_chunk(const RangeArguments<T, kDense>& arg
   if (range.second > target[1]) raise(target + 1, range.second);
 }
 
-// R elements a run, 16 bytes; one where strides are free.
+// R elements per run, 16 bytes; one where strides are arbitrary.
 template <class T, bool kDense>
 inline constexpr int kRangeRun = kDense ? 16 / static_cast<int>(sizeof(T)) : 1;
 

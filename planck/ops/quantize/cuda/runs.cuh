@@ -109,7 +109,7 @@ __device__ __forceinline__ RunPack<typename Op::Out, R> map_quick(
   return out;
 }
 
-// Rolled, from copies in local memory: for what is rare. cell_of takes a variable.
+// A rolled loop over copies in local memory: for elements that are rare. cell_of takes a variable.
 template <class Op, int R, class CellOf>
 __device__ __forceinline__ RunPack<typename Op::Out, R> map_careful(
     const RunPack<typename Op::A, R>& a, const RunPack<typename Op::B, R>& b,

@@ -1,4 +1,4 @@
-// The loop over elementwise ops for operands of any strides: an element at a time, a pair where
+// The loop over elementwise ops for operands of any strides: one element at a time, or a pair where
 // outputs are packed.
 #pragma once
 

@@ -1,7 +1,7 @@
 // How much work a thread takes, and what that gave: on an H200, 8192 x 8192, as a ratio to a bare
 // kernel that moves the same bytes in 16-byte accesses.
 //
-// Stores decide: they want 16 bytes a lane in one instruction, and neighbours side by side. Loads
+// Stores decide: they want 16 bytes per lane in one instruction, and neighbours side by side. Loads
 // may be spread over a lane's own 32 or 64 bytes. So an op with integers to store takes long runs,
 // all others runs of 16 bytes of output. Streaming hints cost f32 up to 10 % and help two 16-bit
 // ops by 2-5 %; columns never.
@@ -21,15 +21,15 @@
 //
 // What made the difference, in order: loads of scale and zero point issued side by side
 // (load_early), longer runs, the quotient of 16-bit operands with one correction and without a
-// division, groups of columns in shared memory with the next rows under way.
+// division, groups of columns in shared memory with the next rows prefetched.
 #pragma once
 
 #include "planck/ops/quantize/cuda/runs.cuh"
 
 namespace planck::quantize_device {
 
-// R elements a run, K runs; kColumns: R where groups are columns, in batches of kBatch rows, with
-// at least kColumnBlocks blocks on a multiprocessor (kRunBlocks for runs).
+// R elements per run, K runs; kColumns: R where groups are columns, in batches of kBatch rows, with
+// at least kColumnBlocks blocks per multiprocessor (kRunBlocks for runs).
 template <int kRun, int kRuns, bool kStream, int kColumnRun = kRun, int kColumnRows = 32,
           int kRowBatch = 4, int kBlocks = 4, int kBlocksOfRuns = 1>
 struct Tuning {

@@ -5,15 +5,15 @@ namespace planck {
 
 namespace {
 
-// Chunks of a group have so many members at least; those of groups that may be columns in memory,
-// fewer. Each level of partial sums adds up kChunk of the level before.
+// A chunk of a group has at least kChunk members, or kColumnChunk where groups may be columns in
+// memory. Each level of partial sums adds up kChunk of the level before.
 constexpr std::int64_t kChunk = 1024, kColumnChunk = 128;
 
 std::int64_t least_chunk(const QuantProblem& p) {
   return p.granularity == Granularity::per_channel && p.map().outer > 1 ? kColumnChunk : kChunk;
 }
 
-// Of one group, on all levels.
+// Partial sums of one group, on all levels.
 std::int64_t partial_sums(const QuantProblem& p) {
   std::int64_t total = 0, n = p.map().members();
   for (std::int64_t step = least_chunk(p); n > 1; step = kChunk) {

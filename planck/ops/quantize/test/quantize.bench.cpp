@@ -1,5 +1,5 @@
 // Shapes of the quantize family worth timing: a large matrix for bandwidth, 1,024 elements for the
-// cost of a call.
+// cost of one call.
 #include "planck/ops/ops.h"
 #include "planck/verify/bench.h"
 #include "planck/verify/case_lists.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr Shape kMatrix = {8192, 8192};
 constexpr Shape kSmall = {8, 128};
 
-// Milliseconds on one H200 for kMatrix, where an aim is set.
+// Target in milliseconds for kMatrix on one H200, where one is set.
 double aim(std::string_view op, DtypePair dtypes) {
   if (dtypes.aux != Dtype::s8) return 0;
   const bool f32 = dtypes.element == Dtype::f32, bf16 = dtypes.element == Dtype::bf16;

@@ -133,7 +133,7 @@ Shape groups_of(const Case& c, const Shape& shape) {
   return groups;
 }
 
-// An operand with one element a group may have any shape of that count.
+// An operand with one element per group may have any shape of that count.
 Shape reshaped(const Shape& groups, std::uint64_t seed) {
   if (seed % 3 != 1 || groups.rank() == kMaxRank) return groups;
   Shape longer;

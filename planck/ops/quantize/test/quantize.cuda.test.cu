@@ -151,7 +151,7 @@ std::string describe(const QuantProblem& p, Fill fill, Layout layout) {
          std::string(verify::name(fill)) + " " + std::string(verify::name(layout));
 }
 
-// Every operand in the layout asked for, where it is legal.
+// Every operand in the given layout, where it is legal.
 void check(const QuantProblem& p, Fill fill, Layout layout, std::uint64_t seed) {
   SCOPED_TRACE(describe(p, fill, layout));
   ASSERT_TRUE(p.check().has_value()) << p.check().error().message;

@@ -40,8 +40,8 @@ TEST(DynamicQuantize, WorkedExamples) {
   EXPECT_EQ(u, (std::vector<std::uint8_t>{0, 255, 64, 128}));
 }
 
-// A group a column is a group a row of the transposed matrix, as a copy or as a view, whatever is
-// among the numbers.
+// One group per column is one group per row of the transposed matrix, as a copy or as a view,
+// whatever the numbers are.
 template <class T>
 void columns_are_rows() {
   constexpr std::size_t kRows = 131, kColumns = 192;

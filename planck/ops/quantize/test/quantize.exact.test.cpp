@@ -1,5 +1,5 @@
-// The shortcuts of quantize.math.h and quantize.ordinary.cpp against true division: every 16-bit
-// value, many scales, and the neighbourhood of every place where a result changes.
+// The shortcuts of quantize.math.h and cpu/ordinary.cpp against true division: every 16-bit value,
+// many scales, and the neighbourhood of every place where a result changes.
 #include "planck/ops/quantize/quantize.h"
 
 #include <gtest/gtest.h>

@@ -1,9 +1,11 @@
 // cpu:radix: rows as pairs of key and position, sorted by digits of the key, lowest first.
 //
-// Short rows lie on a task's stack; longer ones are taken several at a time, each by one thread;
-// rows from kLongRow on are sorted one after the other by all threads, in segments. Few elements
-// are compared instead of counted, and topk finds the k-th pair first: pairs have a total order, so
-// every way gives the same list.
+//   up to kStackRow elements   pairs on a task's stack; up to kCompared by comparisons
+//   below kLongRow             several rows at a time, each by one thread
+//   from kLongRow on           one row after the other by all threads, in segments
+//   topk of few                the k-th pair is found first, each row by one thread
+//
+// Pairs have a total order, so every way gives the same list.
 #include <algorithm>
 #include <cstring>
 
@@ -17,7 +19,7 @@ namespace planck {
 
 namespace {
 
-constexpr std::int64_t kStackRow = 2048;  // pairs of a row on a task's stack
+constexpr std::int64_t kStackRow = 2048;  // pairs of a row on the task's stack
 constexpr std::int64_t kLongRow = 1 << 17;
 constexpr std::int64_t kBatchPairs = 1 << 21, kBatchRows = 64;
 constexpr std::int64_t kCompared = 128;  // rows that are sorted by comparisons
@@ -163,7 +165,7 @@ Pair<U>* order_row(const SortProblem& p, Pair<U>* pairs, Pair<U>* other) {
   if (p.kind == SortKind::topk && kept < n / 4) {
     if (kept == 0) return pairs;
     std::nth_element(pairs, pairs + kept - 1, pairs + n);
-    std::sort(pairs, pairs + kept);  // counting digits would keep the order that is lost
+    std::sort(pairs, pairs + kept);  // nth_element lost the order that counting digits keeps
     return pairs;
   }
   return sort_pairs(pairs, other, n, bits(p.element_dtype));

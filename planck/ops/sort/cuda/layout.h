@@ -13,8 +13,8 @@ inline constexpr std::int64_t kBatch = std::int64_t{1} << 28;
 inline constexpr std::int64_t kMostRow = INT32_MAX;
 
 struct RadixLayout {
-  std::int64_t rows;      // of a batch
-  std::int64_t elements;  // of a batch
+  std::int64_t rows;      // per batch
+  std::int64_t elements;  // per batch
   std::size_t keys[2], positions[2], temporary, bytes;
 
   explicit RadixLayout(const SortProblem& p) {

@@ -11,7 +11,7 @@ namespace planck::sort_device {
 struct DeviceRows {
   DeviceNest<3> nest;
   const void* x;
-  void* values;  // null: not asked for
+  void* values;  // null: not wanted
   std::int64_t* indices;
   std::int64_t step[3];
   std::int64_t length, kept;
