@@ -1,22 +1,22 @@
 // The three gradients of a norm in one pass over x and dy, for dense rows of up to 4,096 elements.
 //
-// A block has all columns, eight a thread in two runs of four (up to 128: one), and goes down a
-// chunk of rows, the sums of two at a time. The next two rows are on their way to shared memory
+// A block has all columns, eight per thread in two runs of four (rows of up to 128: one run), and
+// goes down a chunk of rows, two at a time. The next two rows are on their way to shared memory
 // meanwhile; each thread copies and reads its own part, so that only the sums of a row meet at a
 // barrier. Sums down the rows are joined by four rows, then like the digits of a binary counter, in
-// shared memory; a block leaves one partial sum a column, and these are joined by a second launch.
+// shared memory; a block leaves one partial sum per column, and a second launch joins these.
 //
 // layer_norm_backward of [16384, 4096] on an H200, with the second launch; a loop that reads and
 // writes as many bytes takes 191 us for f32, 99 us for bf16:
-//   f32    bf16
-//   476 us         sums down the rows in a pass of their own, which reads x and dy again
-//   296 us         one pass, a row at a time; this and the next without the second launch
-//   224 us         two rows at a time: half of the barriers and shuffles
-//   223 us 178 us  a block for each chunk of 32 rows instead of one for each processor
-//   215 us 142 us  eight columns a thread, two rows ahead instead of four, chunks of 128 rows: one
-//                  for each processor
-//   213 us 119 us  47 instructions an element become 30: moments in shared memory, four rows a turn
-//                  of the loop, nothing asked for each column where all are there
+//   f32     bf16
+//   476 us          sums down the rows in a pass of their own, which reads x and dy again
+//   296 us          one pass, one row at a time; this and the next without the second launch
+//   224 us          two rows at a time: half of the barriers and shuffles
+//   223 us  178 us  one block for each chunk of 32 rows instead of one for each processor
+//   215 us  142 us  eight columns per thread, two rows ahead instead of four, chunks of 128 rows:
+//                   one for each processor
+//   213 us  119 us  30 instructions per element instead of 47: moments in shared memory, four rows
+//                   per turn of the loop, no test per column where all columns are there
 // The sums of a row while the one before is finished: the registers of both spill, 278 us. Four
 // rows between barriers: they spill as well. More rows ahead: no faster.
 #pragma once
