@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(1024 / kRuns) fused_backward(const FusedArgume
     const float4 both = moments[row / 2];
     const float mean[2] = {both.x, both.z}, rstd[2] = {both.y, both.w};
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {  // a row is asked for as soon as its place is free
+    for (int r = 0; r < 2; ++r) {  // a row is fetched as soon as its place is free
       await_copies<1>();
 #pragma unroll
       for (int o = 0; o < 2; ++o)
