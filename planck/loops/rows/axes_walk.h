@@ -1,4 +1,4 @@
-// Some of a view's axes, in row-major order, as one.
+// Some of a view's axes, in row-major order, as one walk.
 #pragma once
 
 #include "planck/core/view.h"

@@ -13,7 +13,8 @@ struct Shared {
   C a = 0, b = 0, c = 0, d = 0;
 };
 
-// Each takes the elements of up to three operands and what the row shares.
+// Each takes the elements of up to three operands and what the row shares; the comment beside it
+// names both.
 struct Exponential {  // x; a: the largest
   template <class C>
   PLANCK_HD static C of(C x, C, C, const Shared<C>& s) {

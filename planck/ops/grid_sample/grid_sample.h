@@ -15,7 +15,7 @@
 //   output     bilinear: ((w00 * v00 + w01 * v01) + w10 * v10) + w11 * v11, the taps in the order
 //              of memory, w = wx * wy. 3-D: eight taps likewise, w = (wx * wy) * wz. nearest: the
 //              element's bits. bicubic: four row sums Σ wx * v from left to right, then Σ wy * row
-//   dinput     one contribution w * dout a tap and point, w as above (bicubic: wx * wy; nearest:
+//   dinput     one contribution w * dout per tap and point, w as above (bicubic: wx * wy; nearest:
 //              dout itself), added up in chunks of 64 (planck/math/chunked_sum.h). Their order:
 //              by the point's cell (the index of its first tap: along z, then y, then x), then by
 //              its output position, all ascending. Where padding brings several taps of a bicubic
@@ -27,9 +27,9 @@
 //              slope = ds / dg; where it is 0 dgrid is +0, as it is everywhere for nearest
 //   accumulate dinput = dinput + Σ, elements without a contribution untouched. Without accumulate
 //              every element is written. dgrid is always overwritten. Either may be left out.
-//   affine     grid[n, p, i] = ((theta[n, i, 0] * x + theta[n, i, 1] * y) + theta[n, i, 2]), in 3-D
-//              with theta[n, i, 2] * z before the last term. x = (2 i − (W − 1)) / W, or / (W − 1)
-//              with align_corners, 0 for W = 1
+//   affine     grid[n, p, i] = ((theta[n, i, 0] * x + theta[n, i, 1] * y) + theta[n, i, 2])
+//              3-D: with theta[n, i, 2] * z before the last term
+//              x = (2 i − (W − 1)) / W of output column i, align_corners: / (W − 1), 0 for W = 1
 //   dtheta     Σ over positions of dgrid * x (y, z, or alone) in the canonical pairwise order
 //
 // Dtypes. float, double, f16, bf16, the same for all operands. Arithmetic is in double for double,
@@ -43,7 +43,7 @@
 // without a payload.
 //
 // Precision. Same bits on every CPU and GPU, any thread count (Reproducibility::cross_device);
-// cuda:atomic, for who asks for it by name, promises none.
+// cuda:atomic, which is chosen by name only, promises none.
 #pragma once
 
 #include "planck/ops/grid_sample/grid_sample.problem.h"
@@ -55,7 +55,7 @@ struct GridSampleDescriptor {
   SampleMode mode = SampleMode::bilinear;
   SamplePadding padding = SamplePadding::zeros;
   bool align_corners = false;
-  bool accumulate = false;  // GridSampleBackward: add to dinput as it is
+  bool accumulate = false;  // GridSampleBackward: add to what dinput holds
 };
 
 struct AffineGridDescriptor {

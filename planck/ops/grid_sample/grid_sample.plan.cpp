@@ -14,7 +14,7 @@ std::string accept_atomic(const GridSampleProblem& p) {
 }
 
 // Given the rounded position t; the distance is relative to the sum of the magnitudes of the terms.
-// A weight takes up to dims roundings (bicubic: six an axis), its product with a value one, and a
+// A weight takes up to dims roundings (bicubic: six per axis), its product with a value one, and a
 // sum over taps one less than there are.
 double roundings(const GridSampleProblem& p, double depth_of_dinput) {
   const SampleGeometry g = p.geometry();

@@ -26,7 +26,7 @@ struct GridSampleProblem {
   SampleMode mode = SampleMode::bilinear;
   SamplePadding padding = SamplePadding::zeros;
   bool align_corners = false;
-  bool accumulate = false;  // backward: add to dinput as it is
+  bool accumulate = false;  // backward: add to what dinput holds
 
   Shape output() const;  // [N, C, (OD,) OH, OW]
   SampleGeometry geometry() const;
@@ -34,7 +34,7 @@ struct GridSampleProblem {
 
   bool operator==(const GridSampleProblem&) const = default;
 
-  // What Selection<GridSampleProblem> asks for.
+  // What Selection<GridSampleProblem> needs.
   const OpInfo& info() const;
   Result<void> check() const;
   std::array<OperandSpec, 5> specs() const;
@@ -55,7 +55,7 @@ struct AffineGridProblem {
 
   bool operator==(const AffineGridProblem&) const = default;
 
-  // What Selection<AffineGridProblem> asks for.
+  // What Selection<AffineGridProblem> needs.
   const OpInfo& info() const;
   Result<void> check() const;
   std::array<OperandSpec, 2> specs() const;

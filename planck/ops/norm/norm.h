@@ -1,4 +1,26 @@
-// Typed plans of layer_norm and rms_norm; problem.h says what they compute.
+// layer_norm and rms_norm over the trailing axes, with gradients.
+//
+// A row has D elements. For each row, every operation rounded in the compute type:
+//   layer_norm   mean    = (sum of x) / D
+//                rstd    = 1 / sqrt((sum of (x - mean)^2) / D + eps)
+//                y       = ((x - mean) * rstd) * weight + bias
+//   rms_norm     the same with mean = 0, which is not stored, and without bias
+//   backward     xhat    = (x - mean) * rstd;  g = dy * weight
+//                dx      = ((g - (sum of g) / D) - xhat * ((sum of g * xhat) / D)) * rstd
+//                          rms_norm: (g - xhat * ((sum of g * xhat) / D)) * rstd
+//                dweight = sum over rows of dy * xhat
+//                dbias   = sum over rows of dy
+//
+// Backward keeps x, mean, rstd and weight. A weight that is left out is 1, a bias that is left out
+// is nothing; dweight and dbias are computed on request.
+//
+// Sums are in the canonical pairwise order (docs/numerics.md), along a row or down the rows.
+//
+// Dtypes. f32, f64, f16, bf16; mean and rstd have the compute type: f64 for f64, else f32.
+//
+// Views. Any strides. y may be the very view of x; gradients overlap no input.
+//
+// Precision. Same bits on every CPU and GPU, any thread count (Reproducibility::cross_device).
 #pragma once
 
 #include "planck/ops/norm/norm.problem.h"
@@ -12,7 +34,7 @@ struct NormDescriptor {
   double eps = 1e-5;
 };
 
-// mean and rstd have the compute type: f64 for f64, else f32.
+// The dtype of mean and rstd.
 template <class T>
 using RowStatistic = std::conditional_t<std::same_as<T, double>, double, float>;
 

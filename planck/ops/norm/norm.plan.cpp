@@ -25,8 +25,8 @@ constexpr Kernel<NormProblem> kRows[] = {
 
 std::span<const Kernel<NormProblem>> NormProblem::kernels() const { return kRows; }
 
-// Two sums for each chunk and column.
 namespace {
+// Two sums for each chunk of rows and each column.
 std::size_t partials(const NormProblem& p, std::int64_t chunks) {
   if (!p.backward() || !(p.weighted || p.biased)) return 0;
   const std::size_t value = p.element_dtype == Dtype::f64 ? 8 : 4;
@@ -48,9 +48,9 @@ std::size_t norm_cpu_workspace(const NormProblem& p) {
   return chunks <= 1 ? 0 : partials(p, chunks);
 }
 
-// The chunk that leaves the processors of an H200 idle least: turns of blocks that fit at once, by
-// their rows and as many more as it costs to begin a block and to leave its sums to the second
-// launch.
+// The chunk of rows that leaves the processors of an H200 idle least. Cost: turns of the blocks
+// that fit at once, times the rows of a chunk plus as many rows as it costs to begin a block and to
+// leave its sums to the second launch.
 FusedCut fused_cut(std::int64_t rows, std::int64_t length, int element_bytes) {
   constexpr std::int64_t kProcessors = 132, kMemory = 227 << 10, kReserved = 2048;
   const int runs = length <= 128 ? 1 : 2;

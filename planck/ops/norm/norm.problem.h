@@ -1,20 +1,5 @@
-// layer_norm and rms_norm over the trailing axes, with gradients.
-//
-// D elements a row. For each row, every operation rounded in the compute type:
-//   layer_norm    mean = (sum of x) / D          rms_norm    mean = 0, not stored
-//                 rstd = 1 / sqrt((sum of (x - mean)^2) / D + eps)
-//                 y    = ((x - mean) * rstd) * weight + bias        rms_norm has no bias
-//   backward      xhat = (x - mean) * rstd;  g = dy * weight
-//                 dx   = ((g - (sum of g) / D) - xhat * ((sum of g * xhat) / D)) * rstd
-//                        rms_norm: without the first mean
-//                 dweight = sum over rows of dy * xhat;  dbias = sum over rows of dy
-//
-// Sums are in the canonical pairwise order (docs/numerics.md), along a row or down the rows. A left
-// out weight is 1, a left out bias nothing; dweight and dbias are computed where they are asked
-// for.
-//
-// Dtypes. f32, f64, f16, bf16; mean and rstd have the compute type. Any strides; y may take x's
-// place, a gradient that of no input.
+// layer_norm and rms_norm as plain values: which op, which dtype, shapes and attributes. norm.h
+// says what they compute.
 #pragma once
 
 #include <vector>
@@ -37,7 +22,7 @@ struct NormProblem {
   Dtype element_dtype = Dtype::f32;
   Shape shape;                            // of x
   int axes = 1;                           // the trailing axes that are a row
-  bool weighted = false, biased = false;  // backward: dweight, dbias are asked for
+  bool weighted = false, biased = false;  // backward: dweight, dbias are wanted
   double eps = 1e-5;
 
   bool operator==(const NormProblem&) const = default;

@@ -1,9 +1,9 @@
-// var and logsumexp: what is known of a block of elements, and how neighbouring blocks become one.
+// var and logsumexp: what is known of a chunk of elements, and how neighbouring chunks become one.
 //
-// A group is cut into blocks of kStatBlock consecutive elements, the last of which may be shorter.
-// Within a block the mean (the largest) comes first and then the canonical sum of squares (of
-// exponentials), so that a processor reads memory once and the block twice; blocks are joined in
-// the pairwise order. No block knows of another: they may go to any threads.
+// A group is cut into chunks of kStatBlock consecutive elements, the last of which may be shorter.
+// Within a chunk the mean (the largest) comes first and then the canonical sum of squares (of
+// exponentials), so that a processor reads memory once and the chunk twice; chunks are joined in
+// the pairwise order. No chunk depends on another: any thread may take any of them.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ PLANCK_HD Spread<C> joined(const Spread<C>& a, const Spread<C>& b) {
   return {n, math::fma_of(d, part, a.mean), math::fma_of(d * part, d * a.n, a.squares + b.squares)};
 }
 
-// sum = Σ e(x − center), the terms and the center of exp_terms.h; 0 where the largest is −Inf,
-// anything where it is +Inf or NaN.
+// sum = Σ e(x − center), the terms and the center of planck/math/exp_terms.h; 0 where the largest
+// is −Inf, anything where it is +Inf or NaN.
 template <class C>
 struct ExpSum {
   C largest, sum;

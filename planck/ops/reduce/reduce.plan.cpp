@@ -32,9 +32,9 @@ PrecisionGuarantee guarantee(const ReduceProblem& p) {
       roundings = static_cast<double>(p.reduced());
       break;
     case ReduceKind::var:
-      // Within a block the mean's error counts twice, the square three times. A join rounds the
+      // Within a chunk the mean's error counts twice, the square three times. A join rounds the
       // squares twice and each mean once, and what it adds is off by twice the means' errors and
-      // six: less than three a level.
+      // six: less than three per level.
       roundings = 3 * depth + 6;
       break;
     case ReduceKind::logsumexp: {  // of two sums that are joined, one is scaled by an exp

@@ -1,4 +1,30 @@
-// Typed plans of softmax, log_softmax and cross_entropy; problem.h says what they compute.
+// softmax and log_softmax along one axis, and cross_entropy of rows of logits, with gradients.
+//
+//   softmax         m = max x;  e = exp(x - m);  s = sum of e;  y = e * (1 / s)
+//     backward      dx = (dy - sum of dy * y) * y
+//   log_softmax     y = (x - m) - log(s)
+//     backward      dx = dy - exp(y) * (sum of dy)
+//   cross_entropy   logits x [N, C], targets t [N];  m = max of x[n, …]
+//                   l       = log(sum of e(x - c) / e(m - c)), e and c those of math/exp_terms.h
+//                   loss[n] = (m - x[n, t[n]]) + l
+//                   lse[n]  = m + l;  m itself where it is not finite
+//     backward      dx[n, c] = dloss[n] * (exp(x[n, c] - lse[n]) - (c == t[n] ? 1 : 0))
+//
+// Backward keeps y (softmax, log_softmax), or x, targets and lse (cross_entropy).
+//
+// Every operation is rounded in the compute type; sums are in the canonical pairwise order along
+// the axis (docs/numerics.md). NaN anywhere along the axis gives NaN all along it, as does a
+// largest value of +Inf or -Inf.
+//
+// Targets. i64 or i32. ignore_index gives loss 0 and gradient 0. So does a target outside of
+// [0, C): nothing is read or written there, and bad_targets, where given, receives their number.
+//
+// Dtypes. f32, f64, f16, bf16; lse has the compute type: f64 for f64, else f32.
+//
+// Views. Any strides. y may be the very view of x, dx that of any input of its shape; the outputs
+// of cross_entropy overlap nothing.
+//
+// Precision. Same bits on every CPU and GPU, any thread count (Reproducibility::cross_device).
 #pragma once
 
 #include "planck/ops/softmax/softmax.problem.h"
@@ -36,7 +62,7 @@ struct SoftmaxBackwardPlanOp : SoftmaxPlanOp<Kind, T> {
   static Operands operands(const Args& a) { return {a.y, a.dy, a.dx}; }
 };
 
-// lse has the compute type: f64 for f64, else f32.
+// The dtype of lse.
 template <class T>
 using LogOfSum = std::conditional_t<std::same_as<T, double>, double, float>;
 

@@ -1,22 +1,5 @@
-// softmax and log_softmax along one axis, and cross_entropy of rows of logits, with gradients.
-//
-//   softmax             m = max x;  e = exp(x - m);  s = sum of e;  y = e * (1 / s)
-//     backward          dx = (dy - sum of dy * y) * y
-//   log_softmax         y = (x - m) - log(s)
-//     backward          dx = dy - exp(y) * (sum of dy)
-//   cross_entropy       logits [N, C], targets [N]: loss[n] = (m - x[n, t]) + l; lse[n] = m + l, m
-//                       itself where it is not finite; l = log(sum of e(x - c) / e(m - c)), e and c
-//                       those of math/exp_terms.h
-//     backward          dlogits[n, c] = dloss[n] * (exp(x[n, c] - lse[n]) - (c == t ? 1 : 0))
-//
-// Every operation is rounded in the compute type; sums are in the canonical pairwise order along
-// the axis (docs/numerics.md). NaN anywhere along the axis gives NaN all along it, as does a
-// largest value of +Inf or -Inf.
-//
-// Targets. i64 or i32. ignore_index gives loss 0 and gradient 0. So does a target outside of [0,
-// C): nothing is read or written there, and bad_targets, where given, is their number.
-//
-// Dtypes. f32, f64, f16, bf16; lse has the compute type. Any strides; dx may be dy's place, y x's.
+// softmax, log_softmax and cross_entropy as plain values: which op, which dtypes, shapes and
+// attributes. softmax.h says what they compute.
 #pragma once
 
 #include <vector>
@@ -43,7 +26,7 @@ struct SoftmaxProblem {
   Shape shape;  // of x; cross_entropy: [N, C]
   int axis = 0;
   std::int64_t ignore_index = kDefaultIgnoreIndex;
-  Dtype target_dtype = Dtype::i64;  // i32 and i64 will do, whichever is said here
+  Dtype target_dtype = Dtype::i64;  // operands may be i32 or i64 whichever is set
 
   bool operator==(const SoftmaxProblem&) const = default;
 

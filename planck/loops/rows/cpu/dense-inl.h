@@ -1,5 +1,6 @@
 // Dense rows of f32, f16 or bf16 as vectors of f32: loads, stores and the canonical sum without an
-// array between the steps. Include after planck/loops/cpu/steps-inl.h, within foreach_target's passes.
+// array between the steps. Include after planck/loops/cpu/steps-inl.h, within foreach_target's
+// passes.
 #if defined(PLANCK_REDUCE_DENSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_REDUCE_DENSE_INL_H_
 #undef PLANCK_REDUCE_DENSE_INL_H_
@@ -54,8 +55,8 @@ HWY_INLINE auto with_storage(Dtype t, F&& f) {
   return t == Dtype::f32 ? f(AsF32()) : t == Dtype::f16 ? f(AsF16()) : f(AsBf16());
 }
 
-// Where a vector of a row is: element i on, of which m are there. The others read as 0 and are not
-// written.
+// Where a vector of a row is: from element i on, all of it (Whole), or m elements of it (Some): the
+// others read as 0 and are not written.
 struct Whole {
   std::int64_t i;
   template <class T>
@@ -91,7 +92,7 @@ struct Vectors {
   T v[kCount];
 };
 
-// Those of kRows rows, joined in pairs; row(r) gives those of a row.
+// The vectors of kRows rows, joined in pairs; row(r) gives those of one row.
 template <int kRows, class Row, class F>
 HWY_INLINE auto joined(int first, const Row& row, const F& join) {
   if constexpr (kRows == 1) {
@@ -108,7 +109,7 @@ HWY_INLINE auto sum_of_rows(const Row& row) {
   return joined<kRows>(0, row, [](V a, V b) HWY_ATTR { return hn::Add(a, b); });
 }
 
-// Places side by side.
+// kWide places side by side.
 template <class At, int kWide>
 struct Abreast {
   static constexpr int kCount = kWide;
@@ -160,7 +161,7 @@ HWY_INLINE V part_sums(V a, V b) {
 HWY_INLINE V sums_in_parts(V a, V b, V c, V d) {
   return pair_sums_in_parts(pair_sums_in_parts(a, b), pair_sums_in_parts(c, d));
 }
-// From there, of kLanes vectors, to a number for each in their order.
+// From there, for kLanes vectors, to one number for each, in their order.
 HWY_INLINE V sums_of_parts(const V (&fours)[kLanes / 4]) {
   if constexpr (kLanes == 8)
     return part_sums(fours[0], fours[1]);
@@ -168,7 +169,7 @@ HWY_INLINE V sums_of_parts(const V (&fours)[kLanes / 4]) {
     return part_sums(part_sums(fours[0], fours[1]), part_sums(fours[2], fours[3]));
 }
 
-// The sums of kLanes vectors, a number for each in their order; value(k) is the k-th of each of
+// The sums of kLanes vectors, one number for each, in their order; value(k) is the k-th of each of
 // kSums rows of vectors. Longer functions are not repeated more often than four times.
 template <int kSums, class F>
 HWY_INLINE Vectors<kSums> vector_sums(const F& value) {
@@ -197,8 +198,9 @@ HWY_INLINE float tree_of_lanes(float* sums, int count) {
   return hn::GetLane(pair_sums_in_parts(all, all));
 }
 
-// The canonical sums of n > 0 values each; value(at) gives a vector of each. What is missing counts
-// as -0, which changes no sum: the tree over whole vectors is the tree over the values.
+// kSums canonical sums of n > 0 values each; value(at) gives one vector for each sum. What is
+// missing counts as -0, which changes no sum: the tree over whole vectors is the tree over the
+// values.
 template <int kSums, class F>
 HWY_INLINE void sums_of(std::int64_t n, const F& value, float (&out)[kSums]) {
   constexpr std::int64_t kGroup = kLanes * kLanes, kPart = 64 * kGroup;

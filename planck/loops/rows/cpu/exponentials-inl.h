@@ -1,16 +1,18 @@
 // Softmax of dense rows, f32, f16 or bf16, over vectors: the largest element, the exponentials and
-// their sum, the results. Include within foreach_target's passes, after planck/loops/cpu/steps-inl.h.
+// their sum, the results. Include within foreach_target's passes, after
+// planck/loops/cpu/steps-inl.h.
 //
-// What ends a row, a sum across a vector and a division, goes on while the largest element of the
-// next is looked for. f32 results are written by the loop that computes the exponentials of the
-// next row, so that memory is read and written all the time; rounding them to bf16 would take the
-// multipliers' places, and has a loop of its own.
+// The end of a row, a sum across a vector and a division, is computed while the largest element of
+// the next row is searched for. f32 results are written by the loop that computes the exponentials
+// of the next row, so that memory is read and written all the time; rounding them to bf16 would
+// take the multipliers' places, and has a loop of its own.
 //
-// Two threads, ms, rows of 1,024 and of 8,192: each row by itself f32 14.9 and 15.3, bf16 12.4 and
-// 10.6; one after the other 10.5 and 12.6, 9.9 and 9.6 (copying takes 12 and 6). Of the cycles that
-// 32 bf16 elements take on Zen 4, 32, the largest element has 2, exponentials and their sum 23.5
-// and results 6; exp alone is 18 products on pipes that do one a cycle, and 46 operations in all
-// would fill all four pipes for 23. Copying takes 22.
+// Two threads, ms:                                    f32 1,024  8,192   bf16 1,024  8,192
+//   each row by itself                                     14.9   15.3         12.4   10.6
+//   the end of a row computed under the next one           10.5   12.6          9.9    9.6
+// Copying takes 12 (f32) and 6 (bf16). On Zen 4, 32 bf16 elements take 32 cycles: the largest
+// element 2, exponentials and their sum 23.5, results 6. exp alone is 18 products on pipes that do
+// one per cycle, and 46 operations in all would fill all four pipes for 23. Copying takes 22.
 #if defined(PLANCK_SOFTMAX_EXPONENTIALS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_SOFTMAX_EXPONENTIALS_INL_H_
 #undef PLANCK_SOFTMAX_EXPONENTIALS_INL_H_
@@ -24,7 +26,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE::row_vectors {
 
-// The largest element, NaN where there is one, and a bound below all.
+// The largest element, NaN where there is one, and a lower bound of all.
 struct Peak {
   float largest, least;
 };
@@ -133,7 +135,7 @@ struct Exchange {
 };
 
 // The canonical sum of exp(x - from), from the largest, or of e(x - from), from the center. What
-// lies `ahead` bytes on is asked for.
+// lies `ahead` bytes on is prefetched.
 template <class Op, class S, class Take>
 float exponential_sum(const typename S::T* x, std::int64_t n, float from, std::int64_t ahead,
                       const Take take) {
@@ -179,7 +181,7 @@ HWY_INLINE void each_sum(Dtype t, const void* rows_of_x, int rows, std::int64_t 
   dense::with_storage(t, [&](auto storage) {
     using S = decltype(storage);
     const auto* x = static_cast<const typename S::T*>(rows_of_x);
-    // The largest element of the next row before the sum: neither is waited for.
+    // The largest element of the next row is found before the sum: nothing waits for either.
     const std::int64_t ahead = 2 * n * static_cast<std::int64_t>(sizeof(typename S::T));
     Peak next = peak<S>(x, n);
     for (int r = 0; r < rows; ++r) {

@@ -1,5 +1,6 @@
-// The functions of row.math.h over vectors of f32, bit for bit: sums of them along a dense row, and
-// rows of them to memory. Include within foreach_target's passes, after planck/loops/cpu/steps-inl.h.
+// The functions of functions.h over vectors of f32, bit for bit: sums of them along a dense row,
+// and rows of them to memory. Include within foreach_target's passes, after
+// planck/loops/cpu/steps-inl.h.
 #if defined(PLANCK_SOFTMAX_ROW_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_SOFTMAX_ROW_VECTORS_INL_H_
 #undef PLANCK_SOFTMAX_ROW_VECTORS_INL_H_

@@ -1,5 +1,5 @@
 // The loops of row-wise CPU kernels: a function of up to three operands and of what a row shares,
-// over a block.
+// over a chunk of up to kBlock elements.
 #pragma once
 
 #include "planck/loops/cpu/blocks.h"
@@ -43,16 +43,15 @@ struct RowLoops {
   // Computed values to dense memory, NaN made canonical.
   void (*put)(const C* values, int n, const Sink& to);
 
-  // Dense rows of one dtype from memory to memory, without blocks between the steps; null where
-  // the instruction set or C has none. n > 0 elements. `ahead`: how many bytes on lies what will be
-  // wanted soon.
+  // Dense rows of one dtype from memory to memory, without arrays between the steps; null where the
+  // instruction set or C has none. n > 0 elements. `ahead`: prefetch so many bytes ahead.
   //
   // The canonical sum of the first operand, or of a product.
   C (*sum)(RowMap, Dtype, const void* const (&)[2], std::int64_t n, std::int64_t ahead) = nullptr;
   // A function that gives a result, to memory, NaN made canonical.
   void (*write)(RowMap, const void* const (&)[2], std::int64_t n, const row_math::Shared<C>&,
                 const Sink& to) = nullptr;
-  // Of rows one after the other, of those that follow the first elements are asked for.
+  // Of rows one after the other; the first elements of those that follow are prefetched.
   void (*exponentials)(Dtype, const void* x, int rows, std::int64_t n,
                        Exponentials<C>* each) = nullptr;
   void (*terms)(Dtype, const void* x, int rows, std::int64_t n, Exponentials<C>* each) = nullptr;

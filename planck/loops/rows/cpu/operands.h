@@ -110,14 +110,14 @@ class RowOperand {
   bool dense_;
 };
 
-// Calls f(i, m) for the blocks of a row.
+// Calls f(i, m) for the chunks of a row, kBlock elements each but the last.
 template <class F>
 void for_blocks(std::int64_t length, const F& f) {
   for (std::int64_t i = 0; i < length; i += kBlock)
     f(i, static_cast<int>(length - i < kBlock ? length - i : kBlock));
 }
 
-// The canonical sum of a row that comes in blocks: value(i, m, buffer) gives a dense block.
+// The canonical sum of a row that comes in chunks: value(i, m, buffer) gives a dense chunk.
 template <class C, class F>
 C sum_of_blocks(std::int64_t length, const F& block) {
   const ReduceStep<C> add{Join::add, Lift::plain};

@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE::dense {
 
-// Integers in the order of the floats (reduce.math.h); NaN is beyond the infinities.
+// Integers in the order of the floats (planck/math/reduction.h); NaN is beyond the infinities.
 HWY_INLINE hn::Vec<hn::RebindToSigned<D>> ordered(V x) {
   const hn::RebindToSigned<D> d;
   const auto bits = hn::BitCast(d, x);

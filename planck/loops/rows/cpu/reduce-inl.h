@@ -1,5 +1,5 @@
-// Sums and extremes of dense f32, f16 and bf16 over vectors, bit for bit those of reduce.loops.cpp:
-// along a row, and down eight rows at once. Include within foreach_target's passes, after
+// Sums and extremes of dense f32, f16 and bf16 over vectors, bit for bit those of reduce.cpp: along
+// a row, and down eight rows at once. Include within foreach_target's passes, after
 // planck/loops/cpu/steps-inl.h.
 #if defined(PLANCK_REDUCE_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_REDUCE_VECTORS_INL_H_
@@ -105,7 +105,7 @@ void columns(const ReduceStep<float>& step, const Source* rows, int n, A* out) {
 }
 
 // The first of the largest keys of kReduceRows rows from index `first` on; an earlier one stays
-// unless it is exceeded. Of the keys that elements have none is the least.
+// unless it is exceeded. No element has the least key.
 inline void find_columns(std::int32_t flip, const Source* rows, int n, std::int64_t first,
                          std::int32_t* keys, std::int64_t* indices) {
   const hn::RebindToSigned<vm::D> d;

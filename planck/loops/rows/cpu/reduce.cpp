@@ -1,6 +1,7 @@
 // A row becomes one value level by level, 1,024 elements at a time: neighbours are joined, then
-// neighbours of these, in the first-level cache; blocks of 1,024 then as a binary counter. The
-// compiler makes two permutations and an addition a vector of it, far less than memory takes.
+// neighbours of these, in the first-level cache; the results of chunks of 1,024 are then joined
+// like the digits of a binary counter. The compiler makes two permutations and one addition per
+// vector of it, far less than memory takes.
 #include "planck/loops/rows/cpu/reduce.h"
 
 #include <algorithm>

@@ -32,7 +32,7 @@ A tree_of(const A* in, int n, A* work) {
   return from[0];
 }
 
-// Whole blocks, with constant lengths; memory is asked for ahead.
+// Whole chunks, with constant lengths; memory is prefetched.
 template <class J, class A>
 HWY_INLINE A tree_of_block(const A* in, A* work, std::int64_t ahead) {
   for (int c = 0; c < kBlock; c += kChunk) {

@@ -2,12 +2,15 @@
 // rows 8), and no element is looked at alone. A row is one warp's or a block's.
 //
 // Of what a copy of the same bytes reaches on an H200, at 2^26 elements in rows of 1,024 and 8,192:
-//                                          softmax f32    bf16         layer_norm f32  bf16
-//   16 elements a thread, each compared    0.72  0.67     0.41  0.38   0.71  0.67
-//   whole runs, 16 elements a thread       0.81  0.98     0.51  0.71   0.80  0.96
-//   32 elements a thread, a row a block's  1.04  1.04     0.96  0.89   0.96  0.96      0.97  0.91
-//   less before the first load, fewer registers, wide rows; extremes and NaN found by integers
-//                                          1.05  1.04     0.96  0.97   1.00  1.01      1.00  0.98
+//                                          softmax                   layer_norm
+//                                          f32         bf16          f32         bf16
+//   16 elements per thread, each compared  0.72  0.67  0.41  0.38    0.71  0.67
+//   whole runs, 16 elements per thread     0.81  0.98  0.51  0.71    0.80  0.96
+//   32 elements per thread, a row per
+//   block                                  1.04  1.04  0.96  0.89    0.96  0.96  0.97  0.91
+//   less before the first load, fewer
+//   registers, wide rows; extremes and
+//   NaN found by integers                  1.05  1.04  0.96  0.97    1.00  1.01  1.00  0.98
 #pragma once
 
 #include "planck/loops/rows/cuda/exponentials.cuh"

@@ -44,7 +44,7 @@ struct Extremes {
     nearest = __vimin3_u16x2(nearest, p.word[0], p.word[1]);
     nearest = __vimin3_u16x2(nearest, p.word[2], p.word[3]);
   }
-  // A bound below all, or NaN.
+  // A lower bound of all, or NaN.
   __device__ __forceinline__ float least() const {
     const std::uint32_t v = max(fallen >> 16, fallen & 0xffffu);
     return v >= 0x8000u ? number(v) : 0.0f;

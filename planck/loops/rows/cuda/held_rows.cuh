@@ -2,7 +2,7 @@
 // elements), or read again for every pass. Dense rows have a way of their own (dense_rows.cuh).
 //
 // A thread holds 16 elements in runs of 16 bytes; run number k * 32 + lane of each warp's share, so
-// that joining lanes, then runs, then warps is the pairwise order (reduce/joins.cuh).
+// that joining lanes, then runs, then warps is the pairwise order (joins.cuh).
 #pragma once
 
 #include "planck/loops/rows/cuda/dense_rows.cuh"
@@ -19,7 +19,7 @@ struct StridedRow {
   static constexpr int kRuns = kThreadElements<T, kInputs, kWay> / kRun;
   static constexpr bool kHeld = kWay == RowWay::held;
 
-  // Rows that are held are short: 32-bit numbers will do.
+  // Rows that are held are short: 32-bit indices suffice.
   using Index = std::conditional_t<kHeld, int, std::int64_t>;
 
   const RowShape& shape;

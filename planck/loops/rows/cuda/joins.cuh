@@ -70,7 +70,7 @@ __device__ __forceinline__ A join_warp(const A (&v)[kRuns]) {
 }
 
 // The join of `warps` consecutive warps (a power of two, up to 32), in all their threads. shared:
-// one entry a warp of the block. Every thread of the block must call.
+// one entry per warp of the block. Every thread of the block must call.
 template <class J, class A>
 __device__ __forceinline__ A join_warps(A v, int warps, A* shared) {
   if (warps == 1) return v;

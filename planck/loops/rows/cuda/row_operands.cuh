@@ -13,9 +13,9 @@ using reduce_device::across;
 
 // Where a row's elements are between its passes.
 enum class RowWay {
-  brief,  // dense, in registers of one warp, few a thread
+  brief,  // dense, in registers of one warp, few per thread
   dense,  // dense, in registers of up to 32 warps
-  wide,   // the same, twice as many a thread; 16-bit elements of one operand
+  wide,   // the same, twice as many per thread; 16-bit elements of one operand
   held,   // any strides, in registers of up to 32 warps
   again,  // read again for every pass
 };
@@ -65,7 +65,7 @@ struct RowView {
   }
 };
 
-// What dense ways need of it: little, for every block begins with a look at it.
+// What the dense ways need of an operand: little, because every block starts by reading it.
 template <class T>
 struct DenseView {
   T* data = nullptr;
@@ -106,7 +106,7 @@ struct RowShape {
   int warps;  // of a row, a power of two
   int turns;  // of a thread over its share: 1 unless rows are read again
 
-  // dense: all operands are. widest: rows of up to so many 16-bit elements may be wide
+  // dense: all operands are. widest: rows of up to so many 16-bit elements may be wide.
   template <class T, int kInputs>
   static RowShape make(std::int64_t rows, std::int64_t length, bool dense,
                        std::int64_t widest = 0) {
@@ -130,7 +130,7 @@ struct RowShape {
     while (static_cast<std::int64_t>(s.warps) * lanes * s.turns < s.runs) s.turns *= 2;
     return s;
   }
-  // Dense rows do not share a block unless each is one warp's: they wait for nobody else.
+  // Dense rows share a block only where each has one warp: then none waits for another.
   int threads() const {
     if (way <= RowWay::wide) return warps == 1 ? 128 : 32 * warps;
     return warps >= 8 ? 32 * warps : 256;
@@ -138,7 +138,7 @@ struct RowShape {
   std::int64_t blocks() const { return ceil_div(rows, threads() / 32 / warps); }
 };
 
-// Calls f with the way as a constant. kWide: it may be that
+// Calls f with the way as a constant. kWide: the way may be wide.
 template <bool kWide = false, class F>
 Result<void> visit_way(RowWay way, const F& f) {
   if constexpr (kWide)

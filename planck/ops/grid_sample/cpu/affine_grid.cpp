@@ -1,8 +1,8 @@
-// affine_grid and its backward on the CPU: positions in blocks, coordinates made row by row.
+// affine_grid and its backward on the CPU: positions in chunks, coordinates made row by row.
 //
-// Backward, every entry of dtheta is a sum over positions in the pairwise order: blocks of 1,024
-// are summed as trees, spans of 64 Ki by tasks, and both are merged like the digits of a
-// binary counter.
+// Backward, every entry of dtheta is a sum over positions in the pairwise order: chunks of 1,024
+// are summed as trees, spans of 64 Ki by tasks, and both are merged like the digits of a binary
+// counter.
 #include <algorithm>
 
 #include "planck/loops/cpu/blocks.h"

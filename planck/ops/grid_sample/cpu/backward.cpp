@@ -1,13 +1,19 @@
 // grid_sample backward on the CPU, cpu:sorted_cells. For a few images at a time:
-//   rows     input and dout become channels-last rows of the compute type, unless they are
-//   dgrid    every point, from the rows of its taps (grid_gradient.cpu.cpp)
-//   sort     points by cell (cell_lists.cpu.h)
-//   dinput   every element gathers from the points of the cells around it (input_gradient.cpu.cpp)
+//   rows     input and dout become channels-last rows of the compute type, unless they are already
+//   dgrid    every point, from the rows of its taps (grid_gradient.cpp)
+//   sort     points by cell (cell_lists.h)
+//   dinput   every element gathers from the points of the cells around it (input_gradient.cpp)
 //
-// One thread, N8 C32 128 × 128 f32, affine, ms (a copy of the input: 1.2): lists of cells by
-// general code and plain loops: 36; vectors and squares of 16: 23; two lines of cells as one loop:
-// 17; both axes' trees at once, slopes by the tile: 15; streaming stores: 12.8. N8 C3 256 × 256
-// (copy: 0.45): 77 at first, 26 now.
+// One thread, f32, affine, ms:
+//   N8 C32 128 × 128   copy of the input                                1.2
+//                      lists of cells by general code and plain loops    36
+//                      vectors and squares of 16                         23
+//                      two lines of cells as one loop                    17
+//                      both axes' trees at once, slopes by the tile      15
+//                      streaming stores                                  12.8
+//   N8 C3 256 × 256    copy of the input                                 0.45
+//                      first version                                     77
+//                      now                                               26
 #include "planck/ops/grid_sample/cpu/gradients.h"
 #include "planck/ops/grid_sample/cpu/kernels.h"
 

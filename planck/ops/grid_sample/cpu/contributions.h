@@ -84,8 +84,8 @@ class Contributions {
   std::int64_t total_ = 0;
 };
 
-// The cells that touch a row of elements, for bilinear and trilinear sampling: two lines of cells a
-// dimension beyond x, those first whose upper taps fall on the row.
+// The cells that touch a row of elements, for bilinear and trilinear sampling: two lines of cells
+// per dimension beyond x, those first whose upper taps fall on the row.
 template <class C, class P>
 struct CellLines {
   const P* end[4];

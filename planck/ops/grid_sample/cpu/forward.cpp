@@ -1,16 +1,23 @@
 // grid_sample forward on the CPU.
 //
 // cpu:channels_last   images are brought to channels-last rows of the compute type, a few at a time
-//                     (unless they are), and every point adds up its taps' rows, all channels at
-//                     once; tiles of 64 points go back to the output's layout. Reads are whole rows
-//                     wherever the points fall
-//                     One thread, N8 C32 128 × 128 f32, ms (a copy of the input: 1.2): plain loops
-//                     over channels and squares of 4: 18; squares of 16: 8.7; sums as vectors: 4.9;
-//                     streaming stores: 4.1. Wherever the points fall: a random grid takes 5.4.
-//                     N8 C3 256 × 256 (copy: 0.45): 18; rows of four channels in place of padding
-//                     to 16: 8.3; dense loads of the grid: 4.9
-// cpu:direct          taps are gathered from the input as it is: for few points, and for who has no
-//                     workspace
+//                     (unless they are rows already), and every point adds up its taps' rows, all
+//                     channels at once; tiles of 64 points go back to the output's layout. Reads
+//                     are whole rows wherever the points fall
+// cpu:direct          taps are gathered from the input as it is: for few points, and for callers
+//                     without workspace
+//
+// cpu:channels_last, one thread, f32, ms:
+//   N8 C32 128 × 128   copy of the input                                    1.2
+//                      plain loops over channels and squares of 4            18
+//                      squares of 16                                        8.7
+//                      sums as vectors                                      4.9
+//                      streaming stores                                     4.1
+//                      the same, a random grid                              5.4
+//   N8 C3 256 × 256    copy of the input                                    0.45
+//                      first version                                        18
+//                      rows of four channels in place of padding to 16      8.3
+//                      dense loads of the grid                              4.9
 #include "planck/ops/grid_sample/cpu/kernels.h"
 #include "planck/ops/grid_sample/cpu/nearest.h"
 #include "planck/ops/grid_sample/cpu/points.h"

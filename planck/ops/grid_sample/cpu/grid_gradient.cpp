@@ -1,4 +1,4 @@
-// dgrid on the CPU: one term a channel from the rows of a point's taps, summed in the pairwise
+// dgrid on the CPU: one term per channel from the rows of a point's taps, summed in the pairwise
 // order.
 #include "planck/ops/grid_sample/cpu/gradients.h"
 

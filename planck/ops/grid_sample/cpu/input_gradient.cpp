@@ -1,5 +1,5 @@
 // dinput on the CPU: every element gathers its contributions from the sorted points, in order, all
-// channels at once. Nothing is zeroed first, nothing is added to memory by several threads.
+// channels at once. Nothing is zeroed first, and no two threads add to the same memory.
 //
 // An element with up to 64 contributions is one weighted sum of rows; tiles of such elements are
 // summed in one call. With more, it is summed chunk by chunk; with more than kHot, by all threads.

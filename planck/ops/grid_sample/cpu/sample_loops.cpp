@@ -140,7 +140,7 @@ void weighted_sums_of(const C* const* rows, const C* weights, const int* counts,
   const std::int64_t fetched = channels < 4 * kLine ? channels : 4 * kLine;
   for (int i = 0; i < n; ++i) {
     const int m = kCount > 0 ? kCount : counts != nullptr ? counts[i] : count;
-    // The addresses of coming rows follow no pattern that the processor would see.
+    // Rows are prefetched: their addresses follow no pattern that the processor would see.
     for (int r = 0; r < m; ++r) {
       const C* const* const coming = rows + kAhead + r;
       const C* const row = *(coming < last ? coming : last);

@@ -1,6 +1,6 @@
 // Gradients of one point's coordinates, for use inside a per-target namespace (include after
-// hwy/highway.h, within foreach_target's passes): a term a channel from the rows of the taps, and
-// their canonical pairwise sum.
+// hwy/highway.h, within foreach_target's passes): one term per channel from the rows of the taps,
+// and their canonical pairwise sum.
 #if defined(PLANCK_GRID_SAMPLE_SLOPES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_GRID_SAMPLE_SLOPES_INL_H_
 #undef PLANCK_GRID_SAMPLE_SLOPES_INL_H_
@@ -105,7 +105,7 @@ HWY_INLINE void sum_axes(C (*terms)[kChannelBlock], int n, C* sums) {
   if constexpr (kAxes == 3) sums[2] = tree_sum(terms[2], n);
 }
 
-// Calls terms(at, n, buffers) for blocks of channels and sums each of kAxes buffers of terms. n
+// Calls terms(at, n, buffers) for chunks of channels and sums each of kAxes buffers of terms. n
 // goes past the channels where rows do: whole vectors.
 template <int kAxes, class C, class F>
 HWY_INLINE void sum_blocks(std::int64_t channels, std::int64_t length, C* sums, F terms) {
@@ -232,7 +232,7 @@ HWY_INLINE void bicubic_slopes(const C* const* rows, const C* dout, const AxisWe
 template <SampleMode kMode, int kDims, class C>
 void tile_slopes_as(const SlopeTile<C>& tile) {
   constexpr int kTaps = kMode == SampleMode::bicubic ? 16 : kDims == 3 ? 8 : 4;
-  constexpr int kAhead = 3;  // points whose rows are asked for
+  constexpr int kAhead = 3;  // points whose rows are prefetched
   constexpr std::int64_t kLine = 64 / sizeof(C);
   const std::int64_t fetched = tile.channels < 4 * kLine ? tile.channels : 4 * kLine;
   for (int i = 0; i < tile.count; ++i) {

@@ -1,7 +1,7 @@
 // Lines of channels to rows of positions and back, for use inside a per-target namespace (include
 // after hwy/highway.h, within foreach_target's passes).
 //
-// Squares of 16 in registers where there are 32 of 512 bits: 0.25 shuffles an element (through
+// Squares of 16 in registers where there are 32 of 512 bits: 0.25 shuffles per element (through
 // 128-bit squares of 4: 0.5, and twice the loads and stores).
 #if defined(PLANCK_GRID_SAMPLE_TRANSPOSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_GRID_SAMPLE_TRANSPOSE_INL_H_
@@ -27,7 +27,7 @@ HWY_INLINE void transpose_square(__m512 (&v)[16]) {
     a[i] = _mm512_unpacklo_ps(v[i], v[i + 1]);
     a[i + 1] = _mm512_unpackhi_ps(v[i], v[i + 1]);
   }
-  // Blocks of four rows, one column in each 128 bits: columns 4 b + j in block b.
+  // Groups of four rows, one column in each 128 bits: columns 4 b + j in group b.
   for (int i = 0; i < 16; i += 4) {
     const __m512d p = _mm512_castps_pd(a[i]), q = _mm512_castps_pd(a[i + 1]);
     const __m512d r = _mm512_castps_pd(a[i + 2]), s = _mm512_castps_pd(a[i + 3]);

@@ -1,4 +1,4 @@
-// affine_grid and its backward, "cuda:direct": a thread a position.
+// affine_grid and its backward, "cuda:direct": one thread per position.
 //
 // Backward, a block sums 1,024 aligned positions as a tree; a second kernel merges the blocks of an
 // image: together the canonical pairwise order.

@@ -1,5 +1,5 @@
-// grid_sample_backward, "cuda:atomic": a thread a point, dinput by atomic additions. The order of
-// additions, and with it the last bits, differs from run to run.
+// grid_sample_backward, "cuda:atomic": one thread per point, dinput by atomic additions. The order
+// of additions, and with it the last bits, differs from run to run.
 #include "planck/ops/grid_sample/cuda/kernels.h"
 #include "planck/ops/grid_sample/cuda/launchers.cuh"
 

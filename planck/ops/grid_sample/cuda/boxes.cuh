@@ -1,7 +1,7 @@
 // Boxes of the input that the copy engine brings to shared memory, a few channels at a time, with
-// zeros for what is outside of the image: for blocks whose points look at elements near each other.
-// The first-level cache has less to do: it looks up as many lines for a load as a turned grid
-// crosses rows.
+// zeros for what is outside of the image: for blocks whose points read elements near each other. It
+// relieves the first-level cache, which looks up as many lines for a load as a turned grid crosses
+// rows.
 #pragma once
 
 #include <cuda.h>
@@ -39,7 +39,7 @@ struct BoxMaps {
 template <class T>
 inline constexpr int kBoxAligned = 16 / static_cast<int>(sizeof(T));
 
-// The elements that points look at.
+// The elements that points read.
 struct BoxBounds {
   int low_x, low_y, high_x, high_y;
 

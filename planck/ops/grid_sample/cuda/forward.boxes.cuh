@@ -1,21 +1,34 @@
 // 2-D bilinear sampling of dense planes where neighbours read near each other: the copy engine
-// brings the box of the input that 32 × 32 points look at to shared memory (boxes.cuh). Where the
+// brings the box of the input that 32 × 32 points read to shared memory (boxes.cuh). Where the
 // largest box is too small for the points (they lie a third further apart than the input's
 // elements, say), their unit goes to a list, which another kernel works off.
 //
-// Versions tried on an H200, ms, f32 N16 C64 256^2 affine, this kernel alone; planes: 0.189, a copy
-// of as many bytes: 0.139
-//   32 x 64 points, boxes of 44 x 72, many too small                           0.48
-//   32 x 32 points, two channels, two or three stages, 64 channels a block     0.197
-//   the same, 32 channels a block 0.189; boxes of 44 x 40, three stages, five blocks 0.170
-//   16 channels a block 0.163, 8 0.156, 4 0.162; with wider reads of memory (128 bytes) 0.155
-// At 16 channels: four blocks in place of five 0.160; weights kept, streaming stores: no gain; no
-// stores 0.119; 32 x 16 points 0.162. At 8 channels: boxes as small as can be, by the threads
-// (cp.async) 0.162; the same, blocks that walk, and fetch for their next unit ahead 0.177.
+// Versions tried on an H200, ms, f32 N16 C64 256^2 affine, this kernel alone; planes take 0.189, a
+// copy of as many bytes 0.139:
+//   32 x 64 points, boxes of 44 x 72, many too small                                   0.48
+//   32 x 32 points, two channels, two or three stages, 64 channels per block           0.197
+//   the same, 32 channels per block                                                    0.189
+//   boxes of 44 x 40, three stages, five blocks                                        0.170
+//   16 channels per block                                                              0.163
+//   8 channels per block                                                               0.156
+//   4 channels per block                                                               0.162
+//   with wider reads of memory (128 bytes)                                             0.155
+// At 16 channels:
+//   four blocks in place of five                                                       0.160
+//   weights kept, streaming stores                                                     no gain
+//   no stores                                                                          0.119
+//   32 x 16 points                                                                     0.162
+// At 8 channels:
+//   boxes as small as can be, by the threads (cp.async)                                0.162
+//   the same, blocks that walk and fetch ahead for their next unit                     0.177
 // 16-bit: sizes of boxes known to the compiler 0.112 -> 0.103.
-// The same grid turned by 37 degrees, all kernels: points of too small a box read at once, in this
-// kernel, whose boxes leave little of the first-level cache: 0.75; from the list 0.31; planes alone
-// 0.22; a box of 52 x 50 beside that of 44 x 40 0.217, and one of 48 x 44 0.160.
+// The same grid turned by 37 degrees, all kernels:
+//   points of too small a box read at once, in this kernel, whose boxes leave little
+//   of the first-level cache                                                           0.75
+//   from the list                                                                      0.31
+//   planes alone                                                                       0.22
+//   a box of 52 x 50 beside that of 44 x 40                                            0.217
+//   and one of 48 x 44                                                                 0.160
 #pragma once
 
 #include <algorithm>

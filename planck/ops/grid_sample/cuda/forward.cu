@@ -14,7 +14,7 @@ constexpr std::int64_t kWalkers = 132 * 4;
 
 using F = sample_operand::Forward;
 
-// Any mode and any strides: a thread a point and some channels.
+// Any mode and any strides: one thread per point and some channels.
 template <class T, class I>
 Result<void> direct(const Stream& stream, const GridSampleProblem& p, const Operands& o) {
   using C = sd::Compute<T>;
@@ -84,8 +84,8 @@ std::int64_t box_units(const SampleGeometry& g) {
          ceil_div(g.channels, B::kBlockChannels) * g.batch;
 }
 
-// Whether there is enough work for so large tiles, and room for a list of all units where the copy
-// of the input would be.
+// Whether there is enough work for such large tiles, and room for a list of all units where the
+// copy of the input would be.
 template <class T>
 bool worth_boxes(const View& input, const SampleGeometry& g) {
   const std::int64_t units = box_units<T>(g), room = numel(input.shape) * std::int64_t{sizeof(T)};

@@ -1,19 +1,24 @@
-// Forward kernels: a thread a point and a few channels, or, where the channels of an element lie
-// together, a few lanes a point and 16 bytes of channels a lane.
+// Forward kernels: one thread per point and a few channels, or, where the channels of an element
+// lie together, a few lanes per point and 16 bytes of channels per lane.
 //
-// Versions tried on an H200, ms, f32 N16 C64 256^2 affine / random grid:
-//   a thread a point and 4 channels, any strides; a copy by 132 · 8 blocks     0.31 / 0.54
-//   8 channels, neighbours along x together; weights of a point made once      0.21 / 0.43
-//   dense planes by themselves, rows of the copy in the same launch            0.20 / 0.35
-//   8 blocks a multiprocessor in place of 6                                    0.19 / 0.35
-//   planes without shared memory, rows by themselves; blocks that walk, whose warps drift apart:
-//   0.23 / 0.35. Rows with more blocks than fit at once: 0.39
-//   boxes by the copy engine (forward.boxes.cuh); the 32,768 blocks of the planes took 0.02 to find
-//   that they are not meant: 0.176 / 0.342; f16 0.191 / 0.255 -> 0.112 / 0.235
-//   a list of what boxes cannot serve: 0.180 / 0.345; worked off by the kernel for rows, kernels
-//   that start before the last one ends, more and smaller boxes: 0.161 / 0.341; f16 0.108 / 0.235
-//   coordinates asked for before it is known which kernel is meant: 0.160 / 0.449
-// Channels-last input: 0.14 / 0.16. Slabs of 32 channels in place of 64: 0.19 / 0.21.
+// Versions tried on an H200, ms, N16 C64 256^2, affine / random grid:   f32             f16
+//   one thread per point and 4 channels, any strides;
+//   a copy by 132 · 8 blocks                                           0.31 / 0.54
+//   8 channels, neighbours along x together;
+//   weights of a point made once                                       0.21 / 0.43
+//   dense planes by themselves, rows of the copy in the same launch    0.20 / 0.35
+//   8 blocks per multiprocessor in place of 6                          0.19 / 0.35
+//   planes without shared memory, rows by themselves;
+//   blocks that walk, whose warps drift apart                          0.23 / 0.35
+//   rows with more blocks than fit at once                                    0.39
+//   boxes by the copy engine (forward.boxes.cuh); the 32,768 blocks
+//   of the planes took 0.02 to find that they are not meant           0.176 / 0.342   0.112 / 0.235
+//   a list of what boxes cannot serve                                 0.180 / 0.345
+//   the list worked off by the kernel for rows, kernels that start
+//   before the last one ends, more and smaller boxes                  0.161 / 0.341   0.108 / 0.235
+//   coordinates loaded before it is known which kernel is meant       0.160 / 0.449
+// f16 before boxes: 0.191 / 0.255. Channels-last input: 0.14 / 0.16. Slabs of 32 channels in place
+// of 64: 0.19 / 0.21.
 #pragma once
 
 #include "planck/ops/grid_sample/cuda/rows.cuh"

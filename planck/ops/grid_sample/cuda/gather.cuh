@@ -1,11 +1,12 @@
-// dinput for every way of sampling, from points sorted by cell (sort_cells): a thread an element
-// and some channels. An element with many contributions is summed by a whole block, a warp a chunk.
+// dinput for every way of sampling, from points sorted by cell (sort_cells): one thread per element
+// and some channels. An element with many contributions is summed by a whole block, one warp per
+// chunk.
 //
-// Versions tried on an H200, ms, f32: nearest and bicubic N16 C64 256^2 affine, 3-D N4 C16 64^3
-// affine / random, all points of N16 C64 256^2 on one element:
-//   both in one kernel of 512 threads, 8 channels at a time    0.96  12.1  1.63 / 4.16  2.56
-//   threads by themselves, 16 channels; blocks for what is left over
-//                                                              0.39  5.3   0.72 / 1.20  1.02
+// Versions tried on an H200, ms, f32. nearest and bicubic: N16 C64 256^2 affine. 3-D: N4 C16 64^3
+// affine / random. crowded: all points of N16 C64 256^2 on one element.
+//                                                            nearest  bicubic  3-D          crowded
+//   both in one kernel of 512 threads, 8 channels at a time     0.96     12.1  1.63 / 4.16     2.56
+//   threads by themselves, 16 channels; blocks for the rest     0.39      5.3  0.72 / 1.20     1.02
 #pragma once
 
 #include "planck/math/chunked_sum.h"

@@ -1,13 +1,13 @@
 // The CUDA kernels of the grid_sample family, as host code sees them. Operands have been checked
 // against the problem: dtypes, shapes, no overlap; strides are arbitrary. Workspace sizes are also
-// known to builds without CUDA (grid_sample.cuda.workspace.cpp).
+// known to builds without CUDA (workspace.cpp).
 #pragma once
 
 #include "planck/ops/grid_sample/grid_sample.problem.h"
 
 namespace planck {
 
-// grid_sample, cuda:direct, and cuda:direct:no_copy for who has no workspace for a copy of the
+// grid_sample, cuda:direct, and cuda:direct:no_copy for callers without workspace for a copy of the
 // input
 PLANCK_CUDA_LIBRARY Result<void> grid_sample_cuda(const Stream&, Workspace,
                                                   const GridSampleProblem&, const Operands&);

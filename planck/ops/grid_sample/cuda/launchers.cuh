@@ -1,5 +1,5 @@
 // What the launchers of the backward kernels need of each other. Each is compiled once for each
-// element type: those with launch_tiles by themselves, since compilers take their time.
+// element type: launch_tiles in sources of its own, because it takes long to compile.
 #pragma once
 
 #include "planck/ops/grid_sample/cuda/bins.cuh"

@@ -16,8 +16,8 @@ bool has_vector_rows(const View& v);
 //
 // tiled: 2-D bilinear sampling. A bin is a tile of 32 × 8 elements of dinput; a point is in the bin
 // of every tile that it adds to (four at most). Each tile has a list of the points that are in it,
-// in any order; where one is too short, the points are sorted into bins as without tiles.
-// Otherwise a bin is a run of 512 cells, and a point is in one at most.
+// in any order; where one is too short, the points are sorted into bins as without tiles. Otherwise
+// a bin is a run of 512 cells, and a point is in one at most.
 struct BinLayout {
   static constexpr int kTileWidth = 32, kTileHeight = 8;
   static constexpr int kTileCells = (kTileWidth + 1) * (kTileHeight + 1);

@@ -8,7 +8,7 @@
 namespace planck::sample_device {
 
 // Places in the list of a tile for those of a warp's points that are in it: one addition for all of
-// them. It is asked for here, and its answer is awaited when a place is needed.
+// them. It starts here, and its result is awaited when a place is needed.
 struct Places {
   std::uint32_t from = 0;
   unsigned same = 0;  // lanes with the same tile; none where this one has no place
@@ -30,8 +30,8 @@ struct Places {
   }
 };
 
-// A block 32 × 8 points. kFew: also dgrid, of as many channels, or of up to four where it is 4;
-// positions are joined.
+// One block per 32 × 8 points. kFew: also dgrid, of as many channels, or of up to four where it is
+// 4; positions are joined.
 template <class T, bool kZeros, int kFew>
 __global__ void __launch_bounds__(256, sizeof(Compute<T>) == 8 ? 1
                                        : kFew == 0             ? 8

@@ -18,7 +18,7 @@ struct LinearPoint {
   C lower[kDims], upper[kDims], slope[kDims];
   I base[kDims];
   I offset, step[kDims];
-  unsigned inside;  // one bit a tap
+  unsigned inside;  // one bit per tap
 
   __device__ __forceinline__ LinearPoint(const C (&g)[3], const Frame<C, I>& f) {
     inside = (1u << kTaps) - 1;

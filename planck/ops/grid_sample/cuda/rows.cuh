@@ -1,5 +1,5 @@
-// 2-D bilinear sampling where the channels of an element lie together: a few lanes a point, 16
-// bytes of channels a lane. And the copy that brings them together, made where the grid looks
+// 2-D bilinear sampling where the channels of an element lie together: a few lanes per point, 16
+// bytes of channels per lane. And the copy that brings them together, made where the grid looks
 // scattered.
 #pragma once
 
@@ -171,8 +171,7 @@ struct StageCall {
   Frame<Compute<T>, I> frame;
 };
 
-// Runs of 32 neighbouring points, evenly spread; those are far that are more than four elements
-// apart.
+// Runs of 32 neighbouring points, evenly spread; far are those more than four elements apart.
 template <class T, class I>
 __device__ Neighbours look_at_neighbours(const StageCall<T, I>& a) {
   using C = Compute<T>;

@@ -1,4 +1,4 @@
-// dgrid, a thread a point and all of its channels.
+// dgrid, one thread per point and all of its channels.
 #pragma once
 
 #include "planck/ops/grid_sample/cuda/forward.cuh"

@@ -1,4 +1,4 @@
-// dgrid of 2-D bilinear sampling, 32 × 8 points of the output a block, a thread a point.
+// dgrid of 2-D bilinear sampling, 32 × 8 points of the output per block, one thread per point.
 #pragma once
 
 #include "planck/ops/grid_sample/cuda/pairwise.cuh"

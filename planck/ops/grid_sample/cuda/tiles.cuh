@@ -1,5 +1,5 @@
-// Backward of 2-D bilinear sampling, a block a tile of 32 × 8 elements of dinput: what its kernels
-// have in common.
+// Backward of 2-D bilinear sampling, one block per tile of 32 × 8 elements of dinput: what its
+// kernels have in common.
 //
 // The block has a list of the points that add to its tile (place.cuh) and sorts them by cell in
 // shared memory. Then every element of dinput is the sum over two runs of sorted points, written
@@ -61,7 +61,7 @@ __device__ __forceinline__ OutputAt place_of(const Frame<C, std::int32_t>& f, st
 // The points of a tile while they are sorted by cell, and where each cell starts.
 struct TileCells {
   static constexpr int kRound = BinLayout::kRound;
-  static constexpr int kEach = 11;  // cells a lane; odd, so that lanes are in different banks
+  static constexpr int kEach = 11;  // cells per lane; odd, so that lanes are in different banks
   static_assert(32 * kEach > BinLayout::kTileCells);
   std::uint32_t point[kRound];  // by cell alone
   std::uint32_t start[32 * kEach];
@@ -103,8 +103,7 @@ struct OwnPoints {
 };
 
 // What points bring to where they are sorted to: weights and their positions. kEager: where the
-// block has little else to do, it asks for what it may need before it knows how many points there
-// are.
+// block has little else to do, it loads what it may need before it knows how many points there are.
 template <class C>
 struct CarriedWeights {
   static constexpr bool kEager = false;

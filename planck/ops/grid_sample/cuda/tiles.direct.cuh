@@ -94,8 +94,8 @@ struct KeptPoints {
   }
 };
 
-// Channels of a point that are brought to shared memory at a time.
-// f16 and bf16: 8 bytes, for what is fetched ahead takes a register a channel.
+// Channels of a point that are brought to shared memory at a time. f16 and bf16: 8 bytes, because
+// what is fetched ahead takes one register per channel.
 template <class T>
 inline constexpr int kStagedChannels = sizeof(T) == 8 ? 2 : 4;
 
@@ -128,9 +128,9 @@ struct StagedRow {
 };
 
 // Some channels at a time: every thread brings those of its points, which lie next to each other in
-// the order of the list, to the places where they were sorted to. Two rounds of rows: one barrier a
-// round. What is fetched ahead stays in registers of its own: to put 16-bit values together is to
-// wait for them.
+// the order of the list, to where the points were sorted to. Two rounds of rows: one barrier per
+// round. What is fetched ahead stays in registers of its own: combining 16-bit values would wait
+// for them.
 template <class T, class C>
 __device__ __forceinline__ void gather_staged(const TileCall<T>& a, const OwnPoints& own,
                                               const KeptPoints<C>& kept, StagedRow<T>* rows,

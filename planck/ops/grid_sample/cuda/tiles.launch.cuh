@@ -1,35 +1,39 @@
 // The launchers of the kernels for tiles, for one element type.
 //
-// Versions tried on an H200, ms, f32 N16 C64 256^2 affine / random grid, then N16 C3 512^2. Affine:
-// turned by 0.4 at most.
-//   tiles in shared memory, 8 channels at a time, any strides          0.67 / 0.98   0.43 / 0.53
-//   the same, 16 channels, weights kept, joined positions              0.59 / 1.48   0.37 / 0.50
-//   threads read for themselves, dgrid of the tile's points            0.66 / 0.94   0.37 / 0.63
-//   dgrid in blocks of its own between the tiles, 16 channels          0.48 / 0.91   0.34 / 0.63
-//   the same, 8 channels; input fetched four channels a thread         0.43 / 1.01   0.34 / 0.63
-//   that undone, blocks that walk, a list of the points with dgrid: by planck bench, whose grids
-//   are others, 0.49 / 0.82, 0.34 / 0.49; f16 0.48 / 0.65; all points on one element 2.5
-//   lists of tiles in place of sorted bins; dgrid of few channels on the way
-//                                                                      0.43 /  -     0.25 /  -
-//   dout by way of shared memory, 16 bytes of channels a round; lists by the block; f16 0.44
-//                                                                      0.41 / 0.76   0.24 / 0.48
-//   16-bit rows of 8 bytes, put together a round after they were fetched: f16 0.40 (dinput alone
-//   0.29 -> 0.18); six blocks in place of five for few channels (eight: 0.25 / 0.54)
-//                                                                      0.41 / 0.75   0.236 / 0.48
-//   lists by the warp, without barriers; few channels of dout go with their points to shared
-//   memory, five blocks (four: 0.231 / 0.43; six: 0.213 / 0.44)
-//                                                                      0.41 / 0.75   0.203 / 0.42
-//   weights of few channels not stored but made again: fewer conflicts of banks
-//                                                                      0.41 / 0.75   0.197 / 0.41
-//   three blocks in place of four with dgrid of f32 (five: 0.68; f16 with three: no gain)
-//                                                                      0.40 / 0.75   0.197 / 0.41
+// Versions tried on an H200, ms, f32, affine / random grid. Affine: turned by 0.4 at most.
+//                                                                  N16 C64 256^2  N16 C3 512^2
+//   tiles in shared memory, 8 channels at a time, any strides      0.67 / 0.98    0.43 / 0.53
+//   the same, 16 channels, weights kept, joined positions          0.59 / 1.48    0.37 / 0.50
+//   threads read for themselves, dgrid of the tile's points        0.66 / 0.94    0.37 / 0.63
+//   dgrid in blocks of its own between the tiles, 16 channels      0.48 / 0.91    0.34 / 0.63
+//   the same, 8 channels; input fetched four channels per thread   0.43 / 1.01    0.34 / 0.63
+//   that undone, blocks that walk, a list of the points with
+//   dgrid (by planck bench, whose grids are others; f16
+//   0.48 / 0.65; all points on one element 2.5)                    0.49 / 0.82    0.34 / 0.49
+//   lists of tiles in place of sorted bins; dgrid of few
+//   channels on the way                                            0.43 /  -      0.25 /  -
+//   dout by way of shared memory, 16 bytes of channels per
+//   round; lists by the block (f16 0.44)                           0.41 / 0.76    0.24 / 0.48
+//   16-bit rows of 8 bytes, put together one round after they
+//   were fetched (f16 0.40, dinput alone 0.29 -> 0.18); six
+//   blocks in place of five for few channels (eight: 0.25 / 0.54)  0.41 / 0.75    0.236 / 0.48
+//   lists by the warp, without barriers; few channels of dout go
+//   with their points to shared memory, five blocks (four:
+//   0.231 / 0.43; six: 0.213 / 0.44)                               0.41 / 0.75    0.203 / 0.42
+//   weights of few channels not stored but made again: fewer
+//   conflicts of banks                                             0.41 / 0.75    0.197 / 0.41
+//   three blocks in place of four with dgrid of f32 (five: 0.68;
+//   f16 with three: no gain)                                       0.40 / 0.75    0.197 / 0.41
 // No gain: dgrid of many channels by boxes of the input (boxes.cuh) in a kernel of its own 0.50, by
 // warps of 8 x 4 points 0.44, of 16 x 2 0.416; lists that are read before their length is known, of
 // many channels 0.415 / 0.759.
-// Of random: the copy of input 0.15, dgrid and the copy of dout 0.30, dinput 0.25 with four points
-// at once a lane (0.34 where lanes look points up for each other), place 0.04. Of few channels:
-// place 0.085, of it dgrid 0.033 (by blocks, with barriers 0.109; eight blocks in place of six
-// 0.114), tiles 0.101.
+//
+// Where the time goes:
+//   random         the copy of input 0.15; dgrid and the copy of dout 0.30; dinput 0.25 with four
+//                  points at once per lane (0.34 where lanes look points up for each other);
+//                  place 0.04
+//   few channels   place 0.085, of it dgrid 0.033 (by blocks, with barriers 0.109; eight blocks in
+//                  place of six 0.114); tiles 0.101
 #pragma once
 
 #include "planck/ops/grid_sample/cuda/launchers.cuh"

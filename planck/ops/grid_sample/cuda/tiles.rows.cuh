@@ -1,6 +1,6 @@
 // Backward of 2-D bilinear sampling where the channels of an element lie together, in dout and in
-// input: a few lanes a point or an element, 16 bytes of channels a lane. Scattered points are then
-// as dear as ordered ones.
+// input: a few lanes per point or element, 16 bytes of channels per lane. Scattered points then
+// cost as much as ordered ones.
 #pragma once
 
 #include "planck/ops/grid_sample/cuda/pairwise.cuh"

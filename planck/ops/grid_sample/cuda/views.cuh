@@ -181,7 +181,7 @@ __device__ __forceinline__ void let_next_start() {
 #endif
 }
 
-// What a launch may ask for.
+// Options of a launch.
 struct LaunchDetails {
   std::size_t shared = 0;  // bytes of dynamic shared memory
   // Starts while the kernel before it ends, and waits for it: wait_for_previous().

@@ -1,12 +1,14 @@
-// cpu:rows, backward. dweight and dbias go down the rows: eight rows are summed in pairs, these as
-// a binary counter, chunks of rows likewise in a last pass.
+// cpu:rows, backward. dweight and dbias are sums down the rows: eight rows are summed in pairs,
+// such sums are joined like the digits of a binary counter, and so are chunks of rows in a last
+// pass.
 //
-// f32 layer_norm and rms_norm [16384, 4096], two threads, share of the ceiling: all rows for
-// dweight and dbias, then all rows for dx 0.46 and 0.46; both row sums in one pass over a row, and
-// the sums down eight rows while the second-level cache has them 0.74 and 0.78; x and dy asked for
-// by every loop, as requests that find no place are dropped, 0.88 and 0.91. All sums of eight rows
-// by blocks of columns, which the first-level cache should hold, are slower by a tenth: rows of a
-// power of two lie in the same sets.
+// f32 [16384, 4096], two threads, share of the ceiling:                    layer_norm  rms_norm
+//   all rows for dweight and dbias, then all rows for dx                         0.46      0.46
+//   both row sums in one pass over a row, and the sums down eight rows
+//   while the second-level cache has them                                        0.74      0.78
+//   x and dy prefetched by every loop, as prefetches may be dropped              0.88      0.91
+// All sums of eight rows by strips of columns that the first-level cache should hold are slower by
+// a tenth: rows that lie a power of two apart fall into the same cache sets.
 #include "planck/ops/norm/cpu/backward.h"
 
 #include "planck/ops/norm/cpu/kernels.h"

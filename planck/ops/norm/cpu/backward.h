@@ -5,7 +5,7 @@
 
 namespace planck {
 
-// bypass: dx is written around the caches.
+// bypass: dx is written past the caches.
 template <class C>
 void norm_backward_cpu(const Stream&, const NormProblem&, const Operands&, C* partials,
                        bool bypass);

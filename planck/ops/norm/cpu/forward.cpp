@@ -1,5 +1,5 @@
 // cpu:rows, forward. A row is read for its mean, and from the cache for its variance and its
-// result. Gradients: backward.cpu.cpp.
+// result. Gradients: backward.cpp.
 #include "planck/ops/norm/cpu/backward.h"
 #include "planck/ops/norm/cpu/kernels.h"
 #include "planck/ops/norm/cpu/operands.h"

@@ -8,7 +8,7 @@ namespace planck {
 Result<void> norm_cpu(const Stream&, Workspace, const NormProblem&, const Operands&);
 std::size_t norm_cpu_workspace(const NormProblem&);
 
-// Where all gradients are found in one pass: rows of a chunk.
+// Rows of a chunk, where all gradients are computed in one pass.
 inline constexpr std::int64_t kCpuFusedRows = 64;
 
 }  // namespace planck

@@ -1,10 +1,12 @@
-// layer_norm and rms_norm over vectors of f32, the formulas of row.math.h bit for bit. Include
-// within foreach_target's passes, after planck/loops/cpu/steps-inl.h.
+// layer_norm and rms_norm over vectors of f32, the formulas of planck/loops/rows/functions.h bit
+// for bit. Include within foreach_target's passes, after planck/loops/cpu/steps-inl.h.
 //
-// Two threads, ms, layer_norm in rows of 1,024 and of 8,192: each row by itself f32 12.6 and 14.1,
-// bf16 10.8 and 8.7; what ends a row under the next one's mean 10.9 and 13.9, 8.2 and 7.9; bf16
-// parameters of short rows widened once 7.7 (copying takes 12 and 6). Widened once for two long
-// rows, or rounded by AVX-512's instruction with a test for what it flushes to 0: no gain.
+// layer_norm, two threads, ms:                        f32 1,024  8,192   bf16 1,024  8,192
+//   each row by itself                                     12.6   14.1         10.8    8.7
+//   the end of a row computed under the next one's mean    10.9   13.9          8.2    7.9
+//   bf16 parameters of short rows widened once                                  7.7
+// Copying takes 12 (f32) and 6 (bf16). No gain: parameters widened once for two long rows; rounding
+// by AVX-512's instruction with a test for what it flushes to 0.
 #if defined(PLANCK_NORM_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_NORM_VECTORS_INL_H_
 #undef PLANCK_NORM_VECTORS_INL_H_
@@ -23,8 +25,8 @@ namespace vm = vector_math;
 using dense::Pairs;
 using vm::V;
 
-// A parameter of all rows; one that is not given is the same number everywhere, a vector that is
-// read again and again.
+// A parameter that all rows share; one that is not given is the same number everywhere: one vector
+// that is read again and again.
 template <class S>
 class Parameter {
  public:
@@ -58,14 +60,14 @@ HWY_INLINE Pairs load_pairs(const typename Parameter<S>::Row& row, const auto& a
   return row(at).load(row.data);
 }
 
-// Asks for an element. Requests that find no place are dropped: what is needed soon is asked for by
-// every loop over a row.
+// Prefetches an element. A prefetch that finds no free slot is dropped: what is needed soon is
+// prefetched by every loop over a row.
 template <class T>
 HWY_INLINE void ask(const T* at) {
   __builtin_prefetch(at, 0, 2);
 }
 
-// The canonical sum of a function along a row; the one two rows on is asked for.
+// The canonical sum of a function along a row; the row two further on is prefetched.
 template <class S, class F>
 HWY_INLINE float sum_of(const typename S::T* x, std::int64_t n, const F& f) {
   if constexpr (std::is_same_v<S, dense::AsBf16>)
@@ -151,7 +153,7 @@ HWY_INLINE void forward(const NormRows& in, int rows, bool centered, float eps, 
   const std::int64_t n = in.n;
   const float count = static_cast<float>(n);
   const auto mean_of = [&](int r) { return centered ? plain_sum<S>(x + r * n, n) / count : 0.0f; };
-  // The next row's mean in between: neither a sum that is joined nor a root is waited for.
+  // The next row's mean is computed in between: nothing waits for the end of a sum or for a root.
   shared[0].a = mean_of(0);
   for (int r = 0; r < rows; ++r) {
     const float sum = square_sum<S>(x + r * n, n, shared[r].a);
@@ -175,7 +177,7 @@ inline void forward(const NormRows& in, int rows, bool centered, float eps,
   });
 }
 
-// ---- gradients: four rows on, x and dy are asked for
+// ---- gradients: x and dy are prefetched four rows ahead
 
 // The sums of g = dy * weight and of g * xhat along a row.
 template <class S>

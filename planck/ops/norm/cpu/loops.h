@@ -15,14 +15,14 @@ struct NormRows {
   std::int64_t n;  // elements of a row, > 0
 };
 
-// Null where the instruction set or C has none. `shared`: a: mean, b: rstd, of each row.
+// Null where the instruction set or C has none. `shared` of each row: a is its mean, b its rstd.
 template <class C>
 struct NormLoops {
   // Up to kRowBatch rows: their means, where centered, and rstds, and the results. The rows that
-  // follow are asked for.
+  // follow are prefetched.
   void (*forward)(const NormRows&, int rows, bool centered, C eps, row_math::Shared<C>* shared,
                   const Sink& to) = nullptr;
-  // Gradients of a row, c and d of whose `shared` are computed.
+  // Gradients of a row; c and d of its `shared` are computed here.
   void (*backward)(const NormRows&, bool centered, row_math::Shared<C>& shared,
                    const Sink& to) = nullptr;
   // Columns [column, column + n) of eight rows: the sums down the rows of dy * xhat and of dy,

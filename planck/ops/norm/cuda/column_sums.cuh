@@ -1,7 +1,7 @@
 // The gradients of weight and bias: sums down the rows, in chunks of rows.
 //
-// A thread has a column and goes down a chunk of 512 rows in eight slots of 64. The chunks' sums
-// are joined by a second launch.
+// A thread has one column. A chunk of 512 rows is eight slots of 64 rows, one per warp. The chunks'
+// sums are joined by a second launch.
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
@@ -24,7 +24,8 @@ struct AddTwoSums {
   }
 };
 
-// What the slots of a block hold for each of 32 columns, joined in slot 0, for its own threads.
+// Joins what the slots of a block hold for each of 32 columns; slot 0 has the result, for its own
+// threads.
 template <int kCount, class A>
 __device__ __forceinline__ void join_slots(A (*shared)[32], int slot, int lane) {
   for (int half = 1; half < kCount; half *= 2) {
@@ -42,7 +43,7 @@ struct GradientArguments {
   AxisMap mean_map, rstd_map;
   std::int64_t rows, length, chunks, tiles;
   TwoSums<Compute<T>>* partials;
-  T* dweight;  // null: not asked for
+  T* dweight;  // null: not wanted
   T* dbias;
   AxisMap dweight_map, dbias_map;
 };

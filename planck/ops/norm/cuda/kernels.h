@@ -10,8 +10,7 @@ PLANCK_CUDA_LIBRARY Result<void> norm_cuda(const Stream&, Workspace, const NormP
                                            const Operands&);
 std::size_t norm_cuda_workspace(const NormProblem&);
 
-// Where all gradients are found in one pass: a block has all columns of a chunk of rows, a power of
-// two of them.
+// Where all gradients are computed in one pass: a block has all columns of a chunk of 2^k rows.
 inline constexpr std::int64_t kFusedLength = 4096, kFusedRows = 128;
 struct FusedCut {
   std::int64_t rows;          // of a chunk, from 4 to kFusedRows

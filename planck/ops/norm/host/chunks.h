@@ -1,5 +1,5 @@
-// How both devices cut the sums down the rows (dweight, dbias) into chunks: the cut is part of the
-// order of the sum.
+// How both devices cut the sums down the rows (dweight, dbias) into chunks where dx has a pass of
+// its own: 2^k rows each, so that a chunk is a subtree of the canonical sum.
 #pragma once
 
 #include "planck/ops/norm/norm.problem.h"

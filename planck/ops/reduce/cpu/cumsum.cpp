@@ -1,9 +1,10 @@
-// cpu:running. Blocks of 32 start anew, so that the processor works on all of a buffer's at once
-// although each is a chain of additions; their totals are a running sum of their own. Where a kept
-// axis is the dense one, 1,024 groups go down the rows together.
+// cpu:running. Chunks of 32 start anew, so that the processor works on all chunks of a buffer at
+// once although each is a chain of additions; their totals are a running sum of their own. Where a
+// kept axis is the dense one, 1,024 groups go down the rows together.
 //
-// f32 [8192, 8192], two threads, share of the ceiling along axes 1 and 0: a block or a row at a
-// time 0.35 and 0.23; dense f32 in vectors and around the caches (running.loops.cpp) 0.9 and 1.0.
+// f32 [8192, 8192], two threads, share of the ceiling:              axis 1  axis 0
+//   a chunk or a row at a time                                        0.35    0.23
+//   dense f32 in vectors and past the caches (running_loops.cpp)      0.9     1.0
 #include <algorithm>
 #include <array>
 
@@ -30,7 +31,7 @@ C result_of(C value) {
     return value;
 }
 
-// One group: buffers of whole blocks, but for the last.
+// One group: buffers of whole chunks, but for the last.
 template <class C>
 class RunningRow {
  public:
@@ -79,7 +80,7 @@ class RunningColumns {
     add_to(0, row, out);
     count_rows(0, 1);
   }
-  // Of rows that do not go beyond a block, in vectors.
+  // Of rows that do not go beyond a chunk, in vectors.
   void add_rows(DenseRows<const C> in, int count, DenseRows<C> out, bool stream) {
     if constexpr (std::is_same_v<C, float>)
       running_loops()->sum_down(in, count, n_, local_[0], before_[0], out, stream);

@@ -1,4 +1,4 @@
-// cpu:tree. Rows that lie densely, and everything else gathered into blocks; columns where a kept
+// cpu:tree. Rows that lie densely, and everything else gathered into chunks; columns where a kept
 // axis is the dense one.
 #include <algorithm>
 

@@ -1,9 +1,10 @@
 // cpu:running of cummax and cummin. Along a dense axis, one row after the other; along any other, a
 // panel of columns goes down the axis side by side. Rows and panels are spread over threads; where
-// they are cut changes no bit (takes_over in reduce.math.h).
+// they are cut changes no bit (takes_over in planck/math/reduction.h).
 //
-// f32 [8192, 8192], two threads, share of the ceiling along axes 1 and 0: through arrays 0.59 and
-// 0.29; dense f32 in vectors and around the caches (running.loops.cpp) 1.0 and 0.92.
+// f32 [8192, 8192], two threads, share of the ceiling:              axis 1  axis 0
+//   through arrays                                                    0.59    0.29
+//   dense f32 in vectors and past the caches (running_loops.cpp)      1.0     0.92
 #include <algorithm>
 
 #include "planck/loops/parallel.h"

@@ -1,6 +1,6 @@
-// Along a row, a vector holds the same place of a block of 32 each: tiles of the row are turned
-// over on the way in and out, four shuffles a vector each. Down the rows, eight at a time: what
-// runs stays in registers. Results that are larger than the caches are written around them.
+// Along a row, a vector holds one place of several chunks of 32: tiles of the row are transposed on
+// the way in and out, four shuffles per vector each. Down the rows, eight at a time: the running
+// value stays in registers. Results that are larger than the caches are written past them.
 #include "planck/ops/reduce/cpu/running_loops.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ HWY_INLINE void ask(const float* p, std::int64_t ahead) {
   __builtin_prefetch(reinterpret_cast<const char*>(p) + ahead, 0, 2);
 }
 
-// Whether rows of `out` can be written around the caches, vector by vector.
+// Whether rows of `out` can be written past the caches, vector by vector.
 template <class T>
 HWY_INLINE bool whole_lines(const T* out, std::int64_t stride) {
   return reinterpret_cast<std::uintptr_t>(out) % 64 == 0 &&
@@ -152,7 +152,7 @@ void sum_down(DenseRows<const float> in, int count, int n, float* local, const f
   });
 }
 
-// Where x takes over from `best` (reduce.math.h).
+// Where x takes over from `best` (planck/math/reduction.h).
 template <bool kLargest>
 HWY_INLINE vm::M takes_over(V x, V best) {
   const auto stays = kLargest ? hn::Le(x, best) : hn::Ge(x, best);

@@ -15,7 +15,7 @@ using Running = std::conditional_t<
     std::is_floating_point_v<C>, C,
     std::make_unsigned_t<std::conditional_t<std::is_floating_point_v<C>, int, C>>>;
 
-// What the blocks of a row add up to so far: before the first nothing, which changes no sum.
+// What the chunks of a row add up to so far: before the first nothing, which changes no sum.
 template <class C>
 struct RunningTotals {
   C before = reduce_math::Add::nothing<C>();
@@ -41,10 +41,10 @@ struct DenseRows {
 };
 
 struct RunningLoops {
-  // As many of the n values of a row as are whole groups of blocks; gives their number.
+  // As many of the n values of a row as are whole groups of chunks; returns their number.
   std::int64_t (*sum_row)(const float* in, std::int64_t n, RunningTotals<float>&, float* out,
                           bool stream);
-  // `count` rows of a block: local = local + row, out = before + local, in each of n columns.
+  // `count` rows of a chunk: local = local + row, out = before + local, in each of n columns.
   void (*sum_down)(DenseRows<const float> in, int count, int n, float* local, const float* before,
                    DenseRows<float> out, bool stream);
   // n values of a row, the first of which has index `first`.

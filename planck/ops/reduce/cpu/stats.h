@@ -1,4 +1,4 @@
-// var and logsumexp: blocks of elements, joined (blocks.math.h).
+// var and logsumexp: chunks of 512 elements, joined (reduce.math.h).
 #pragma once
 
 #include <algorithm>

@@ -1,14 +1,16 @@
-// Blocks down dense columns of f32, f16 and bf16 over vectors, bit for bit those of
-// stats.loops.cpp. Include within foreach_target's passes, after planck/loops/cpu/steps-inl.h.
+// Chunks of 512 down dense columns of f32, f16 and bf16 over vectors, bit for bit those of
+// stats_loops.cpp. Include within foreach_target's passes, after planck/loops/cpu/steps-inl.h.
 //
 // A tile of kWidth columns is copied while it is read, because rows that lie a power of two apart
 // would not stay in a cache. It is worked on in place: the second time over eight of its rows, then
 // the first over the eight of the next tile that take their place.
 //
-// f32 [8192, 8192], two threads, share of the ceiling, var and logsumexp: a panel of all rows, the
-// second time from the third-level cache, 0.51 and 0.43; tiles, one pass after the other, 0.58 and
-// 0.46; in place, vector by vector, 0.66 and 0.57. Tiles of 64 columns 0.47 and 0.46. Requests to
-// memory and the copy's way through the second-level cache hold each other up.
+// f32 [8192, 8192], two threads, share of the ceiling:                    var  logsumexp
+//   a panel of all rows, the second time from the third-level cache      0.51       0.43
+//   tiles, one pass after the other                                      0.58       0.46
+//   tiles of 64 columns                                                  0.47       0.46
+//   in place, vector by vector                                           0.66       0.57
+// Requests to memory and the copy's way through the second-level cache hold each other up.
 #if defined(PLANCK_REDUCE_STATS_COLUMNS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_REDUCE_STATS_COLUMNS_INL_H_
 #undef PLANCK_REDUCE_STATS_COLUMNS_INL_H_
@@ -23,8 +25,8 @@ HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE::stat_vectors {
 
 constexpr int kWidth = 256, kEight = 8;
-constexpr int kSoon = 8;    // rows below that are asked for
-constexpr int kAsked = 32;  // a request for so many columns: processors fetch lines in pairs
+constexpr int kSoon = 8;    // rows below that are prefetched
+constexpr int kAsked = 32;  // columns per prefetch: processors fetch lines in pairs
 
 // A number for each column of a tile.
 template <class T>
@@ -62,7 +64,7 @@ class Counter {
   Columns<float> digits_[10];
 };
 
-// The first time over the rows of a block of columns, and the second.
+// The first time over the rows of a chunk of each column, and the second.
 struct SpreadColumns {
   struct First {
     Counter sums;

@@ -1,5 +1,5 @@
-// Blocks in plain loops: of f64, and for instruction sets without fused multiply-add. Others are in
-// stats.rows-inl.h and stats.columns-inl.h.
+// Chunks of 512 in plain loops: of f64, and for instruction sets without fused multiply-add. Others
+// are in stats_rows-inl.h and stats_columns-inl.h.
 #include "planck/ops/reduce/cpu/stats_loops.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ C sum_of_exponentials(C largest, C sum) {
   return largest == -C(__builtin_inff()) ? C(0) : sum;
 }
 
-// ---- a block of a row: x, and an array that may hold x -----------------------------------------
+// ---- a chunk of a row: x, and an array that may hold x -----------------------------------------
 
 template <class C>
 void block(const C* x, int n, C* values, rm::Spread<C>& out) {
@@ -67,7 +67,7 @@ S<C> row(const Source& from, std::int64_t n) {
   return all.result();
 }
 
-// ---- a block of each of kWidth columns ---------------------------------------------------------
+// ---- a chunk of each of kWidth columns ---------------------------------------------------------
 
 template <class C>
 using Tile = C[kRows][kWidth];

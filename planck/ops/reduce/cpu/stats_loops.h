@@ -1,5 +1,5 @@
-// The loops of var and logsumexp, one table for each instruction set: what is known of blocks of
-// elements (blocks.math.h). S is Spread or ExpSum.
+// The loops of var and logsumexp, one table for each instruction set: what is known of chunks of
+// elements (reduce.math.h). S is Spread or ExpSum.
 #pragma once
 
 #include "planck/loops/cpu/blocks.h"
@@ -9,9 +9,9 @@ namespace planck {
 
 template <template <class> class S, class C>
 struct StatLoops {
-  // n > 0 dense elements; the first starts a block, and blocks are joined.
+  // n > 0 dense elements; the first starts a chunk, and chunks are joined.
   S<C> (*row)(const Source&, std::int64_t n);
-  // Rows of n dense columns, `count` <= kStatBlock of them, which are a block of each column.
+  // Rows of n dense columns, `count` <= kStatBlock of them, which are a chunk of each column.
   void (*columns)(const void* const* rows, int count, Dtype, int n, S<C>* out);
   // right = left joined with right, n of each.
   void (*join)(int n, const S<C>* left, S<C>* right);

@@ -1,10 +1,10 @@
-// Blocks along dense rows of f32, f16 and bf16 over vectors, bit for bit those of stats.loops.cpp:
-// kLanes blocks at a time, so that one tree gives a lane to each of them. Include within
-// foreach_target's passes, after planck/loops/cpu/steps-inl.h.
+// Chunks of 512 along dense rows of f32, f16 and bf16 over vectors, bit for bit those of
+// stats_loops.cpp: kLanes chunks at a time, so that one tree gives a lane to each of them. Include
+// within foreach_target's passes, after planck/loops/cpu/steps-inl.h.
 //
-// f32 [8192, 8192], two threads, share of the ceiling: var 0.76 to 0.92 where the first time over
-// the blocks asks for half of those that follow, the second for the rest; logsumexp 0.8, of which
-// exp, nine multiplications a vector, is two thirds.
+// f32 [8192, 8192], two threads, share of the ceiling: var 0.76, and 0.92 where the first time over
+// the chunks prefetches half of those that follow, the second the rest; logsumexp 0.8, of which
+// exp, nine multiplications per vector, is two thirds.
 #if defined(PLANCK_REDUCE_STATS_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_REDUCE_STATS_ROWS_INL_H_
 #undef PLANCK_REDUCE_STATS_ROWS_INL_H_
@@ -52,8 +52,8 @@ struct Term {
   }
 };
 
-// Parts of the canonical sum of a whole block, a lane for each; load(i) gives a vector from element
-// i on.
+// Parts of the canonical sum of a whole chunk, one per lane; load(i) gives a vector from element i
+// on.
 template <class Map, class F>
 HWY_INLINE V sum_of_block(const Map& map, const F& load) {
   constexpr int kGroups = kElements / (kLanes * kLanes);
@@ -77,7 +77,7 @@ struct Lanes {
   alignas(64) float v[kLanes];
 };
 struct BlockSums {
-  alignas(64) float v[kLanes][kLanes];  // of each block, parts of its sum
+  alignas(64) float v[kLanes][kLanes];  // of each chunk, parts of its sum
 
   explicit BlockSums(int count) {
     for (int b = count; b < kLanes; ++b) hn::Store(hn::Zero(vm::D()), vm::D(), v[b]);
@@ -89,14 +89,14 @@ struct BlockSums {
   }
 };
 
-// Up to kLanes whole blocks. What comes after them is asked for meanwhile.
+// Up to kLanes whole chunks. What comes after them is prefetched meanwhile.
 template <class S>
 struct Blocks {
   const typename S::T* row;
   int count;
 
   HWY_INLINE V load(int b, int i) const { return S::load(row + b * kElements + i); }
-  // Vectors of one of kTurns turns, so that several passes share the asking.
+  // Vectors of one of kTurns turns, so that several passes share the prefetching.
   template <int kTurns>
   HWY_INLINE void ask(int turn, int b, int i) const {
     if (i / kLanes % kTurns == turn) __builtin_prefetch(row + (count + b) * kElements + i, 0, 2);
@@ -147,7 +147,7 @@ void blocks_of(const Blocks<S>& x, rm::ExpSum<float>* out) {
   for (int b = 0; b < x.count; ++b) out[b].sum = out[b].largest == kNothing ? 0.0f : all.v[b];
 }
 
-// A shorter block.
+// A shorter chunk.
 template <class S>
 rm::Spread<float> short_block(const void* row, int n, rm::Spread<float>*) {
   const auto count = static_cast<float>(n);

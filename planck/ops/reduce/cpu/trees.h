@@ -1,5 +1,6 @@
-// Sums, products and extremes: elements lifted and joined as trees (reduce.loops.h). Down the
-// columns eight rows at a time are joined, then these as a binary counter.
+// Sums, products and extremes: elements lifted and joined as trees
+// (planck/loops/rows/cpu/reduce.h). Down the columns eight rows at a time are joined, then these as
+// a binary counter.
 #pragma once
 
 #include <algorithm>

@@ -1,12 +1,13 @@
 // Groups side by side on the device, any number of any length: a thread has a run of columns and
-// eight rows of them, asked for at once; threads below one another are joined, and blocks leave
-// what they have to another launch. Long and wide ones: tall_columns.cuh.
+// eight rows of them, loaded at once; threads below one another are joined, and blocks leave what
+// they have to another launch. Long and wide ones: tall_columns.cuh.
 //
-// On an H200, f32, us:                      [8192, 8191]  [2^23, 8]  [64, 2^19]  [1024, 1024]
-// argmax
-//   a loop that reads                                 59         59 31                  2.5 64 rows
-//   a thread, four at once, all to a block   240        168          38                 13.4 this
-//   107         73          34                  5.8
+// On an H200, f32, us:                                                                  argmax
+//                                          [8192, 8191]  [2^23, 8]  [64, 2^19]  [1024, 1024]
+//   a loop that reads                                59         59          31           2.5
+//   64 rows per thread, four at once,
+//   all to a block                                  240        168          38          13.4
+//   this                                            107         73          34           5.8
 #pragma once
 
 #include "planck/ops/reduce/cuda/rows.cuh"
@@ -26,7 +27,7 @@ struct ColumnArguments {
   FoldSink<F> sink;
   int log2_width, log2_slots;  // threads of a block side by side, and below one another; the rest
                                // are outers
-  int turns;                   // of kColumnRows rows a slot, a power of two
+  int turns;                   // of kColumnRows rows per slot, a power of two
   unsigned tiles, chunks;
 
   __host__ __device__ int width() const { return 1 << log2_width; }

@@ -1,13 +1,19 @@
-// cuda:running. The canonical order cuts a row into blocks of 32, and 32 blocks into a block of the
-// next level (running_sum.h): blocks are independent but for one addition, and so is the work.
+// cuda:running. The canonical order cuts a row into chunks of 32, and 32 chunks into a chunk of the
+// next level (planck/math/running_sum.h): chunks are independent but for one addition, and so is
+// the work.
 //
-// Rows: a lane has a block, a warp 1,024 elements, the warps of a row 8 Ki a tile (scan_tile.cuh).
-// Columns: a warp has a block of 32 columns side by side, the warps of a strip follow one another,
-// and the next tile is under way meanwhile. Memory is read and written once.
-// On an H200, f32 [8192, 8192], where a copy takes 139 us:
-//   along the rows     element by element through shared memory 317 us; this 139
-//   down the columns   a thread a column 3,274 us; 16 warps a strip 210; 8 warps 172; the next tile
-//                      under way 160; 4 warps 147
+// Rows: a lane has a chunk, a warp 1,024 elements, the warps of a row 8 Ki per tile
+// (scan_tile.cuh). Columns: a warp has a chunk of 32 columns side by side, the warps of a strip
+// follow one another, and the next tile is under way meanwhile. Memory is read and written once.
+//
+// On an H200, f32 [8192, 8192], where a copy takes 139 us; us:
+//   along the rows     element by element through shared memory   317
+//                      this                                       139
+//   down the columns   one thread per column                    3,274
+//                      16 warps per strip                         210
+//                      8 warps                                    172
+//                      the next tile under way                    160
+//                      4 warps                                    147
 #include <new>
 
 #include "planck/loops/cuda/launch.cuh"
@@ -174,7 +180,7 @@ __global__ void __launch_bounds__(kScanThreads, sizeof(T) == 8   ? 2
   if (own == 0 && lane == 0) new (above) Above;
   const std::int64_t row = a.shape.row_of(warp);
   Totals<R> sums;        // of warps
-  R lead = no_sum<R>();  // what the first block of the next warp follows
+  R lead = no_sum<R>();  // what the first chunk of the next warp follows
   int parity = 0;
   for (std::int64_t begin = 0; begin < a.shape.length; begin += warps * kWarpStretch) {
     const std::int64_t first = begin + own * kWarpStretch;
@@ -189,7 +195,7 @@ __global__ void __launch_bounds__(kScanThreads, sizeof(T) == 8   ? 2
         x[r * kRun + e] = static_cast<R>(element<T>(p, kReverse ? kRun - 1 - e : e));
     }
     add_up(x);
-    // The sum of the row's blocks up to and before this lane's.
+    // The sum of the row's chunks up to and before this lane's.
     const int lanes = 1 << a.shape.log2_lanes, lane_of_row = lane & (lanes - 1);
     R up_to = __shfl_sync(~0u, x[kRunningBlock - 1], 0, lanes);
 #pragma unroll

@@ -14,8 +14,8 @@ inline constexpr std::int64_t kEnoughBlocks = 16384;       // of chunks of rows,
 inline constexpr std::int64_t kEnoughColumnBlocks = 8192;  // of chunks of columns
 inline constexpr std::int64_t kEnoughTallBlocks = 2048;    // of chunks of tall ones
 
-inline constexpr std::int64_t kEnoughStatWarps = 8192;  // of rows in blocks
-inline constexpr std::int64_t kEnoughStatBlocks = 200;  // of columns in blocks
+inline constexpr std::int64_t kEnoughStatWarps = 8192;  // var, logsumexp of rows
+inline constexpr std::int64_t kEnoughStatBlocks = 200;  // and of columns
 
 constexpr std::int64_t ceil_of(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -29,7 +29,7 @@ constexpr std::int64_t partials(std::int64_t groups, std::int64_t length) {
   return all;
 }
 
-// What is known of blocks of elements (blocks.math.h): nothing where a group is one.
+// Nodes of chunks of 512 elements (reduce.math.h): none where a group is one chunk.
 constexpr std::int64_t block_nodes(std::int64_t groups, std::int64_t length) {
   const std::int64_t blocks = ceil_of(length, reduce_math::kStatBlock);
   return blocks > 1 ? groups * blocks : 0;

@@ -1,5 +1,5 @@
 // One pass of a reduction on the device: its first round over the tensor, then rounds over the
-// results of chunks until there is one a group.
+// results of chunks until there is one per group.
 #pragma once
 
 #include "planck/ops/reduce/cuda/outer_map.cuh"

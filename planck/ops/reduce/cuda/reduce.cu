@@ -1,5 +1,5 @@
-// cuda:tree. Rows a warp or a block each, or several blocks; columns a thread each, or several
-// slots; var and logsumexp by blocks of elements that warps or blocks of threads hold.
+// cuda:tree. A row has a warp or a block, or several blocks; a column has a thread, or several
+// slots; var and logsumexp go by chunks of 512 elements, which warps or blocks hold.
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/loops/rows/cuda/axis_map.cuh"
 #include "planck/loops/rows/cuda/joins.cuh"

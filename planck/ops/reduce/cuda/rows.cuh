@@ -1,15 +1,18 @@
-// Groups of consecutive elements on the device: short ones several a warp, longer ones a warp or a
-// block each, or several blocks.
+// Groups of consecutive elements on the device: short ones several per warp, longer ones a warp or
+// a block each, or several blocks.
 //
-// Of what a loop that reads reaches on an H200:   sum f32 [65536, 1024]  [8192, 8192]   all   bf16
-//   four runs a thread, eight in short rows                        0.89          0.96  0.93
-//   eight, a row of 129 runs or more a warp's at least             0.95          0.96  0.92   0.93
-//   loads that leave the caches first                              0.98          0.97  0.95   0.95
-// f64 [4096, 8192], two blocks a row and a launch 80 us; 16 warps a row 66 (63 now; where loads
-// leave the caches first registers do not suffice, 71). argmax, a chain of comparisons over all of
-// a thread's elements 78, over each run 66. A second turn of a thread over its row costs 5 to 8:
-// blocks of more warps are better. bf16 in all, two launches: 0.87; what needs no memory done
-// before the wait for the launch before 0.88; the loads above 0.92.
+// Of what a loop that reads reaches on an H200:         sum f32
+//                                                       [65536, 1024]  [8192, 8192]   all   bf16
+//   four runs per thread, eight in short rows                    0.89          0.96  0.93
+//   eight; a row of 129 runs or more at least a warp's           0.95          0.96  0.92   0.93
+//   loads that leave the caches first                            0.98          0.97  0.95   0.95
+// us:
+//   f64 [4096, 8192]   two blocks per row and a launch 80; 16 warps per row 66 (63 now; where loads
+//                      leave the caches first registers do not suffice, 71)
+//   argmax             a chain of comparisons over all of a thread's elements 78; over each run 66
+// A second turn of a thread over its row costs 5 to 8: blocks of more warps are better. bf16 in
+// all, two launches: 0.87; what needs no memory done before the wait for the launch before 0.88;
+// the loads above 0.92.
 #pragma once
 
 #include "planck/loops/rows/cuda/dense_rows.cuh"
@@ -145,7 +148,7 @@ __global__ void __launch_bounds__(32 * kMostRowWarps, 1) long_rows(const RowArgu
         seen.none(k);
         if (run + k * 32 < whole)
           seen.pack(a, k, place(k), packs[k]);
-        else if (run + k * 32 == whole && whole < runs)  // not a whole one
+        else if (run + k * 32 == whole && whole < runs)  // the last run, not a whole one
           seen.singles(a, k, place(k), static_cast<int>(a.length % F::kRun),
                        [&](int e) { return p[k * 32 * F::kRun + e]; });
       }

@@ -1,15 +1,21 @@
 // cuda:running of cummax and cummin. Nothing is computed, elements are moved: whichever way the row
-// is cut, the first that no other exceeds is the same one (takes_over in reduce.math.h), so the
-// bits are those of the CPU.
+// is cut, the first that no other exceeds is the same one (takes_over in planck/math/reduction.h),
+// so the bits are those of the CPU.
 //
-// Rows: a lane has a stretch of 32 elements (scan_tile.cuh), lanes, then warps, are joined in
-// order. Columns: a warp has 16 rows of 64 columns side by side, two to a lane (or 32 of 32), the
-// next tile is under way meanwhile. On an H200, f32 [8192, 8192], where moving the same bytes takes
-// 264 us:
-//   down the columns   a thread a column 3,215 us; a column a lane 313; two 321; two, and stores
-//                      that leave the caches first 287; four, which need too many registers, 630
-//   along the rows     eight elements a thread 414 us; a stretch a lane 417; stores that leave the
-//                      caches first, and registers for it (3 blocks instead of 4) 273
+// Rows: a lane has a stretch of 32 elements (scan_tile.cuh); lanes, then warps, are joined in
+// order. Columns: a warp has 16 rows of 64 columns side by side, two per lane (or 32 rows of 32
+// columns); the next tile is under way meanwhile.
+//
+// On an H200, f32 [8192, 8192], where moving the same bytes takes 264 us; us:
+//   down the columns   one thread per column                                  3,215
+//                      one column per lane                                      313
+//                      two                                                      321
+//                      two, and stores that leave the caches first              287
+//                      four, which need too many registers                      630
+//   along the rows     eight elements per thread                                414
+//                      one stretch per lane                                     417
+//                      stores that leave the caches first, and registers for
+//                      it (3 blocks instead of 4)                               273
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/loops/rows/cuda/axis_map.cuh"
 #include "planck/loops/rows/cuda/joins.cuh"

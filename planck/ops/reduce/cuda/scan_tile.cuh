@@ -1,5 +1,5 @@
 // What running sums and running extremes share on the device: how the elements of rows turn from
-// the order of memory to one stretch a lane, and back.
+// the order of memory to one stretch per lane, and back.
 #pragma once
 
 #include "planck/loops/cuda/async_copy.cuh"
@@ -39,7 +39,7 @@ struct ScanOperand {
   }
 };
 
-// How rows lie on warps: several warps a row, or several rows a warp.
+// How rows lie on warps: several warps per row, or several rows per warp.
 struct ScanRows {
   std::int64_t rows, length;
   int log2_warps = 0, log2_lanes = 5;  // of a row
@@ -91,7 +91,7 @@ struct ScanPart {
   __device__ bool whole() const { return length == kWarpStretch && rows > 0; }
 };
 
-// A warp's elements in shared memory, a stretch a row. Runs of 16 bytes are permuted, so that
+// A warp's elements in shared memory, one stretch per row. Runs of 16 bytes are permuted, so that
 // neither the lanes of a row nor those of a column of runs meet in a bank.
 template <class T, bool kReverse = false>
 struct ScanTile {

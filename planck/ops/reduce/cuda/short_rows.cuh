@@ -35,7 +35,7 @@ struct RowArguments {
   // long rows
   std::int64_t chunks, padded_chunks;  // of a group, in the results of chunks
   int warps;                           // of a group, or of a chunk
-  int turns;                           // of kWarpRuns runs a warp, a power of two
+  int turns;                           // of kWarpRuns runs per warp, a power of two
 };
 
 // The join of a run's elements.

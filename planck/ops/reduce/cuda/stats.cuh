@@ -1,5 +1,8 @@
-// Blocks of var and logsumexp (blocks.math.h) on the device: what a warp knows of the block in its
-// registers, and nodes, which are what is known of blocks, joined in the pairwise order.
+// var and logsumexp on the device (reduce.math.h): what a warp knows of a chunk of 512 elements in
+// its registers, as a node, and nodes joined in the pairwise order.
+//
+// Names in this code: `block` is a chunk of 512 elements, `chunk` a part of a group, which is one
+// or several blocks that become one node.
 #pragma once
 
 #include "planck/loops/rows/cuda/axis_map.cuh"
@@ -39,7 +42,7 @@ __device__ __forceinline__ StoredNode<C> stored_node(const rm::ExpSum<C>& v) {
   return {v.largest, v.sum};
 }
 
-// Where the node of a chunk of a group goes: to the result, or to the workspace, [group, chunk].
+// Where the node of a part of a group goes: to the result, or to the workspace, [group, chunk].
 template <class T>
 struct NodeSink {
   using C = Compute<T>;
@@ -135,7 +138,7 @@ __device__ __forceinline__ void set_element(Pack<16>& p, int e, T v) {
 // A run: the elements of a pack.
 template <class T>
 inline constexpr int kRunOf = 16 / static_cast<int>(sizeof(T));
-// Runs of a lane, k * 32 + lane, that are a block.
+// Runs of a lane, k * 32 + lane, of a chunk of 512 elements.
 template <class T>
 inline constexpr int kBlockRuns = kBlock / 32 / kRunOf<T>;
 template <class T>
@@ -152,13 +155,13 @@ struct Ends {
   }
   // Then the largest is that nearest to 0: the least number, without a sign.
   __device__ __forceinline__ bool all_negative() const { return risen < 0; }
-  // A bound below all, or NaN where one with a sign is.
+  // A lower bound of all, or NaN where one with a sign is.
   __device__ __forceinline__ float least() const {
     return fallen > 0x80000000u ? __uint_as_float(fallen) : 0.0f;
   }
 };
 
-// The largest of a warp's block, and of each thread's packs a bound below all of them, or NaN.
+// The largest of a warp's 512 elements, and for each thread's packs a lower bound of all, or NaN.
 template <class T>
 __device__ __forceinline__ Compute<T> block_largest(const BlockPacks<T>& p, Compute<T>& least) {
   if constexpr (sizeof(T) == 4) {
@@ -220,7 +223,7 @@ __device__ __forceinline__ Compute<T> block_sum(const BlockPacks<T>& p, const F&
   return join_warp<rm::Add, kBlockRuns<T>, C>(sums);
 }
 
-// The node of a warp's block of n elements, the rest of which is filler, in every lane.
+// The node of a warp's n elements, the rest of 512 being filler, in every lane.
 template <class T, bool kVar>
 __device__ __forceinline__ Node<Compute<T>, kVar> block_node(const BlockPacks<T>& p, int n) {
   using C = Compute<T>;

@@ -1,20 +1,20 @@
-// var and logsumexp of groups side by side, in blocks (blocks.math.h).
+// var and logsumexp of groups side by side, in chunks of 512 (reduce.math.h).
 //
-// A block of threads has a tile of 512 rows of 128 bytes, which come side by side to shared memory,
-// and a warp looks at 16 bytes of it, 16 rows a thread in registers, while the next 512 rows are
-// under way: no warp waits for another but where the tile changes. It leaves nodes of its columns
-// and joins them at the end. Short columns are several a warp.
+// A CUDA block has a tile of 512 rows of 128 bytes, which come side by side to shared memory, and a
+// warp takes 16 bytes of it, 16 rows per thread in registers, while the next 512 rows are under
+// way: no warp waits for another but where the tile changes. It leaves nodes of its columns and
+// joins them at the end. Short columns are several per warp.
 //
 // On an H200, f32 [8192, 8192], where reading takes 64.5 us; us:                  var   logsumexp
 //   clusters of blocks hold 8,192 rows, the parameter of all first                 76          93
 //   512 rows in registers, a launch for each tile                                  85         104
-//   all rows of 128 bytes to a block of threads, the next 512 under way            76          79
+//   all rows of 128 bytes to a CUDA block, the next 512 under way                  76          79
 //   one barrier for the parameter instead of two                                   71          77
 //   a warp has all rows of its columns: no barrier for the parameter               70          76
 //   terms instead of exponentials; `planck bench`, where reading takes 59          66          71
-// Tried, no faster: lines of 64 bytes (96, 110); 8 rows a thread, or 8 bytes, and twice as many
-// threads (73, 81); the tile read from shared memory twice instead of held, three blocks an SM (73,
-// 88); 1.5 tiles under way; places of 16 bytes that are not a row's in shared memory (143).
+// Tried, no faster: lines of 64 bytes (96, 110); 8 rows per thread, or 8 bytes, and twice as many
+// threads (73, 81); the tile read from shared memory twice instead of held, three blocks per SM
+// (73, 88); 1.5 tiles under way; places of 16 bytes that are not a row's in shared memory (143).
 #pragma once
 
 #include "planck/loops/cuda/async_copy.cuh"
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kStatThreads, 2) stat_columns(const StatColumn
   static_assert(kThreads == 1 << 8);
   const int limit = static_cast<int>(min((a.length + kBlock - 1) / kBlock, std::int64_t{a.turns}));
 
-  // Rows are asked for side by side, ...
+  // Rows are loaded side by side, ...
   const int from_slot = t & ((1 << log2_slots) - 1), from_row = t >> log2_slots;
   int from_rest;
   const T* next;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kStatThreads, 2) stat_columns(const StatColumn
     }
     end_copies();
   };
-  // ... and looked at below one another.
+  // ... and worked on below one another.
   const int slot = t >> a.log2_lanes, own = (t & ((1 << a.log2_lanes) - 1)) * kRows;
   const int all = StatSlot(a, slot).rest(a);
   const uint4* mine = tile + row_place(slot, own, log2_slots);

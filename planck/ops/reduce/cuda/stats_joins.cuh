@@ -1,4 +1,4 @@
-// The nodes of a group's chunks joined.
+// The nodes of a group's parts joined.
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"

@@ -39,7 +39,7 @@ Result<void> run_rows(const Stream& stream, const ReducePass& pass) {
                   ceil_div(warps, kFewRowStatWarps), 32 * kFewRowStatWarps, a);
   }
   const std::int64_t blocks = ceil_div(l.length, kBlock);
-  // Few blocks a warp where there are few, but one chunk a group where that can be.
+  // Few chunks of 512 per warp where there are few, but one part per group where possible.
   const auto covers = [&](int log2) { return (std::int64_t{1} << log2) >= blocks; };
   a.log2_turns = 4;
   while (a.log2_turns > 0 && (l.groups * blocks) >> a.log2_turns < reduce_cuts::kEnoughStatWarps &&

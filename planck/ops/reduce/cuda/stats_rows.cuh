@@ -1,17 +1,17 @@
-// var and logsumexp of groups of consecutive elements, in blocks (blocks.math.h).
+// var and logsumexp of groups of consecutive elements, in chunks of 512 (reduce.math.h).
 //
-// A warp looks at a block of 512 elements in its registers while the next is on its way, at several
-// blocks one after the other, and leaves a node of each in shared memory. One warp joins those of a
-// group, a lane a node; the nodes of long groups go to the workspace, for another launch.
+// A warp holds a chunk in its registers while the next is on its way, takes several chunks one
+// after the other, and leaves a node of each in shared memory. One warp joins those of a group, one
+// node per lane; the nodes of long groups go to the workspace, for another launch.
 //
 // On an H200, f32 [8192, 8192], where reading takes 64.5 us; us:                  var   logsumexp
-//   rows of 8,192 held by a block of threads, the parameter of all first           67          73
-//   a block of elements a warp                                                    132         143
-//   several a warp                                                                 70          74
+//   rows of 8,192 held by a CUDA block, the parameter of all first                 67          73
+//   one chunk per warp                                                            132         143
+//   several per warp                                                               70          74
 //   the next one under way, in registers                                           68          72
 //   terms instead of exponentials; `planck bench`, where reading takes 59          63          68
-// logsumexp by exp takes 57 where memory takes none: 20 instructions an element. Tried, no faster:
-// the next block by way of shared memory; two bodies of the loop instead of moves between registers
+// logsumexp by exp takes 57 where memory takes none: 20 instructions per element. Tried, no faster:
+// the next chunk by way of shared memory; two bodies of the loop instead of moves between registers
 // (more code, 78).
 #pragma once
 
@@ -21,31 +21,31 @@
 
 namespace planck::reduce_device {
 
-inline constexpr int kRowStatWarps = 8, kFewRowStatWarps = 4;  // of a block of threads
+inline constexpr int kRowStatWarps = 8, kFewRowStatWarps = 4;  // of a CUDA block
 
 template <class T>
 struct StatRows {
   row_device::RowView<const T> in;
   row_device::DenseView<const T> dense;  // the same, where it is
   std::int64_t groups, length;
-  bool merged;     // whole rows behind one another, each of a power of two of blocks
+  bool merged;     // whole rows behind one another, each of 2^k chunks of 512
   int log2_team;   // short rows: runs of a group
-  int log2_chunk;  // blocks of a chunk, up to 32; a group has one or several chunks
-  int log2_turns;  // blocks of a warp, up to 32
+  int log2_chunk;  // chunks of 512 of a part, up to 32; a group has one or several parts
+  int log2_turns;  // chunks of 512 of a warp, up to 32
   NodeSink<T> sink;
 };
 
-// What long rows are: whole blocks, runs behind one another, anything.
+// What long rows are: whole chunks of 512, runs behind one another, anything.
 enum class RowLoads { whole, dense, strided };
 
-// A lane's runs of a whole block.
+// A lane's runs of a whole chunk of 512.
 template <class T>
 __device__ __forceinline__ void load_block(const T* from, BlockPacks<T>& p) {
 #pragma unroll
   for (int k = 0; k < kBlockRuns<T>; ++k) p[k] = load_pack<16, true>(from, k * 32);
 }
 
-// n elements of a block, wherever they lie, by way of shared memory.
+// n elements of a chunk of 512, wherever they lie, by way of shared memory.
 template <class T, bool kVar, bool kDense>
 __device__ __forceinline__ void stage_block(const StatRows<T>& a, std::int64_t row,
                                             std::int64_t first, int n, Pack<16>* staged,
@@ -71,8 +71,8 @@ __device__ __forceinline__ void stage_block(const StatRows<T>& a, std::int64_t r
   for (int k = 0; k < kBlockRuns<T>; ++k) p[k] = staged[k * 32 + lane];
 }
 
-// A warp goes over 2^log2_turns blocks, numbered over groups, chunks and blocks of a chunk (which
-// need not be there): several chunks, or its share of one.
+// A warp goes over 2^log2_turns chunks of 512, numbered over groups, their parts and the chunks of
+// a part (which need not be there): several parts, or its share of one.
 template <class T, bool kVar, RowLoads kLoads>
 __global__ void __maxnreg__((sizeof(T) == 8 ? 96 : 64)) stat_rows(const StatRows<T> a) {
   using C = Compute<T>;
@@ -137,7 +137,7 @@ __global__ void __maxnreg__((sizeof(T) == 8 ? 96 : 64)) stat_rows(const StatRows
         put(row, block, block_node<T, kVar>(p, n));
       }
   }
-  // One warp joins the nodes of its chunks, or of the chunk it has the first blocks of.
+  // One warp joins the nodes of its parts, or of the part of which it has the first chunks.
   if (a.log2_chunk > a.log2_turns)
     __syncthreads();
   else

@@ -1,4 +1,4 @@
-// var and logsumexp of groups of consecutive elements, several a warp.
+// var and logsumexp of groups of consecutive elements, several per warp.
 #pragma once
 
 #include "planck/ops/reduce/cuda/stats_rows.cuh"
@@ -19,8 +19,8 @@ __device__ __forceinline__ void join_teams(C (&v)[kRuns], int log2_team) {
         if ((k & bit) == 0) v[k] = v[k | bit] = J::template of<C>(v[k], v[k | bit]);
 }
 
-// Groups of half a block at most, several a warp, 2^log2_turns times; the next are loaded while
-// these are looked at.
+// Groups of 256 elements at most, several per warp, 2^log2_turns times; the next are loaded while
+// these are computed.
 template <class T, bool kVar, bool kDense>
 __global__ void __launch_bounds__(32 * kFewRowStatWarps) stat_short_rows(const StatRows<T> a) {
   using C = Compute<T>;

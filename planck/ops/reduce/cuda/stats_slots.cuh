@@ -8,14 +8,15 @@ namespace planck::reduce_device {
 inline constexpr int kStatRows = 16, kStatThreads = 256, kColumnWarps = kStatThreads / 32;
 inline constexpr int kStatTurns = 16;
 
-// x as [outer, length, inner]. A slot is a pack of columns of one chunk, and 2^log2_lanes threads.
+// x as [outer, length, inner]. A slot is a pack of columns of one part of a group, and 2^log2_lanes
+// threads.
 template <class T>
 struct StatColumns {
   const T* in;
   AxisMap outer_map, reduced;
   std::int64_t outer, length, inner, packs;  // packs of a row
   int log2_lanes;
-  int turns;  // blocks of a chunk, a power of two; 1 where a slot is less than a warp
+  int turns;  // chunks of 512 of a part, 2^k; 1 where a slot is less than a warp
   NodeSink<T> sink;
 };
 
@@ -34,7 +35,7 @@ struct StatSlot {
   __device__ __forceinline__ std::int64_t first(const StatColumns<T>& a) const {  // row
     return chunk * a.turns * kBlock;
   }
-  __device__ __forceinline__ int rest(const StatColumns<T>& a) const {  // rows of the chunk
+  __device__ __forceinline__ int rest(const StatColumns<T>& a) const {  // rows of the part
     if (outer >= a.outer) return 0;
     return static_cast<int>(min(a.length - first(a), std::int64_t{a.turns} * kBlock));
   }
@@ -76,7 +77,7 @@ __device__ __forceinline__ void take_larger(Pack<16>& a, const Pack<16>& b) {
 }
 template <class T>
 __device__ __forceinline__ void take_smaller(Pack<16>& a, const Pack<16>& b) {
-  if constexpr (sizeof(T) < 8)  // nobody asks for f64
+  if constexpr (sizeof(T) < 8)  // f64 needs none
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
       if constexpr (std::is_same_v<T, float>)
@@ -88,7 +89,7 @@ __device__ __forceinline__ void take_smaller(Pack<16>& a, const Pack<16>& b) {
     }
 }
 
-// The largest of a thread's rows, row(k), and bounds below all, or NaN.
+// The largest of a thread's rows, row(k), and lower bounds of all, or NaN.
 template <class T, int kRows>
 __device__ __forceinline__ void largest_rows(const Pack<16> (&p)[kRows],
                                              Compute<T> (&largest)[kRunOf<T>], Pack<16>& least) {

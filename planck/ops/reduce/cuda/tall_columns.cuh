@@ -1,14 +1,14 @@
-// Long groups side by side on the device: lines of 128 bytes, all rows of them to a block where
+// Long groups side by side on the device: lines of 128 bytes, all rows of them to one block where
 // that makes enough blocks. A warp goes down 64 rows at a time, 16 to each of its four slots; while
 // eight of them are added up the next eight are on their way to registers.
 //
 // Of what a loop that reads reaches on an H200, at [8192, 8192]:  f32 sum   max  argmax  bf16 sum
-//   512 rows a block, eight asked for at once, then a launch         0.79  0.78    0.59      0.65
-//   all rows a block; their turns joined in registers, rows on
+//   512 rows per block, eight loaded at once, then a launch          0.79  0.78    0.59      0.65
+//   all rows to a block; their turns joined in registers, rows on
 //   their way through shared memory                                  0.93  0.93    0.90      0.83
 //   on their way to registers, slots of a warp joined by shuffles    0.89  0.95    0.92      0.86
-//   loads that leave the caches first; none of them asked whether
-//   its row is there                                                 0.94  0.95    0.94      0.91
+//   loads that leave the caches first, and none of them waits to
+//   know whether its row is there                                    0.94  0.95    0.94      0.91
 // Blocks that join in clusters of 2 to 8 take 3 to 20 us longer. f32 [65536, 1024], chunks and a
 // launch: 0.85, now 0.93.
 #pragma once

@@ -11,7 +11,7 @@ namespace {
 using namespace rows_test;
 
 template <class C>
-std::vector<C> running(const std::vector<C>& x) {  // as it is written in running_sum.h
+std::vector<C> running(const std::vector<C>& x) {  // as written in planck/math/running_sum.h
   std::vector<C> totals, out(x.size());
   for (std::size_t b = 0; b < x.size(); b += 32) {
     C p = x[b];

@@ -38,7 +38,7 @@ C pairwise_sum(const std::vector<C>& v) {
   return pairwise(v, 0, v.size(), C(0), [](C a, C b) { return a + b; });
 }
 
-// var and logsumexp by blocks of 512 elements, joined pairwise (docs/numerics.md).
+// var and logsumexp by chunks of 512 elements, joined pairwise (docs/numerics.md).
 template <class C>
 std::vector<std::vector<C>> blocks_of(const std::vector<C>& v) {
   std::vector<std::vector<C>> blocks;

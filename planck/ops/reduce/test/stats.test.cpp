@@ -1,4 +1,4 @@
-// var and logsumexp: the bits of their definition around the edges of blocks, whichever way the
+// var and logsumexp: the bits of their definition around the edges of chunks, whichever way the
 // elements lie and threads share them; and how good the definition is.
 #include "planck/ops/reduce/reduce.problem.h"
 #include "planck/ops/reduce/test/reference.test.h"
@@ -86,7 +86,7 @@ TEST(Stats, AnyNumberOfThreads) {
     }
 }
 
-// Whole blocks of infinities and NaN, alone and next to ordinary ones, and values of every kind.
+// Whole chunks of infinities and NaN, alone and next to ordinary ones, and values of every kind.
 TEST(Stats, SpecialBlocks) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const char* op : {"var", "logsumexp"})
@@ -128,7 +128,7 @@ double result(const Case& c, const NamedTensors& in) {
 }
 
 // Far from 0, where a mean of f32 is off by up to half a unit in its last place: the square of that
-// is what going over all elements twice may be off, and blocks, whose means are as good, twice
+// is what going over all elements twice may be off, and chunks, whose means are as good, twice
 // that.
 TEST(Stats, VarOfALargeMean) {
   for (std::int64_t n : {513, 5000, 100000}) {

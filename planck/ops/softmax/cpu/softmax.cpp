@@ -11,8 +11,8 @@ namespace planck {
 
 namespace {
 
-// The canonical sum of a function of a row's elements, in blocks; they go to `values` where not
-// null.
+// The canonical sum of a function of a row's elements, in chunks of kBlock; the function's values
+// go to `values` unless it is null.
 template <class C>
 C sum_of_map(RowMap how, const RowOperand<C>& x, std::int64_t begin, std::int64_t length,
              const row_math::Shared<C>& shared, C* values) {
@@ -32,7 +32,7 @@ Exponentials<C> exponentials(const RowOperand<C>& x, std::int64_t begin, std::in
   return {largest, sum_of_map<C>(RowMap::exponential, x, begin, length, {largest}, values)};
 }
 
-// Of `count` rows from position `begin` on.
+// The same of `count` rows from position `begin` on.
 template <class C>
 void exponentials(const RowOperand<C>& x, std::int64_t begin, int count, std::int64_t length,
                   Exponentials<C>* each) {
@@ -41,7 +41,7 @@ void exponentials(const RowOperand<C>& x, std::int64_t begin, int count, std::in
   for (int k = 0; k < count; ++k) each[k] = exponentials<C>(x, begin + k * length, length, nullptr);
 }
 
-// out = map of the operands, block by block.
+// out = map of the operands, chunk by chunk.
 template <class C>
 void map_row(RowMap how, const RowOperand<C>& x, const RowOperand<C>* y, const RowOperand<C>& out,
              std::int64_t begin, std::int64_t length, const row_math::Shared<C>& shared,
@@ -60,7 +60,7 @@ void map_row(RowMap how, const RowOperand<C>& x, const RowOperand<C>* y, const R
   });
 }
 
-// A row whose exponentials are kept, in blocks.
+// A row whose exponentials are kept, in chunks.
 template <class C>
 void softmax_row(const RowOperand<C>& x, const RowOperand<C>& y, std::int64_t begin,
                  std::int64_t length, bool bypass) {

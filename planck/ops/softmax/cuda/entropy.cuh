@@ -34,8 +34,8 @@ struct EntropyArguments {
   }
 };
 
-// The target's element, for one thread of a row: its place is asked for before the row's elements,
-// and nothing waits for it there.
+// The target's element, for one thread of a row: its index is prefetched before the row's elements
+// are loaded, and nothing waits for it there.
 template <class T>
 struct TargetLogit {
   std::int32_t low = 0, high = 0;

@@ -1,15 +1,15 @@
 // cross_entropy of dense rows, each read once: its terms wait for no largest element where all lie
 // between −64 and 64, which is known afterwards (math/exp_terms.h). Other rows are read again.
 //
-// A warp goes through its share of a row by tiles of chunks; a lane has neighbouring runs of 16
-// bytes in pairs. Lanes, then pairs, tiles and warps are the canonical tree. The next chunk of a
-// tile is on its way meanwhile.
+// A warp goes through its share of a row in tiles, a tile in chunks of 128 runs of 16 bytes; a lane
+// has neighbouring runs in pairs. Lanes, then pairs, tiles and warps are the canonical tree. The
+// next chunk of a tile is loaded meanwhile.
 //
 // On an H200, f32 [16384, 4096] and bf16 [2048, 32768]; reading takes 61 and 32 us:
 //   f32   bf16
 //   71 us 63 us  a row in the registers of a block: the largest element first, then exponentials
 //   67 us 44 us  terms that wait for nothing
-// bf16 is bound by its instructions, 13 an element. Tried, no faster: blocks that stay, with the
+// bf16 is bound by its instructions, 13 per element. Tried, no faster: blocks that stay, with the
 // next row under way; 16-bit floats widened by the tensor cores, or n and r found there.
 #pragma once
 
@@ -59,12 +59,12 @@ struct StreamedShare {
   int lane;
 
   // The canonical sum of term(x); seen(packs, whether they are the first) is called with all
-  // elements, while those after them are under way. kWhole: whole tiles have code of their own.
+  // elements, while those after them are being loaded. kWhole: whole tiles have code of their own.
   template <bool kWhole, class F, class S>
   __device__ __forceinline__ float sum(const F& term, const S& seen) const {
     if (runs <= 0) return -0.0f;
     const int tiles = static_cast<int>(ceil_div(runs, kTileRuns));
-    float kept = -0.0f, digits[32];  // kept: lane l has that of tile l
+    float kept = -0.0f, digits[32];  // kept: lane l has the sum of tile l
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
       const std::int64_t begin = static_cast<std::int64_t>(tile) * kTileRuns;
@@ -123,7 +123,7 @@ struct StreamedShare {
   }
 };
 
-// Rows from here on are streamed, a tile a warp while 16 warps are enough.
+// Rows of this length and longer are streamed, one tile per warp while 16 warps are enough.
 inline constexpr std::int64_t kStreamed = 2048;
 template <class T>
 void cut_stream(EntropyArguments<T, RowWay::held>& a) {
@@ -148,8 +148,8 @@ __global__ void __maxnreg__(64) entropy_streamed(const EntropyArguments<T, RowWa
   const std::int64_t begin = warps == 1 ? 0 : warp * each;
   const StreamedShare<T> share{reinterpret_cast<const uint4*>(a.in[0].row(row)) + begin + 2 * lane,
                                min(each, a.shape.runs - begin), lane};
-  // A block of f32 ends so soon that the target's element has to be asked for before the terms;
-  // else it is cheaper not to interrupt them.
+  // A block of f32 ends so soon that the target's element has to be loaded before the terms; else
+  // it is cheaper not to interrupt them.
   constexpr bool kEarly = sizeof(T) == 4;
   const bool leads = (warps == 1 ? lane : static_cast<int>(threadIdx.x)) == 0;
   TargetLogit<T> target;

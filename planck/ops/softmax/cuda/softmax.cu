@@ -37,7 +37,7 @@ __device__ __forceinline__ void with_exp(bool near, const F& f) {
     f([](auto x) { return math::exp(x); });
 }
 
-// Wide rows keep 64 exponentials a thread: registers for five blocks of 128 threads.
+// Wide rows keep 64 exponentials per thread: registers for five blocks of 128 threads.
 inline constexpr std::int64_t kWidestKept = 8192;
 template <class T, RowWay kWay, bool kLog>
 inline constexpr int kForwardRegisters = kWay == RowWay::wide      ? 96
@@ -60,7 +60,7 @@ __global__ void __maxnreg__((kForwardRegisters<T, kWay, kLog>))
                                           if constexpr (!kLog) kept[k][e] = v;
                                         }),
                            sums);
-  if (sum != sum) {  // a NaN, or an infinite largest: otherwise no result is NaN
+  if (sum != sum) {  // a NaN, or an infinite largest element: else no result is NaN
     row.map(a.out, [](const C(&)[1], std::int64_t, int, int) { return math::nan_of(C(0)); });
   } else if constexpr (kLog) {
     const C log_sum = math::log(sum);
