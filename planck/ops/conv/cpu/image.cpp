@@ -23,7 +23,7 @@ void load(Dtype t, const void* data, std::int64_t at, std::int64_t stride, int n
   block_ops().gather_q(t, data, at, stride, n, reinterpret_cast<std::uint8_t*>(out));
 }
 
-// Rows are short: a call each would take longer than the copy.
+// Rows are short: one call per row would take longer than the copy.
 template <class T>
 void copy_row(const T* from, std::int64_t n, T* to) {
   std::int64_t i = 0;
