@@ -1,5 +1,5 @@
-// Nests over operands of one shape in its row-major order, their runs, and axes merged into one: host
-// code of both devices.
+// Nests over operands of one shape in its row-major order, their runs, and axes merged into one:
+// host code of both devices.
 #pragma once
 
 #include <initializer_list>

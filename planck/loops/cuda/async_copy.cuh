@@ -1,5 +1,5 @@
-// Copies to shared memory that are under way while a thread goes on: they are asked for, closed as
-// a group, and awaited group by group.
+// Copies to shared memory that run while a thread goes on: they are started, closed as a group, and
+// awaited group by group.
 #pragma once
 
 namespace planck {

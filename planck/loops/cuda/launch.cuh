@@ -40,7 +40,7 @@ inline cudaStream_t native(const Stream& stream) {
   return static_cast<cudaStream_t>(stream.native());
 }
 
-// Queues one kernel; nothing for an empty grid.
+// Queues one kernel; does nothing for an empty grid.
 template <class... P, class... A>
 Result<void> launch(const Stream& stream, const char* name, void (*kernel)(P...),
                     std::int64_t blocks, int threads, const A&... arguments) {

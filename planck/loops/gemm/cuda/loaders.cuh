@@ -1,4 +1,4 @@
-// Parts of A and B on their way from global memory through registers to shared memory, where word
+// Brings parts of A and B from global memory through registers to shared memory, where word
 // [k][i] is element (i, k) in the type it is multiplied in. For bytes a word holds four of k.
 //
 //   along    i lies densely: chunks of i are read, and stored as they are
