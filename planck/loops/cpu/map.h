@@ -64,7 +64,7 @@ class Map {
   std::int64_t stride(int k, int axis) const {
     return nest_.stride[static_cast<std::size_t>(k)][static_cast<std::size_t>(axis)];
   }
-  // Where operand k has position p.
+  // The offset of position p in operand k.
   std::int64_t offset_at(int k, std::int64_t p) const {
     std::int64_t offset = nest_.offset[static_cast<std::size_t>(k)];
     for (int axis = nest_.rank; axis-- > 0;) {

@@ -13,7 +13,7 @@ namespace planck {
 
 inline Result<void> cuda_result(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return {};
-  (void)cudaGetLastError();  // the runtime keeps a copy for the next caller: take it away
+  (void)cudaGetLastError();  // clears the copy that the runtime keeps for the next caller
   return fail(ErrorCode::device, std::string(what) + ": " + cudaGetErrorString(status));
 }
 

@@ -162,7 +162,7 @@ void multiply_as(const TileBlock<C>& w) {
     const int rows = static_cast<int>(w.rows - r < kRows ? w.rows - r : kRows);
     const C* a = w.a + r * (w.a_step == 0 ? w.k : 1);
     C* sums = w.sums + r * w.sums_step;
-    // The sums of the next tile come from afar.
+    // Prefetches the sums of the next tile.
     if (w.continues)
       for (int next = kRows; next < kRows + (w.rows - r - kRows < kRows ? 0 : kRows); ++next)
         for (int v = 0; v < vectors; ++v)

@@ -57,8 +57,8 @@ class Copy {
       copy_row(from + h * x_.strides[2], columns_, out + h * row + left_);
   }
 
-  // One row of one channel, columns by their place in the copy: those r apart from a multiple of
-  // the step lie side by side.
+  // One row of one channel: columns of the copy with the same remainder r modulo the step lie side
+  // by side.
   void columns(std::int64_t at, T* out) const {
     const std::int64_t pitch = l_.pitch(), stride = x_.strides[3], end = left_ + columns_;
     for (std::int64_t r = 0; r < l_.step; ++r, out += pitch) {

@@ -103,7 +103,7 @@ struct SlopeLoader : PlacesSide<T, kRows, kDepth, kThreads> {
   }
 };
 
-// After SlopeLoader, whose walk it shares and moves on.
+// Loads after SlopeLoader, whose walk it shares and advances.
 template <class T, int kColumns, int kDepth, int kThreads>
 struct SeenLoader : PlacesSide<T, kColumns, kDepth, kThreads> {
   using Side = PlacesSide<T, kColumns, kDepth, kThreads>;

@@ -69,7 +69,7 @@ HWY_INLINE void store(const Unit& y, f16* p, bool stream) {
     put(words, hn::BitCast(words, hn::DemoteTo(half, y.v[k])),
         reinterpret_cast<std::uint16_t*>(p) + k * kLanes, stream);
 }
-// To nearest even in the upper halves; the lower ones are left over.
+// Rounded to nearest even, in the upper halves; the lower halves mean nothing.
 HWY_INLINE U rounded(V v) {
   const U bits = vm::bits_of(v), last = hn::And(hn::ShiftRight<16>(bits), vm::all_bits(1));
   return hn::Add(hn::Add(bits, vm::all_bits(0x7fff)), last);

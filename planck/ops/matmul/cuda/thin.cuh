@@ -27,8 +27,8 @@ __device__ __forceinline__ void read_four(const T* from, Compute<T>* to) {
   for (int e = 0; e < 4; ++e) to[e] = widen(raw.element[e]);
 }
 
-// Steps of B lie as [k][column] (along) or [column][k] (across), rows filled up by a chunk so that
-// lanes that go down columns meet no other in a bank.
+// Steps of B lie as [k][column] (along) or [column][k] (across), the latter with rows padded by 16
+// bytes, so that lanes that go down columns do not meet in a bank.
 template <class T, Reading kB>
 struct ThinPart {
   static constexpr int kChunk = 16 / static_cast<int>(sizeof(Compute<T>));
