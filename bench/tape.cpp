@@ -1,5 +1,5 @@
-// What the tape costs: a chain of tracked adds of one-element tensors, forward and backward, a
-// time an op for chains of 10^3 to 10^6 ops. Best of several; nothing but overhead is measured.
+// What the tape costs: a chain of tracked adds of one-element tensors, forward and backward,
+// time per op for chains of 10^3 to 10^6 ops. Best of several; nothing but overhead is measured.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,7 +13,7 @@ using planck::Tensor;
 using Clock = std::chrono::steady_clock;
 
 struct Times {
-  double forward, backward;  // ns an op
+  double forward, backward;  // ns per op
 };
 
 Times chain(int length) {

@@ -1,9 +1,9 @@
 // A caching allocator per device, for owners of tensors.
 //
 // A released block is kept and given out again for a request of its size class: fresh pages and
-// cudaMalloc cost far more than most kernels. On CUDA a block belongs to the stream it was asked
-// for on and is only reused there, so reuse is ordered behind the work that still reads it. When
-// memory runs out, cached blocks are returned to the system and the request is tried once more.
+// cudaMalloc cost far more than most kernels. On CUDA a block belongs to the stream it was
+// requested on and is only reused there, so reuse is ordered behind the work that still reads it.
+// When memory runs out, cached blocks go back to the system and the request is tried once more.
 // Small host blocks are kept by the thread that released them, and taken again without a lock. Safe
 // to call from any thread.
 #pragma once

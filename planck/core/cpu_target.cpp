@@ -8,8 +8,8 @@
 namespace planck {
 namespace {
 
-// Highway 1.0's SupportedTargets() leaves behind, for the next dispatch, also the targets that were
-// disabled: hence it is called here alone, and what it returned is put in force after it.
+// Highway 1.0's SupportedTargets() also puts disabled targets back into force, for the next
+// dispatch: so it is called here alone, and what it returned is put into force afterwards.
 std::int64_t find_targets() {
   const std::int64_t targets = hwy::SupportedTargets();
   hwy::GetChosenTarget().Update(targets);

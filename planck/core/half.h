@@ -66,8 +66,8 @@ PLANCK_HD std::uint16_t narrow(U wide) {
   const int target = exponent - kBiasW + kBiasN;  // the biased exponent in the narrow format
   if (target >= kMaxN) return infinity;
   U rounded;
-  if (target >
-      0) {  // a carry out of the mantissa runs into the exponent, up to infinity: as it must
+  if (target > 0) {
+    // A carry out of the mantissa runs into the exponent, up to infinity, as it must.
     rounded = shift_round<U>((static_cast<U>(target) << MW) | mantissa, MW - MN);
   } else {
     const U full = exponent == 0 ? mantissa : (U{1} << MW) | mantissa;

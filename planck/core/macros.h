@@ -7,6 +7,6 @@
 #define PLANCK_HD [[gnu::always_inline]] inline
 #endif
 
-// Of a function that planck::cuda holds. A program may link with planck::cpu alone: there it is
+// Marks a function that planck::cuda defines. In a program that links with planck::cpu alone it is
 // null, and nobody calls it, since cuda::built() is false.
 #define PLANCK_CUDA_LIBRARY [[gnu::weak]]

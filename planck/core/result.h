@@ -25,7 +25,7 @@ enum class ErrorCode : std::uint8_t {
   untracked,           // backward from a tensor that no tracked tensor leads to
   graph_released,      // a second backward over a graph whose saved values are gone
   graph_busy,          // another thread is differentiating the same graph
-  not_differentiable,  // a gradient was asked of an op that has none
+  not_differentiable,  // the gradient of an op that has none
 };
 
 constexpr std::string_view name(ErrorCode code) {

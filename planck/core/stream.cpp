@@ -22,8 +22,8 @@ Result<Stream> Stream::cuda(int ordinal) {
                                        : std::string("no CUDA device: this build has no CUDA"));
   return cuda::create_stream(ordinal).map([&](void* native) {
     return Stream(Device::cuda(ordinal), 1, std::shared_ptr<void>(native, [ordinal](void* s) {
-                    (void)cuda::synchronize(
-                        ordinal, s);  // cached blocks of this stream may be reused from here on
+                    // Cached blocks of this stream may be reused from here on.
+                    (void)cuda::synchronize(ordinal, s);
                     cuda::destroy_stream(ordinal, s);
                   }));
   });

@@ -9,8 +9,9 @@
 //           |   −n/s           c/s        −(theta10 tx + theta11 ty) |
 //
 // With u0 … u4 uniform in [0, 1), 24 bits each, words 0 … 4 of an image's eight:
-//   a = max_rotation (2 u0 − 1)    k = max_shear (2 u1 − 1)    s = min_scale + (max_scale −
-//   min_scale) u4 tx = 2 max_shift (2 u2 − 1)    ty = 2 max_shift (2 u3 − 1)
+//   a  = max_rotation (2 u0 − 1)    tx = 2 max_shift (2 u2 − 1)
+//   k  = max_shear (2 u1 − 1)       ty = 2 max_shift (2 u3 − 1)
+//   s  = min_scale + (max_scale − min_scale) u4
 //
 // Promise: a function of the arguments alone, with the same bits from every compiler on every CPU.
 // Arithmetic is f32 with Planck's own sin and cos; a product that is added to something is always a

@@ -1,8 +1,8 @@
 // Labelled grey images, as training wants them: the built-in digits, or a folder's.
 //
 // A folder holds either MNIST's four files,
-//   train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte,
-//   t10k-labels-idx1-ubyte (train-images.idx3-ubyte … will do),
+//   train-images-idx3-ubyte   train-labels-idx1-ubyte     (train-images.idx3-ubyte … will do)
+//   t10k-images-idx3-ubyte    t10k-labels-idx1-ubyte
 // or two arrays:
 //   images.npy   [count, height, width] or [count, 1, height, width]: u8 of 0 … 255, or floats
 //                of 0 … 1

@@ -44,9 +44,10 @@ class OutputFile {
   tl::unexpected<Error> io_error(std::string_view step) const;  // with errno's reason
   Result<void> give_name();
 
-  std::string path_, target_,
-      directory_;      // as the caller wrote it; with links followed; where it lies
-  std::string aside_;  // "": the file has no name yet
+  std::string path_;       // as the caller wrote it
+  std::string target_;     // the same with links followed
+  std::string directory_;  // where that lies
+  std::string aside_;      // "": the file has no name yet
   int file_ = -1;
 };
 

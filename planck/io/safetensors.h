@@ -84,7 +84,7 @@ class SafetensorsWriter {
   OutputFile file_;
   SafetensorsHeader header_;
   std::map<std::string, std::size_t, std::less<>> index_;  // name → entry
-  std::vector<std::uint64_t> written_;                     // bytes so far, an entry each
+  std::vector<std::uint64_t> written_;                     // bytes so far, per entry
 };
 
 }  // namespace planck

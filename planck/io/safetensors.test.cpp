@@ -66,8 +66,8 @@ TEST(Safetensors, SameTensorsGiveTheSameBytes) {
 TEST(Safetensors, MisalignedTensorsAreCopied) {
   // One byte, then an f32: lawful, and no pointer to float can reach it.
   TemporaryDirectory dir;
-  const std::string json =
-      R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"f":{"dtype":"F32","shape":[2],"data_offsets":[1,9]}})";
+  const std::string json = R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                           R"("f":{"dtype":"F32","shape":[2],"data_offsets":[1,9]}})";
   std::string contents(8, '\0');
   contents[0] = static_cast<char>(json.size());
   const float values[] = {1.5f, -2.25f};

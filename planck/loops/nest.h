@@ -40,8 +40,8 @@ void sort_by(Nest& nest, int key);
 // afterwards.
 void collapse(Nest& nest);
 
-// One operand of a nest, collapsed for itself: position p of the nest's order lies at offset + Σ
-// coordinate · stride.
+// One operand of a nest, collapsed for itself: position p of the nest's order lies at
+// offset + Σ coordinate · stride.
 struct Walk {
   int rank = 1;
   NestStrides extent{}, stride{};

@@ -12,8 +12,8 @@
 namespace planck {
 
 enum class Reproducibility : std::uint8_t {
-  none,        // correct within the bound; the order of additions may differ between launches
-  run_to_run,  // same binary, device model and inputs: same bits, whatever the thread count or load
+  none,          // correct within the bound; the order of additions may differ between launches
+  run_to_run,    // same binary, device model and inputs: same bits, any thread count or load
   cross_device,  // same bits on every CPU and GPU, any thread count, grid size or batch split
 };
 
@@ -23,10 +23,11 @@ constexpr std::string_view name(Reproducibility r) {
 }
 
 struct PlanPreference {
-  std::size_t max_workspace_bytes = SIZE_MAX;  // kernels that need more are not considered
-  Reproducibility at_least =
-      Reproducibility::run_to_run;              // kernels that promise less are not considered
-  std::optional<std::string_view> kernel = {};  // force one by name, e.g. "cuda:atomic"
+  // Kernels that need more or promise less are not considered.
+  std::size_t max_workspace_bytes = SIZE_MAX;
+  Reproducibility at_least = Reproducibility::run_to_run;
+  // Only the kernel of this name, e.g. "cuda:atomic".
+  std::optional<std::string_view> kernel = {};
 };
 
 struct PrecisionGuarantee {

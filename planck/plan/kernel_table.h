@@ -7,7 +7,7 @@ namespace planck {
 
 inline constexpr DeviceKind kCpu = DeviceKind::cpu, kCuda = DeviceKind::cuda;
 
-// A row that serves every problem, and one that needs no scratch.
+// A row that serves every problem, and one that needs no workspace.
 template <class Problem>
 std::string accept(const Problem&) {
   return "";

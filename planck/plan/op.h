@@ -65,7 +65,7 @@ inline constexpr int kMaxOperands = 10;
 using Operands = std::array<View, kMaxOperands>;  // in the order of OpInfo::operands
 
 // Checks operands against specs: presence, dtype, shape, alignment, packing, aliasing. `specs` has
-// one entry an operand.
+// one entry per operand.
 [[nodiscard]] Result<void> check_operands(const OpInfo& op, std::span<const OperandSpec> specs,
                                           const Operands& operands);
 

@@ -33,7 +33,7 @@ struct Kernel {
 
 namespace plan_detail {
 
-// Why a row cannot serve, before its own reject() is asked; "" where nothing speaks against it.
+// Why a row cannot serve, whatever its own reject() says; "" where nothing speaks against it.
 std::string unavailable(std::string_view kernel, DeviceKind device, const Stream& stream,
                         const PlanPreference& preference);
 Error none_selected(const OpInfo& op, const Stream& stream,
@@ -45,11 +45,12 @@ std::string_view arch_name(Device device);
 }  // namespace plan_detail
 
 // A kernel chosen for one problem. Problem provides:
-//   const OpInfo& info() const;                     names, operands, attributes
-//   Result<void> check() const;                     refuses, naming both values
-//   std::array<OperandSpec, N> specs() const;       what each operand must be
-//   std::span<const Kernel<Problem>> kernels() const;   the table of the op, best first
-//   Dtype element() const;                          std::optional<Dtype> aux() const;
+//   const OpInfo& info() const                         names, operands, attributes
+//   Result<void> check() const                         refuses, naming both values
+//   std::array<OperandSpec, N> specs() const           what each operand must be
+//   std::span<const Kernel<Problem>> kernels() const   the op's table, best first
+//   Dtype element() const                              the dtypes the sku names: of the elements,
+//   std::optional<Dtype> aux() const                   and a second one, where the op has one
 template <class Problem>
 class Selection {
  public:
@@ -118,7 +119,8 @@ class Selection {
 };
 
 // What every typed face of a Selection has. Op provides:
-//   Problem, Descriptor;   static Result<Problem> problem(const Descriptor&);
+//   Problem, Descriptor                           types
+//   static Problem problem(const Descriptor&)     the problem a descriptor describes
 template <class Op, class Face>
 class PlanFace {
  public:

@@ -59,8 +59,8 @@ struct Events {
 
 Result<Rounds> time_on_cuda(const Stream& stream, const std::vector<BufferSet>& sets,
                             std::size_t works, double min_seconds, const Launch& launch) {
-  constexpr std::size_t kLeastRounds = 10, kMostRounds = 400,
-                        kBatch = 10;  // runs between two events
+  constexpr std::size_t kLeastRounds = 10, kMostRounds = 400;
+  constexpr std::size_t kBatch = 10;  // runs between two events
   const int ordinal = stream.device().ordinal;
   Rounds rounds(works);
   Events events;
@@ -74,8 +74,8 @@ Result<Rounds> time_on_cuda(const Stream& stream, const std::vector<BufferSet>& 
   for (std::size_t round = 0;
        round < 2 + kLeastRounds || (seconds_since(begin) < min_seconds && round < kMostRounds);
        ++round) {
-    Result<void> ok = cuda::spin(ordinal, stream.native(),
-                                 2'000'000);  // about 1 ms: everything below queues behind it
+    // About 1 ms: everything below queues behind it.
+    Result<void> ok = cuda::spin(ordinal, stream.native(), 2'000'000);
     for (std::size_t w = 0; w < works && ok; ++w) {
       ok = cuda::record(ordinal, stream.native(), events.all[w]);
       for (std::size_t k = 0; k < kBatch && ok; ++k) ok = launch(w, sets[at++ % sets.size()]);
@@ -93,7 +93,7 @@ Result<Rounds> time_on_cuda(const Stream& stream, const std::vector<BufferSet>& 
   return rounds;
 }
 
-// Host seconds of one call, from batches of many.
+// Host seconds per call, from batches of many.
 Result<double> time_call(const Stream& stream, const std::function<Result<void>()>& call,
                          double min_seconds) {
   const bool on_cuda = stream.device().kind == DeviceKind::cuda;
@@ -223,7 +223,7 @@ Result<BenchRow> run_bench(std::span<const OpEntry> ops, const BenchCase& bench,
     return row;
   }
 
-  // A peer that this machine has not is no failure: the row then has no ratio.
+  // A peer that this machine does not have is no failure: the row then has no ratio.
   std::vector<std::string_view> variants;
   std::unique_ptr<AnyPlan> peer;
   Buffer peer_buffer;

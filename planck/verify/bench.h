@@ -18,8 +18,8 @@ struct BenchCase {
   Case test_case;     // layouts count; values are random
   bool call = false;  // a tensor so small that the call itself is what is timed
   double aim_ms = 0;  // on one H200, where one is known
-  double cpu_share =
-      0;  // of the ceiling, on the CPU (of a peer: everywhere), where one is aimed at
+  // The share of the ceiling to reach on the CPU (of a peer: everywhere), where one is aimed at.
+  double cpu_share = 0;
   std::string note = {};                        // what shape and attributes do not say
   std::optional<std::string_view> kernel = {};  // not the best one, but this, whatever it promises
   // Elements of an operand that are really moved, where it is not all of them.
@@ -40,7 +40,7 @@ struct BenchRow {
   double ratio = 0;  // ceiling time over plan time
   double aim_ms = 0, cpu_share = 0;
   bool call = false;
-  double overhead_seconds = 0;  // of a call, above its kernel
+  double overhead_seconds = 0;  // per call, above its kernel
   double flops = 0;             // of one run, where they count; ceiling_variant is the peer then
 
   double bandwidth() const { return static_cast<double>(bytes) / seconds; }

@@ -10,8 +10,8 @@ namespace planck::verify {
 namespace {
 
 constexpr std::uint8_t kOtherSentinel = 0x3c;
-constexpr std::int64_t kManyElements =
-    1 << 15;  // above it only the layouts that differ most are tried
+// Above it only the layouts that differ most are tried.
+constexpr std::int64_t kManyElements = 1 << 15;
 
 std::int64_t elements(const KernelCheck& check) {
   std::int64_t most = 0;

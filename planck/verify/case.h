@@ -1,8 +1,10 @@
 // One test case: an op with its attributes and inputs, as data. Correctness, speed and replay all
 // start from here.
 //
-// A case is made again from its fields alone, so that id() is enough to find and rerun it:
-//   quantize_per_channel:axis=0,dtype=s8:x=f32.5x7.adversarial,scale=f32.5.scale,zero_point=i32.5.integers:3
+// A case is made again from its fields alone, so that id() is enough to find and rerun it: op,
+// attributes, inputs and seed, in one line,
+//   quantize_per_channel:axis=0,dtype=s8:
+//       x=f32.5x7.adversarial,scale=f32.5.scale,zero_point=i32.5.integers:3
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
 // The CUDA ceiling: 16-byte loads and stores, each warp on neighbouring addresses.
 //
 // A unit of work is one 16-byte vector of the smallest operand that counts; every other operand
-// gives as many vectors a unit as it is larger. Operands below 1/64 of the largest are left out.
+// gives as many vectors per unit as it is larger. Operands below 1/64 of the largest are left out.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr int kMaxSides = 8;
 
 struct Side {
   uint4* data;
-  int vectors;  // a unit
+  int vectors;  // per unit
 };
 struct Plan {
   Side reads[kMaxSides], writes[kMaxSides];
@@ -33,7 +33,7 @@ __device__ uint4 load(const uint4* p) {
   return kStreaming ? __ldcs(p) : *p;
 }
 
-// V vectors of each of U units, all asked for before the first is used.
+// V vectors of each of U units, all requested before the first is used.
 template <bool kStreaming, int U, int V>
 __device__ void read_side(const Side& side, long long unit, long long step, uint4& sum) {
   uint4 v[U][V];

@@ -12,11 +12,11 @@ namespace planck::verify {
 enum class Fill : std::uint8_t {
   zeros,
   ones,
-  normal,       // bell-shaped around 0, standard deviation 1
-  uniform,      // [−1, 1)
-  adversarial,  // NaN of several payloads and signs, ±Inf, ±0, subnormal, huge, tiny, n + 1/2, any
-                // bit pattern
-  scale,        // positive, log-uniform in [2^−10, 2^2)
+  normal,   // bell-shaped around 0, standard deviation 1
+  uniform,  // [−1, 1)
+  // NaN of several payloads and signs, ±Inf, ±0, subnormal, huge, tiny, n + 1/2, any bit pattern.
+  adversarial,
+  scale,               // positive, log-uniform in [2^−10, 2^2)
   extreme_scale,       // as scale, with subnormal, huge, zero, negative, NaN and Inf among them
   integers,            // uniform in [low, high], the dtype's whole range where low > high
   zipf,                // integers in [low, high], low + k about as often as 1 / (k + 1)

@@ -15,8 +15,8 @@
 namespace planck::verify {
 
 struct GradientPair {
-  std::string input,
-      gradient;  // an input of the forward, and the backward's output that is its gradient
+  // An input of the forward, and the backward's output that is its gradient.
+  std::string input, gradient;
 };
 
 struct GradientCheck {
@@ -24,8 +24,8 @@ struct GradientCheck {
   std::string output;  // of the forward
   std::string backward_op;
   Attributes backward_attributes;
-  std::string cotangent =
-      "dy";  // an input of the backward; it takes its other inputs from the forward's by name
+  // An input of the backward, which takes its other inputs from the forward's by name.
+  std::string cotangent = "dy";
   std::vector<GradientPair> pairs;
   double step = 0x1p-20, tolerance = 1e-6, floor = 1.0;
   int samples = 32;  // elements of each input

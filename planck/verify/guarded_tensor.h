@@ -45,8 +45,8 @@ class GuardedTensor {
                                     const Placement& placement, std::uint8_t sentinel,
                                     const HostTensor* values);
   View view() const;
-  Result<void> download(
-      const Stream& stream);  // after the stream's work is done; the rest looks at what it fetched
+  // After the stream's work is done; what follows looks at what this fetched.
+  Result<void> download(const Stream& stream);
   HostTensor values() const;
   std::string changes() const;       // "" where every byte is as it was made
   std::string stray_writes() const;  // "" where every byte outside the elements is as it was made

@@ -24,8 +24,8 @@ struct HostTensor {
 
   std::int64_t count() const { return numel(shape); }
   double number(std::int64_t i) const;  // the value, exactly for all dtypes but i64
-  void set_number(std::int64_t i,
-                  double value);  // rounded to nearest even; integers must be in range
+  // Rounded to nearest even; integers must be in range.
+  void set_number(std::int64_t i, double value);
   std::uint64_t pattern(std::int64_t i) const;  // the element's bits
   void set_pattern(std::int64_t i, std::uint64_t bits);
   View view() { return {bytes.data(), dtype, shape, row_major(shape), true}; }

@@ -15,14 +15,14 @@ namespace planck::verify {
 
 enum class Layout : std::uint8_t {
   contiguous,
-  transposed,     // the last two axes swapped in memory
-  reversed,       // all axes in the opposite order in memory
-  channels_last,  // the second of three or more axes innermost in memory
-  sliced,         // gaps after every row, plane, …; starts inside its buffer
-  stepped,        // every other element along the last axis
-  negative,       // every axis walks backwards (for packed outputs: every axis but the packed one)
-  misaligned,     // contiguous, one storage unit past the aligned start
-  broadcast,      // stride 0 along the first axis longer than 1; inputs only
+  transposed,       // the last two axes swapped in memory
+  reversed,         // all axes in the opposite order in memory
+  channels_last,    // the second of three or more axes innermost in memory
+  sliced,           // gaps after every row, plane, …; starts inside its buffer
+  stepped,          // every other element along the last axis
+  negative,         // every axis walks backwards (of packed outputs, all but the packed one)
+  misaligned,       // contiguous, one storage unit past the aligned start
+  broadcast,        // stride 0 along the first axis longer than 1; inputs only
   broadcast_inner,  // stride 0 along the last axis longer than 1; inputs only
 };
 

@@ -21,7 +21,7 @@
 
 namespace planck::verify {
 
-// One an operand: values, for outputs those before the run; nothing where it is not passed.
+// One per operand: values, for outputs those before the run; nothing where it is not passed.
 using TestTensors = std::vector<std::optional<HostTensor>>;
 
 struct DeviceRun {

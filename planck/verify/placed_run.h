@@ -20,14 +20,14 @@ struct Subject {
   const OpInfo& info() const { return problem->info(); }
   std::size_t operands() const { return specs.size(); }
   Role role(std::size_t i) const { return info().operands[i].role; }
-  bool takes(std::size_t i,
-             const NamedTensors& inputs) const;  // whether operand i is part of the run
+  // Whether operand i is part of the run.
+  bool takes(std::size_t i, const NamedTensors& inputs) const;
   const Shape& shape(std::size_t i, const NamedTensors& inputs) const;
 };
 
 struct Arrangement {
   std::string what;                               // for messages: "transposed", "2 threads"
-  std::vector<Layout> layouts;                    // one an operand; contiguous where it ends
+  std::vector<Layout> layouts;                    // one per operand; contiguous where it ends
   std::uint8_t sentinel = 0xa5;                   // fills outputs, gaps, red zones and workspace
   int left_out = -1;                              // an optional operand that is not passed
   int in_place_output = -1, in_place_input = -1;  // the output that is the same view as an input
@@ -37,12 +37,12 @@ struct Arrangement {
   }
 };
 
-// The layout an operand can really have in place of the wanted one: itself, or contiguous.
+// The wanted layout where the operand can have it, else contiguous.
 Layout legal_layout(const Subject& subject, const NamedTensors& inputs, std::size_t operand,
                     Layout wanted);
 
 struct Outcome {
-  std::vector<HostTensor> outputs;  // one an operand; empty for inputs and operands left out
+  std::vector<HostTensor> outputs;  // one per operand; empty for inputs and operands left out
   std::string fault;  // an error, a stray write or a changed input; "" where all is well
 };
 
@@ -62,7 +62,7 @@ class PlacedRun {
   const Subject* subject_ = nullptr;
   Stream stream_;
   Arrangement arrangement_;
-  std::vector<GuardedTensor> tensors_;  // one an operand
+  std::vector<GuardedTensor> tensors_;  // one per operand
   std::vector<bool> placed_;
   Operands operands_{};
   GuardedBytes workspace_memory_;

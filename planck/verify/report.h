@@ -1,4 +1,4 @@
-// What a verification found: counts an op, failures as text, and what was skipped and why.
+// What a verification found: counts per op, failures as text, and what was skipped and why.
 #pragma once
 
 #include <cstddef>

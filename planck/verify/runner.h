@@ -3,18 +3,14 @@
 //
 // For every kernel that accepts the case on the device under test:
 //   bits      the same on repeats and for every thread count; for every memory layout the same as
-//   for contiguous
-//             operands; in place the same as out of place; the same as the first CPU kernel's where
-//             both promise cross_device
+//             for contiguous operands; in place the same as out of place; the same as the first
+//             CPU kernel's where both promise cross_device
 //   memory    nothing outside outputs and workspace is written, inputs stay as they are, every
-//   output element is
-//             written (it does not depend on what was there before)
+//             output element is written (it does not depend on what was there before)
 //   errors    a wrong operand, workspace or stream gives the stated code and a message that names
-//   op and operand, and
-//             writes nothing
+//             op and operand, and writes nothing
 //   sharing   one plan used from several threads at once gives the same bits; run() allocates
-//   nothing; a CUDA graph of
-//             the run replays to the same bits
+//             nothing; a CUDA graph of the run replays to the same bits
 // Values are the business of values.h.
 #pragma once
 
@@ -31,10 +27,10 @@ namespace planck::verify {
 struct Options {
   Device device = Device::cpu();  // the one under test
   std::vector<int> threads = {1, 2, 5};
-  std::size_t (*allocations)() =
-      nullptr;  // allocations of the calling thread so far; null where nobody counts
-  std::string
-      failure_folder;  // where failing inputs are written; "" for the system's temporary folder
+  // Allocations of the calling thread so far; null where nobody counts.
+  std::size_t (*allocations)() = nullptr;
+  // Where failing inputs are written; "" for the system's temporary folder.
+  std::string failure_folder;
 };
 
 class Runner {
@@ -50,7 +46,7 @@ class Runner {
 
   std::span<const OpEntry> ops_;
   Options options_;
-  std::vector<Stream> streams_;  // of the device under test: one a thread count; on CUDA two
+  std::vector<Stream> streams_;  // of the device under test: one per thread count; on CUDA two
   Report report_;
   std::size_t files_written_ = 0;
 };

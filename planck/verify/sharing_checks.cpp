@@ -40,8 +40,8 @@ void check_allocations(const KernelCheck& check) {
     ++check.report.skipped["allocations of run() (counted in the test binary only)"];
     return;
   }
-  if (check.subject.plan->sku().kernel.ends_with(
-          ":openblas")) {  // a foreign library has memory of its own
+  // A foreign library has memory of its own.
+  if (check.subject.plan->sku().kernel.ends_with(":openblas")) {
     ++check.report.skipped["allocations of run() inside OpenBLAS"];
     return;
   }

@@ -15,8 +15,8 @@
 
 namespace planck::verify {
 
-using ReferenceOutputs =
-    std::map<std::string, std::vector<double>, std::less<>>;  // an output's elements, row-major
+// By name, each output's elements, row-major.
+using ReferenceOutputs = std::map<std::string, std::vector<double>, std::less<>>;
 using Reference = std::function<ReferenceOutputs(const Case&, const NamedTensors& inputs)>;
 
 // Representable numbers between a and b; 0 for equal ones and for two NaNs, infinite where only one

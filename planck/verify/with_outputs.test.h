@@ -14,7 +14,7 @@
 namespace planck::verify {
 
 // Where a case is run: the layout of each operand, contiguous where the list ends, and numbers of
-// CPU threads (0: one a core).
+// CPU threads (0: one per core).
 struct Where {
   std::vector<Layout> layouts = {};
   std::vector<int> threads = {0};

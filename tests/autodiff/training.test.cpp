@@ -1,4 +1,4 @@
-// Training is a function of its seed: the same bits on 1 and 2 threads and 5, with and without
+// Training is a function of its seed: the same bits on 1, 2 and 5 threads, with and without
 // checkpointing, and on CUDA.
 #include "tests/autodiff/training.h"
 
@@ -40,7 +40,7 @@ TEST_F(Training, OfAnEmbeddingClassifier) {
         [](auto a, const Stream& s) { return train_classifier<typename decltype(a)::type>(s); });
 }
 
-// What recomputing saves: a deep MLP keeps one tensor a layer instead of two.
+// What recomputing saves: a deep MLP keeps one tensor per layer instead of two.
 TEST_F(Training, BalancedCheckpointingKeepsLess) {
   const auto peak = []<class A>(std::type_identity<A>) {
     const auto before = allocator_stats(Device::cpu()).in_use;

@@ -36,8 +36,8 @@ std::uint16_t nearest(Format f, double x) {
   const std::uint16_t sign = std::signbit(x) ? 0x8000 : 0;
   const double magnitude = std::abs(x);
   const auto infinity = static_cast<std::uint16_t>(((1 << f.exponent) - 1) << f.mantissa);
-  std::uint16_t low = 0,
-                high = infinity;  // value(low) <= magnitude; high: the first above, or infinity
+  // value(low) <= magnitude; high is the first above, or infinity.
+  std::uint16_t low = 0, high = infinity;
   while (high - low > 1) {
     const auto middle = static_cast<std::uint16_t>((low + high) / 2);
     (value_of(f, middle) <= magnitude ? low : high) = middle;

@@ -99,8 +99,8 @@ constexpr Kernel<ToyProblem> row(std::string_view kernel) {
 
 constexpr Kernel<ToyProblem> kTable[] = {
     row<Fault::none>("cpu:right"),
-#if !defined( \
-    __SANITIZE_ADDRESS__)  // which ends the process at the first stray access, as it should
+// The address sanitizer ends the process at the first stray access, as it should.
+#if !defined(__SANITIZE_ADDRESS__)
     row<Fault::ignores_strides>("cpu:ignores_strides"),
     row<Fault::writes_one_more>("cpu:writes_one_more"),
     row<Fault::overruns_workspace>("cpu:overruns_workspace"),

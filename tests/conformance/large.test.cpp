@@ -10,15 +10,15 @@
 namespace planck::conformance {
 namespace {
 
-constexpr std::int64_t kChannels = 3,
-                       kColumns = (std::int64_t{1} << 30) / 3 * 2 + 10;  // 2^31 and some
+// 2^31 elements and some.
+constexpr std::int64_t kChannels = 3, kColumns = (std::int64_t{1} << 30) / 3 * 2 + 10;
 constexpr std::int64_t kTail = 4096;
 
 // Any function of the position will do; it must not repeat with 2^31 or 2^32.
 std::uint16_t pattern_at(std::int64_t i) {
+  // f16 from 0.125 to 2.
   const auto n = static_cast<std::uint64_t>(i);
-  return static_cast<std::uint16_t>(0x3000u +
-                                    (n * 0x9e3779b97f4a7c15u >> 52));  // f16 from 0.125 to 2
+  return static_cast<std::uint16_t>(0x3000u + (n * 0x9e3779b97f4a7c15u >> 52));
 }
 
 // quantize_per_channel, f16 to s8, of x: [kChannels, columns].

@@ -62,8 +62,8 @@ TEST(Optimizers, AdamAndAdamW) {
       w -= 0.1 * m / (std::sqrt(v) + 1e-8);
     };
   };
-  // The formula decays before it takes the gradient of the bowl, as the optimizer does after: the
-  // gradient is that of the weight before the step in both.
+  // Decoupled decay comes before the step in the formula and after it in the optimizer; in both the
+  // gradient is that of the weight before the step.
   compare(optim::Adam<A>({.rate = 0.1}), adam(0, true));
   compare(optim::Adam<A>({.rate = 0.1, .weight_decay = 0.05}), adam(0.05, true));
   compare(optim::Adam<A>({.rate = 0.1, .weight_decay = 0.05, .decoupled = false}),

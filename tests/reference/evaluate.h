@@ -68,8 +68,9 @@ ReferenceOutputs evaluate(const Arange<K>& op, const ReferenceInputs&) {
   return {y};
 }
 
-// ---- reductions, by kind: the elements of each group, in row-major order, through one function
-// ----
+// ---- reductions ----
+
+// By kind: the elements of each group, in row-major order, through one function.
 ReferenceOutputs reduce(ReduceKind kind, unsigned axes, const ReferenceValues& x,
                         std::int64_t correction = 0);
 template <OpName N, ReduceKind Kind>

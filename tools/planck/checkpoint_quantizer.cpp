@@ -21,7 +21,7 @@ struct Step {
   std::unique_ptr<AnyProblem> quantize, dequantize;
 };
 
-// Why a tensor is kept before its scheme is asked; "" where nothing speaks against it.
+// Why a tensor is kept, whatever its scheme; "" where nothing speaks against it.
 std::string kept_reason(const SafetensorsEntry& e, const QuantizeOptions& options) {
   if (!e.type->dtype || !is_float(*e.type->dtype)) return "not a float";
   if (options.include && !options.include->found_in(e.name)) return "not included";

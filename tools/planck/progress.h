@@ -9,7 +9,7 @@ namespace planck::cli {
 
 class Progress {
  public:
-  enum class Unit : std::uint8_t { bytes, steps };  // bytes also show how many a second
+  enum class Unit : std::uint8_t { bytes, steps };  // bytes also show the rate per second
 
   explicit Progress(std::uint64_t total, Unit unit = Unit::bytes);
   Progress(const Progress&) = delete;

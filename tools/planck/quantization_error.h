@@ -2,7 +2,7 @@
 //
 //   SQNR = 10 log10( sum x² / sum (x − y)² ) dB        max abs error = max |x − y|
 //
-// Over the elements whose original is finite; the others are counted. Sums run over blocks of a
+// Over the elements whose original is finite; the others are counted. Sums run over chunks of a
 // fixed length, each in eight lanes, added up in order: the number of threads changes no bit.
 #pragma once
 

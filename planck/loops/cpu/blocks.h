@@ -1,6 +1,6 @@
-// Short blocks of elements between memory of any stride and compute arrays.
+// Chunks of elements between memory of any stride and compute arrays.
 //
-// A CPU kernel works on blocks of at most kBlock elements and, within a block, on steps of kStep
+// A CPU kernel works on chunks of at most kBlock elements and, within a chunk, on steps of kStep
 // that stay in the first-level cache. Dense operands are read and written in place
 // (steps-inl.h); all others are gathered into an array first, here. Offsets and strides count
 // elements from `base`.
@@ -13,15 +13,15 @@
 
 namespace planck {
 
-inline constexpr int kBlock = 1024;
-inline constexpr int kStep = 256;
-inline constexpr int kChunk = 64;  // what loops of constant length work on
+inline constexpr int kBlock = 1024;  // elements of a chunk
+inline constexpr int kStep = 256;    // of a step
+inline constexpr int kChunk = 64;    // of a loop of constant length
 
 // Stored bits of a quantized integer, exclusive or this, are the integer plus this.
 inline std::int32_t sign_of(Dtype t) { return t == Dtype::s8 ? 128 : t == Dtype::s4 ? 8 : 0; }
 
-// Dense elements of a block. `ahead`: how many bytes on lies what will be wanted soon. `row`: bytes
-// from one row to the next, where a block has several.
+// Dense elements of a chunk. `ahead`: how many bytes further on to prefetch. `row`: bytes from one
+// row to the next, where a chunk has several.
 struct Source {
   const void* data;
   Dtype dtype;
@@ -39,12 +39,12 @@ struct Source {
 struct Sink {
   void* data;
   Dtype dtype;
-  bool stream;  // bypass the caches, for outputs that are larger than they are
+  bool stream;  // bypass the caches: for outputs larger than they are
   std::int64_t row = 0;
   Sink at_row(int r) const { return {static_cast<std::byte*>(data) + r * row, dtype, stream, row}; }
 };
 
-// One table for each instruction set; block_ops() is the best this CPU has.
+// One table per instruction set; block_ops() is the best this CPU has.
 struct BlockOps {
   void (*load_f32)(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int n,
                    float* out);

@@ -1,7 +1,7 @@
-// Elementwise work on the CPU over operands of any strides, in blocks.
+// Elementwise work on the CPU over operands of any strides, in chunks.
 //
 // The nest follows the output's memory. Three ways of cutting it, none of which changes a result:
-//   line   blocks of consecutive positions
+//   line   chunks of consecutive positions
 //   panel  a range of columns of the innermost axis over many rows: what depends on the column
 //          alone is made once
 //   tile   where an input is contiguous along another axis than the output: tiles of rows × 128
@@ -18,7 +18,7 @@ namespace planck {
 // Elements that are worth a task of their own.
 inline constexpr std::int64_t kTaskElements = 1 << 16;
 
-// A block: positions [begin, begin + n) of the nest, and as many in each of the rows that follow.
+// A chunk: positions [begin, begin + n) of the nest, and as many in each of the rows that follow.
 struct BlockAt {
   std::int64_t begin;
   int n, rows = 1;
@@ -32,7 +32,7 @@ class Map {
 
   // `output` gives the order; `columns` is an operand that is worth panels when it varies along the
   // innermost axis alone; `transposable` marks inputs that may be tiled, of `element_bytes` at
-  // most; `pairs`: two neighbours of the output share a byte, so no block ends between them.
+  // most; `pairs`: two neighbours of the output share a byte, so no chunk ends between them.
   Map(const Nest& nest, int output, int columns, unsigned transposable, std::size_t element_bytes,
       bool pairs)
       : nest_(nest),
@@ -49,11 +49,11 @@ class Map {
   bool in_tiles() const { return mode_ == Mode::tile; }
   bool tiled(int operand) const { return (tiled_ >> operand) & 1u; }
 
-  // Where every operand that has one entry an element is dense, nothing is gathered, and lines may
-  // be longer than a block.
+  // If every operand with one entry per element is dense, nothing is gathered, and lines may be
+  // longer than a chunk.
   void use_long_lines() { line_ = kTaskElements; }
 
-  // One operand as kernels see it. In panels, what will be wanted soon lies some rows on.
+  // One operand as kernels see it. In panels, what to prefetch lies some rows further on.
   MapOperand operand(int k, void* base, Dtype dtype) const {
     MapOperand o{base, dtype, walk_of(nest_, k)};
     if (mode_ == Mode::line) return o;
@@ -64,7 +64,7 @@ class Map {
   std::int64_t stride(int k, int axis) const {
     return nest_.stride[static_cast<std::size_t>(k)][static_cast<std::size_t>(axis)];
   }
-  // Where operand k has position p.
+  // The offset of position p in operand k.
   std::int64_t offset_at(int k, std::int64_t p) const {
     std::int64_t offset = nest_.offset[static_cast<std::size_t>(k)];
     for (int axis = nest_.rank; axis-- > 0;) {
@@ -75,8 +75,9 @@ class Map {
     return offset;
   }
 
-  // Calls work(state, BlockAt) for every block; make_state() once a task; begin(state, first
-  // position, rows, columns) before the blocks of a panel or tile: whether all its rows are one.
+  // Calls work(state, BlockAt) for every chunk, make_state() once per task, and begin(state, first
+  // position, rows, columns) before the chunks of a panel or tile: if it returns true, all rows go
+  // into one call of work.
   template <class MakeState, class Begin, class Work>
   void run(const Stream& stream, MakeState&& make_state, Begin&& begin, Work&& work) const {
     const std::int64_t total = nest_.total();
@@ -90,7 +91,7 @@ class Map {
       });
       return;
     }
-    // Long panels, where that leaves enough of them: groups are prepared once a panel.
+    // Long panels, if that leaves enough of them: groups are prepared once per panel.
     const int panel_rows = total >= (std::int64_t{1} << 24) ? 256 : 64;
     const int part_rows = mode_ == Mode::tile ? tile_rows_ : panel_rows;
     each_part(stream, part_rows, make_state,
@@ -102,8 +103,8 @@ class Map {
               });
   }
 
-  // Calls f(state, first position, rows, columns) for every panel or tile, of at most so many rows;
-  // make_state() before.
+  // Calls f(state, first position, rows, columns) for every panel or tile, of at most `rows` rows,
+  // each with a new make_state().
   template <class MakeState, class F>
   void each_part(const Stream& stream, std::int64_t rows, MakeState&& make_state, F&& f) const {
     const bool tile = mode_ == Mode::tile;

@@ -1,4 +1,4 @@
-// Positions of a nest as dense blocks: in place where they lie densely, else through a buffer.
+// Positions of a nest as dense chunks: in place if they lie densely, else through a buffer.
 #pragma once
 
 #include <algorithm>
@@ -61,8 +61,8 @@ inline Source quantized_source_of(const MapOperand& operand, std::int64_t begin,
   return {buffer, has_sign ? Dtype::s8 : Dtype::u8};
 }
 
-// Calls write(Sink) for positions [begin, begin + n) of an output; through `buffer` and from there
-// to their places where they are not dense.
+// Calls write(Sink) for positions [begin, begin + n) of an output: in place if they are dense, else
+// through `buffer` and from there to their places.
 template <class C, class F>
 void with_sink(const MapOperand& operand, std::int64_t begin, int n, bool stream, C* buffer,
                F&& write) {

@@ -1,10 +1,10 @@
 // Steps of kStep elements between dense memory and arrays of the compute type, for use inside a
 // per-target namespace (include after hwy/highway.h, within foreach_target's passes).
 //
-// Loads ask for memory well ahead (4 KiB, or the next row): the hardware's own prefetchers stay too
-// close for loops that compute, and a few requests between the arithmetic overlap both (f32
-// quantize, one thread: 9.9 → 12.4 GB/s; a burst of requests before a longer block gains nothing).
-// Stores may bypass the caches. Conversions are those of planck/core/half.h, bit for bit.
+// Loads prefetch well ahead (4 KiB, or the next row): the hardware's own prefetchers stay too close
+// for loops that compute, and a few prefetches between the arithmetic overlap both (f32 quantize,
+// one thread: 9.9 → 12.4 GB/s; a burst of prefetches before a longer chunk gains nothing). Stores
+// may bypass the caches. Conversions are those of planck/core/half.h, bit for bit.
 #if defined(PLANCK_LOOPS_STEPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_LOOPS_STEPS_INL_H_
 #undef PLANCK_LOOPS_STEPS_INL_H_
@@ -22,9 +22,9 @@ namespace planck::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Asks for the lines of a chunk that lies `ahead` bytes behind p's, into the second-level cache:
-// requests to the first wait for its few line buffers. Two threads, share of the ceiling, f32 to s8
-// with a scale per column 0.82 to 0.95, gradients of f16 so 0.86 to 0.91. Never faults.
+// Prefetches the lines of kChunk elements, `ahead` bytes behind p, into the second-level cache:
+// requests to the first wait for its few line buffers. Two threads, share of the ceiling: f32 to s8
+// with a scale per column 0.82 to 0.95, gradients of f16 likewise 0.86 to 0.91. Never faults.
 template <class T>
 HWY_INLINE void prefetch_ahead(const T* p, std::int64_t ahead) {
   constexpr int kLine = 64, kToSecondLevel = 2;
@@ -94,7 +94,7 @@ inline HWY_NOINLINE void narrow_bf16(const float* HWY_RESTRICT in, int n,
   for (int i = 0; i < n; ++i) out[i] = narrowed(in[i]);
 }
 
-// Elements [i, i + m) in the compute type, filled up with zeros to whole chunks.
+// Elements [i, i + m) in the compute type, filled up with zeros to a multiple of kChunk.
 template <class C>
 HWY_INLINE void fill_step(const Source& from, int i, int m, C* HWY_RESTRICT buffer) {
   if (from.dtype == dtype_of<C>) {
@@ -108,7 +108,7 @@ HWY_INLINE void fill_step(const Source& from, int i, int m, C* HWY_RESTRICT buff
   for (int k = m; k % kChunk != 0; ++k) buffer[k] = 0;
 }
 
-// The same, in place where memory holds whole chunks of the compute type.
+// The same, in place where memory holds a multiple of kChunk elements of the compute type.
 template <class C>
 HWY_INLINE const C* load_step(const Source& from, int i, int m, C* buffer) {
   if (from.dtype == dtype_of<C> && m % kChunk == 0) return static_cast<const C*>(from.data) + i;
@@ -116,8 +116,8 @@ HWY_INLINE const C* load_step(const Source& from, int i, int m, C* buffer) {
   return buffer;
 }
 
-// Quantized integers as bytes, whole chunks, in place where memory holds them so. Packed: i is
-// even.
+// Quantized integers as bytes, a multiple of kChunk, in place where memory holds them so. Packed: i
+// is even.
 HWY_INLINE const std::uint8_t* load_q_step(const Source& from, int i, int m, std::uint8_t* buffer) {
   const auto* bytes = static_cast<const std::uint8_t*>(from.data);
   if (is_packed(from.dtype)) {

@@ -1,5 +1,5 @@
-// Copies to shared memory that are under way while a thread goes on: they are asked for, closed as
-// a group, and awaited group by group.
+// Copies to shared memory that run while a thread goes on: they are started, closed as a group, and
+// awaited group by group.
 #pragma once
 
 namespace planck {
@@ -20,7 +20,7 @@ __device__ __forceinline__ void copy_async(void* shared, const void* from) {
                  "l"(from), "n"(kBytes)
                  : "memory");
 }
-// 16 bytes, zeros where they are not there; `from` is an address all the same.
+// 16 bytes, or zeros where there are none; `from` is a valid address even then.
 __device__ __forceinline__ void copy_async_if(bool there, void* shared, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
                "l"(from), "r"(there ? 16 : 0)

@@ -16,7 +16,7 @@ __device__ __forceinline__ void follow() {
 #endif
 }
 
-// With so many bytes of dynamic shared memory a block. Nothing for an empty grid.
+// With so many bytes of dynamic shared memory per block. Does nothing for an empty grid.
 template <class... P, class... A>
 Result<void> launch_next_with(const Stream& stream, const char* name, std::size_t shared,
                               void (*kernel)(P...), std::int64_t blocks, int threads,

@@ -13,7 +13,7 @@ namespace planck {
 
 inline Result<void> cuda_result(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return {};
-  (void)cudaGetLastError();  // the runtime keeps a copy for the next caller: take it away
+  (void)cudaGetLastError();  // clears the copy that the runtime keeps for the next caller
   return fail(ErrorCode::device, std::string(what) + ": " + cudaGetErrorString(status));
 }
 
@@ -40,7 +40,7 @@ inline cudaStream_t native(const Stream& stream) {
   return static_cast<cudaStream_t>(stream.native());
 }
 
-// Queues one kernel; nothing for an empty grid.
+// Queues one kernel; does nothing for an empty grid.
 template <class... P, class... A>
 Result<void> launch(const Stream& stream, const char* name, void (*kernel)(P...),
                     std::int64_t blocks, int threads, const A&... arguments) {

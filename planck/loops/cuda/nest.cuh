@@ -1,4 +1,4 @@
-// Loop nests on the device: where the operands of a launch have position p.
+// Loop nests on the device: where position p lies in each operand of a launch.
 #pragma once
 
 #include "planck/loops/cuda/division.cuh"

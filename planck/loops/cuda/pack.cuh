@@ -1,4 +1,4 @@
-// Packs: the bytes one thread moves at once, in 16-byte accesses where there are so many.
+// Packs: the bytes one thread moves at once, in 16-byte accesses where there are that many.
 //
 // A pack of less than 4 bytes lies in the low bits of its only word.
 #pragma once
@@ -28,8 +28,8 @@ __device__ __forceinline__ void store_vector(V* p, V v) {
     *p = v;
 }
 
-// Loads that stay where they are written: the compiler moves others behind the branches that use
-// them, one latency after another.
+// Loads that stay where they are written: the compiler moves ordinary ones behind the branches that
+// use them, so that one latency follows another.
 __device__ __forceinline__ float load_early(const float* p) {
   float v;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p));

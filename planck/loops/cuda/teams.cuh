@@ -88,8 +88,8 @@ __device__ __forceinline__ Two<C> shuffle_xor(const Two<C>& v, int lanes) {
   return {__shfl_xor_sync(~0u, v.first, lanes), __shfl_xor_sync(~0u, v.second, lanes)};
 }
 
-// Gives each run the result of its team. Every thread of the block must call; shared: one entry a
-// warp. combine must be commutative.
+// Gives each run the result of its team. Every thread of the block must call; shared: one entry
+// per warp. combine must be commutative.
 template <class C, class Combine>
 __device__ __forceinline__ void team_reduce(Two<C> (&v)[kTeamRuns], int log2_team, Two<C>* shared,
                                             const Combine& combine) {
@@ -136,8 +136,8 @@ __device__ __forceinline__ C exchange_add(C mine_if_low, C mine_if_high, int bit
 
 // Sums of teams, as trees over their runs. Calls store(k, second, sum) once for each team and each
 // of the two sums, from some thread of the team whose run k belongs to it. Every thread of the
-// block must call; shared: one entry a warp. At each level of the tree a lane hands half of what it
-// holds to its partner: of 4 runs 9 shuffles instead of 40.
+// block must call; shared: one entry per warp. At each level of the tree a lane hands half of what
+// it holds to its partner: 9 shuffles for 4 runs instead of 40.
 template <int kRuns, class C, class Store>
 __device__ __forceinline__ void team_sum(const Two<C> (&v)[kRuns], int log2_team, Two<C>* shared,
                                          const Store& store) {
@@ -151,7 +151,7 @@ __device__ __forceinline__ void team_sum(const Two<C> (&v)[kRuns], int log2_team
   for (int k = 0; k < kRuns; ++k) one[k] = exchange_add(v[k].first, v[k].second, 1);
 #pragma unroll
   for (int k = 0; k < kHalf; ++k) two[k] = exchange_add(one[k], one[k + kHalf], 2);
-  if (log2_team < kExchanges) {  // several sums a lane; rolled, for what a call brings along
+  if (log2_team < kExchanges) {  // several sums per lane; rolled, since store() is inlined
 #pragma unroll 1
     for (int i = 0; i < (2 * kRuns) >> log2_team; ++i) {
       const int k = log2_team == 0 ? i / 2 : log2_team == 1 ? i : later + i;

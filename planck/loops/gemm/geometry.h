@@ -1,8 +1,8 @@
 // Where the matrices of one product lie: strides of A, B and C, and where each batch starts.
 //
-// Batch axes are dropped and merged where that changes no address. Where B is the same for all
-// batches and A and C go on in the rows of the next batch, batches become rows: a linear
-// layer over [batch, token, feature] is one product.
+// Batch axes are dropped and merged where that changes no address. If B is the same for all
+// batches, and the rows of A and C go on with those of the next batch, batches become rows: a
+// linear layer over [batch, token, feature] is one product.
 #pragma once
 
 #include "planck/core/macros.h"

@@ -1,21 +1,27 @@
 // Two-dimensional convolution and its two gradients.
 //
-// x [N, C, H, W], weight [F, C / groups, KH, KW], y and dy [N, F, OH, OW]; for each axis
-// OH = (H + 2 padding - (KH - 1) dilation - 1) / stride + 1, rounded down. Filters and channels are
-// cut into `groups` parts; part g of the filters sees part g of the channels. With
-// h = i stride + u dilation - padding, w likewise, and x = +0 outside of the image:
+// x [N, C, H, W], weight [F, C / groups, KH, KW], y and dy [N, F, OH, OW], with
+//   OH = floor((H + 2 padding - (KH - 1) dilation - 1) / stride) + 1, OW likewise.
+// Filters and channels are cut into `groups` parts; part g of the filters sees part g of the
+// channels. With h = i stride + u dilation - padding, w likewise, and x = +0 outside the image:
 //
 //   conv2d         y[n, f, i, j]       = sum over (c, u, v) of weight[f, c, u, v] * x[n, c, h, w]
 //   conv2d_input   dx[n, c, h, w]      = sum over (f, u, v) of weight[f, c, u, v] * dy[n, f, i, j]
 //   conv2d_weight  dweight[f, c, u, v] = sum over (n, i, j) of dy[n, f, i, j] * x[n, c, h, w]
 //
-// Order. y: one chain of fma an element from +0, (c, u, v) ascending, borders taking part as zeros:
-// the bits of pad, unfold and matmul. dx: one chain from +0, (f, u, v) ascending, over those u and
-// v for which h + padding - u dilation is a multiple of the stride; a place outside of dy takes
-// part as +0. dweight: places (n, i, j) in row-major order are cut into chunks (chunks.h: by shape
-// alone, 512 places or more, at most 64 chunks); each chunk is one chain from +0, borders taking
-// part as zeros, and sums of chunks are added from left to right. All in the compute type, rounded
-// once to the output. conv2d_input is what conv_transpose2d computes forward.
+// Order. All in the compute type, rounded once to the output.
+//   y        one chain of fma per element from +0, (c, u, v) ascending, borders taking part as
+//            zeros: the bits of pad, unfold and matmul
+//   dx       one chain from +0, (f, u, v) ascending, over those u and v for which
+//            h + padding - u dilation is a multiple of the stride (w likewise); a place outside
+//            dy takes part as +0
+//   dweight  places (n, i, j) in row-major order are cut into chunks (host/chunks.h: by shape
+//            alone, 512 places or more, at most 64 chunks); each chunk is one chain from +0,
+//            borders taking part as zeros, and sums of chunks are added from left to right
+// conv2d_input is what conv_transpose2d computes forward.
+//
+// Gradients. Each of the three ops is the gradient of the other two. Backward keeps the input that
+// the gradient of the other one needs: weight for dx, x for dweight.
 //
 // Dtypes. T in {float, double, f16, bf16}; arithmetic in double for double, in float for all
 // others. conv2d also takes int8_t and gives int32_t, exactly; C / groups * KH * KW is at most

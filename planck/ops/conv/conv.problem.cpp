@@ -100,13 +100,13 @@ Result<void> ConvProblem::check() const {
                                  (weight[2 + axis] - 1) * options.dilation[a] + 1, kAxes[axis],
                                  x[2 + axis] + 2 * options.padding[a]));
   }
-  // The padded images too, and what lies between two rows that are read, can be counted.
+  // Padded images, and with them the distance between two rows that are read, fit in int64 too.
   const Shape padded = {x[1], x[2] + 2 * options.padding[0], x[3] + 2 * options.padding[1]};
   for (const Shape& shape : {y(), padded})
     if (auto ok = check_shape(shape, info().name); !ok) return ok;
   const std::int64_t products = channels() * taps();
   if (element_dtype == Dtype::s8 && products > gemm::kMostIntegerProducts)
-    return invalid(fmt::format("{} products an element, sums of s8 products fit in i32 up to {}",
+    return invalid(fmt::format("{} products per element, sums of s8 products fit in i32 up to {}",
                                products, gemm::kMostIntegerProducts));
   return {};
 }

@@ -25,7 +25,7 @@ PLANCK_HD I truncated(F v) {
   return v >= limit ? std::numeric_limits<I>::max() : below;
 }
 
-// An integer as f64 for one more rounding to a narrower float: what f64 has no place for makes its
+// An integer as f64 for one more rounding to a narrower float: bits that f64 cannot hold make its
 // last place odd, so that only the second rounding rounds.
 PLANCK_HD double for_rounding(std::int64_t v) {
   const std::int64_t low = v & 2047, high = v - low;

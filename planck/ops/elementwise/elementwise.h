@@ -9,32 +9,43 @@
 //   plan->run(stream, {}, elementwise_operands({a, b, y}));
 //
 // Operands are those of the op's OpInfo in order: x, y; a, b, y; condition, a, b, y; x, mask, y; y.
-// `scalars` are its attributes in order: slope; min, max; value; start, step; low, high; mean, std;
-// p.
+// `scalars` are its attributes in order: slope; min, max; value; start, step; low, high;
+// mean, std; p.
 //
-// dtypes     floats compute in f64 (f64) or f32 (f32, f16, bf16), rounded once at the store;
-//            arithmetic, comparisons also for i32 and i64; logic for bool (one byte; any byte but 0
-//            reads as true, 0 or 1 is written); where, mask_fill, cast, copy, fill for all of these
-//            and s8, u8. Scalars are rounded to the compute type, or to the nearest integer end.
-// NaN        every NaN computed is the canonical one. where, copy keep bits.
-//   sign     sign(±0) = +0, sign(NaN) = NaN
-//   relu     relu(−0) = +0, relu(NaN) = NaN
-//   clamp    lower bound first: min > max gives max; NaN stays; a NaN bound is none
+// dtypes     floats compute in f64 (f64) or f32 (f32, f16, bf16), rounded once at the store
+//            i32, i64: arithmetic and comparisons, too
+//            bool: logic; one byte, any byte but 0 reads as true, 0 or 1 is written
+//            where, mask_fill, cast, copy, fill: all of these and s8, u8
+//            Scalars are rounded to the compute type, or to the nearest integer end.
+//
+// floats     every computed NaN is the canonical one; where and copy keep bits
+//   sign               sign(±0) = +0, sign(NaN) = NaN
+//   relu               relu(−0) = +0, relu(NaN) = NaN
+//   clamp              lower bound first: min > max gives max; NaN stays; a NaN bound is none
 //   maximum, minimum   NaN where either is; +0 is larger than −0
 //   silu, gelu         of −Inf: −0, the limit
-//   round    ties to even
-// integers   wrap around (two's complement); div truncates, a / 0 = 0, the lowest / −1 is the
-// lowest cast       to a float: rounded once. Float to integer: truncated, saturating, NaN gives 0.
-// Integer
-//            to a narrower integer: the low bits. To bool: != 0, NaN is true
+//   round              ties to even
+// integers   wrap around (two's complement); div truncates, a / 0 = 0, lowest / −1 = lowest
+//
+// cast       to a float          rounded once
+//            float to integer    truncated, saturating; NaN gives 0
+//            integer to integer  the low bits, where it is narrower
+//            to bool             != 0; NaN is true
+//
 // arange     start + i · step at logical position i: floats in f64, rounded once more to the dtype
 // random     numbers are a function of (seed, offset, logical position i) alone, the same for every
 //            layout, device and thread count: number i of the Philox stream `offset` of `seed`
 //            (planck/math/random.h). Take another offset for every tensor.
-//   uniform    low + u · (high − low), u of 24 bits (f64: 53) in [0, 1); the sum may round to high
-//   normal     mean + z · std
-//   bernoulli  u < p, as 0 and 1
-// Precision: planck/math/elementary.h for functions; everything else is rounded once.
+//   uniform            low + u · (high − low), u of 24 bits (f64: 53) in [0, 1); the sum may round
+//                      to high
+//   normal             mean + z · std
+//   bernoulli          u < p, as 0 and 1
+//
+// Gradients. elementwise.grad.h says which slope is taken at kinks and ties. Backward keeps x or y,
+// whichever the derivative is made of.
+//
+// Precision. planck/math/elementary.h for functions; everything else is rounded once. Same bits on
+// every CPU and GPU, any thread count (Reproducibility::cross_device).
 #pragma once
 
 #include <initializer_list>

@@ -1,4 +1,4 @@
-// Element math of the elementwise family: one struct an op, host and device, no loops, no memory.
+// Element math of the elementwise family: one struct per op, host and device, no loops, no memory.
 //
 // C is the compute type: float (f32, f16, bf16), double, int32_t, int64_t, or uint8_t for booleans.
 // of(…) may return any NaN; whoever stores makes it the canonical one. Integers wrap around.

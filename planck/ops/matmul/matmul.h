@@ -1,10 +1,10 @@
-// Matrix products, batched: C[…, M, N] = A[…, M, K] x B[…, K, N].
+// Matrix products, batched: C[…, M, N] = A[…, M, K] × B[…, K, N].
 //
 //   c[i, j] = fma(a[i, K-1], b[K-1, j], … fma(a[i, 1], b[1, j], fma(a[i, 0], b[0, j], +0)) …)
 //
-// One chain of fused multiply-adds an element, k ascending from +0, in the compute type; rounded
-// once to the output's dtype. K = 0 gives +0. Blocks, tiles and threads never change the chain: an
-// accumulator that has to wait is kept exactly. s8 x s8 gives i32, exactly; K is at most 131,071,
+// One chain of fused multiply-adds per element, k ascending from +0, in the compute type; rounded
+// once to the output's dtype. K = 0 gives +0. Tiles, blocks and threads never change the chain: an
+// accumulator that has to wait is kept exactly. s8 × s8 gives i32, exactly; K is at most 131,071,
 // so that no sum of products (each at most 2^14) leaves i32.
 //
 // Dtypes. T in {float, double, f16, bf16}, C of the same; arithmetic in double for double, in float
@@ -14,8 +14,11 @@
 // broadcast batch axis has stride 0. A, B and C have the same batch axes, none to six. C overlaps
 // nothing.
 //
+// Gradients. dA = dC Bᵀ, dB = Aᵀ dC, both matmul; backward keeps A where dB is needed and B where
+// dA is.
+//
 // Precision. Same bits on every CPU and GPU, any thread count (Reproducibility::cross_device).
-// cpu:openblas and cuda:cublaslt, for who asks for them by name, promise run_to_run.
+// cpu:openblas and cuda:cublaslt, on request by name, promise run_to_run.
 #pragma once
 
 #include "planck/ops/matmul/matmul.problem.h"

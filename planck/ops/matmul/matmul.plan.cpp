@@ -1,5 +1,5 @@
 // The kernel table of the matmul family, best first: what promises the same bits everywhere, then
-// the libraries, for who asks for them by name.
+// the libraries, which are used on request by name.
 
 #include "planck/ops/matmul/cpu/kernels.h"
 #include "planck/ops/matmul/cuda/kernels.h"
@@ -21,8 +21,8 @@ PrecisionGuarantee guarantee(const MatmulProblem& p) {
   return promise(p, static_cast<double>(p.k), Reproducibility::cross_device);
 }
 
-// Any order of additions, products perhaps rounded too. Tensor cores cut what they add: twice as
-// much a step.
+// Any order of additions, products perhaps rounded too. Tensor cores truncate what they add: up to
+// twice the error per step.
 PrecisionGuarantee guarantee_library(const MatmulProblem& p) {
   return promise(p, 2 * static_cast<double>(p.k), Reproducibility::run_to_run);
 }

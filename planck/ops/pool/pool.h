@@ -2,16 +2,16 @@
 //
 //   max_pool2d           y[.., oh, ow] = the largest pixel of window (oh, ow)
 //                        indices[.., oh, ow] = where it is, h * W + w
-//     backward           dx[.., h, w] = Σ dy of the windows whose index is (h, w)
+//     backward           dx[.., h, w] = Σ dy of the windows whose index is (h, w); keeps indices
 //   avg_pool2d           y = (Σ pixels of the window) / count
-//     backward           dx = Σ dy / count over the windows that have the pixel
+//     backward           dx = Σ dy / count over the windows that have the pixel; keeps nothing
 //   adaptive_avg_pool2d  the same for a given number of windows: pixels
 //                        floor(i * H / OH) … ceil((i + 1) * H / OH) − 1 are those of window i
 //
 // Windows. Window o has the taps o * stride − padding + k * dilation, 0 <= k < kernel; stride 0
-// means the kernel's extent, padding is at most half the kernel. There are
-// floor((H + 2 padding − dilation (kernel − 1) − 1) / stride) + 1 of them; with ceil_mode it is
-// ceil, less one that would start behind the last pixel and its padding.
+// means the kernel's extent, padding is at most half the kernel. Of these windows there are
+//   OH = floor((H + 2 padding − dilation (kernel − 1) − 1) / stride) + 1, OW likewise.
+// With ceil_mode it is ceil, less one that would start behind the last pixel and its padding.
 //
 // Largest. The first of equal pixels in row-major order; NaN is above every number, the first NaN
 // is taken. Padding is never taken: a window without a pixel (dilation can make one) gives −Inf,
@@ -25,7 +25,7 @@
 //
 // Dtypes. f32 f64 f16 bf16; max_pool2d also s8. Indices are int32: a plane has less than 2^31
 // pixels (a larger one is refused), every op that takes indices takes int32, and with f32 they are
-// the half of what is written instead of two thirds.
+// half of what is written instead of two thirds.
 //
 // Views. Any strides; no output overlaps anything.
 //

@@ -28,7 +28,7 @@ double most_terms(const PoolAxis& a, bool backward) {
                   : static_cast<double>(std::min(a.kernel, a.in));
 }
 
-// Relative to the sum of the magnitudes: an addition a term and the division. Largest pixels are
+// Relative to the sum of the magnitudes: one addition per term and the division. Largest pixels are
 // exact, and so is the gradient of one where windows do not overlap.
 PrecisionGuarantee guarantee(const PoolProblem& p) {
   if (p.element_dtype == Dtype::s8) return {Dtype::s8, Dtype::s8, Reproducibility::cross_device, 0};

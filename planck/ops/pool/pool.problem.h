@@ -1,4 +1,5 @@
-// The problem all ops of the pool family share.
+// The pool family as one plain value: which op, dtype, shape and windows. pool.h says what each op
+// computes.
 #pragma once
 
 #include <array>

@@ -34,7 +34,7 @@ struct Stage {
 std::vector<Stage> stages(const RunOptions& options);
 
 struct Curve {
-  std::vector<double> loss, accuracy;  // an epoch each
+  std::vector<double> loss, accuracy;  // one per epoch
 };
 
 // A run so far.
@@ -43,7 +43,7 @@ struct Snapshot {
   std::int64_t epoch = 0;               // of the stage, done
   nn::StateDict model, optimizer;       // of the stage, where epoch > 0
   std::vector<nn::StateDict> finished;  // models of the stages before
-  std::vector<Curve> curves;            // a stage each
+  std::vector<Curve> curves;            // one per stage
 };
 [[nodiscard]] Result<void> save_snapshot(const std::string& path, const Snapshot& snapshot,
                                          const std::string& fingerprint);

@@ -1,7 +1,6 @@
 // Tiles of C in registers. AVX-512: 12 × 2 vectors (24 sums, 2 of B, 1 of A); AVX2: 6 × 2. Targets
 // without fused multiply-add go through std::fma, which is slow and right.
-//
-// Tried, one core, 2048^3 f32: see docs/performance.md for figures of the whole product.
+// docs/performance.md has figures of whole products.
 #include "planck/loops/gemm/cpu/tile.h"
 
 #include <array>
@@ -76,8 +75,8 @@ void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) 
 #pragma GCC unroll 4
     for (int v = 0; v < kV; ++v)
       bs[v] = hn::LoadU(d, kScattered ? b_of[v] + *b_at : b + v * kLanes<C>);
-    if constexpr (kR < kRows &&
-                  !kScattered) {  // few rows wait for B: the columns that follow are wanted next
+    // Few rows wait for B: prefetch the columns that follow.
+    if constexpr (kR < kRows && !kScattered) {
 #pragma GCC unroll 4
       for (int v = 0; v < kV; ++v) __builtin_prefetch(b + (kV + v) * kLanes<C>);
     }
@@ -163,7 +162,7 @@ void multiply_as(const TileBlock<C>& w) {
     const int rows = static_cast<int>(w.rows - r < kRows ? w.rows - r : kRows);
     const C* a = w.a + r * (w.a_step == 0 ? w.k : 1);
     C* sums = w.sums + r * w.sums_step;
-    // The sums of the next tile come from afar.
+    // Prefetches the sums of the next tile.
     if (w.continues)
       for (int next = kRows; next < kRows + (w.rows - r - kRows < kRows ? 0 : kRows); ++next)
         for (int v = 0; v < vectors; ++v)

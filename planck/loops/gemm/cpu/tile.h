@@ -8,9 +8,9 @@
 
 namespace planck::gemm {
 
-// Adds rows × columns products to `sums`. A is packed in panels of TileOps::rows rows, [panel][k]
-// [row]; B has `columns` numbers, filled up to whole vectors, for each k. Sums have whole vectors
-// too.
+// Adds rows × columns products to `sums`. A is packed in panels of TileOps::rows rows,
+// [panel][k][row]; B has `columns` numbers, filled up to whole vectors, for each k. Sums have whole
+// vectors too.
 template <class C>
 struct TileBlock {
   const C* a;
@@ -23,8 +23,8 @@ struct TileBlock {
   std::int64_t sums_step;  // from one row to the next
   bool continues;          // add to the sums as they are; else they start at +0
   bool last;               // no further k: NaN becomes the canonical one
-  // Operands that are read where they lie. 0: A is packed; else rows lie side by side, for all
-  // panels, and from one k to the next it is that far.
+  // Operands that are read in place. 0: A is packed; else its rows lie side by side, for all
+  // panels, and this is the distance from one k to the next.
   std::int64_t a_step = 0;
   // Null: as above; else (floats) vector v of k is at b[b_at[k] + b_vector[v]].
   const std::int64_t* b_at = nullptr;
@@ -43,8 +43,8 @@ struct TinyProduct {
 template <class C>
 struct TileOps {
   int rows, lanes, vectors;
-  int thin_rows,
-      thin_vectors;  // few rows may take more columns, so that enough chains are in flight
+  // Up to thin_rows rows may take more columns, so that enough chains are in flight.
+  int thin_rows, thin_vectors;
   void (*multiply)(const TileBlock<C>&);
   void (*multiply_tiny)(const TinyProduct<C>&);  // floats
 };

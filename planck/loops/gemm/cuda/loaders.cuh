@@ -1,4 +1,4 @@
-// Parts of A and B on their way from global memory through registers to shared memory, where word
+// Brings parts of A and B from global memory through registers to shared memory, where word
 // [k][i] is element (i, k) in the type it is multiplied in. For bytes a word holds four of k.
 //
 //   along    i lies densely: chunks of i are read, and stored as they are
@@ -58,7 +58,7 @@ __device__ __forceinline__ void write_chunk(std::int32_t* to, const std::int32_t
   *reinterpret_cast<int4*>(to) = make_int4(v[0], v[1], v[2], v[3]);
 }
 
-// kCount rows (columns) × kDepth words a step; every thread brings kUnits chunks of kV words.
+// kCount rows (columns) × kDepth words per step; every thread brings kUnits chunks of kV words.
 template <class T, int kCount, int kDepth, int kThreads, Reading kReading>
 class Loader {
   using Word = typename Stored<T>::Word;

@@ -1,11 +1,12 @@
 // Tiles of C in registers on the GPU: what a block, a warp and a thread own, and the loop over k.
 //
-// A warp is 4 × 8 lanes. A lane owns kDown × kAcross chunks of V × V sums (V = 16 bytes of words),
+// A warp is 4 × 8 lanes. A lane owns kDown × kAcross chunks of V × V sums (V = 16 bytes of words);
 // chunks of one lane lie a lane grid apart, so that fragments are read from shared memory 16 bytes
 // at a time without conflicts. Parts of A and B, k in steps of kDepth words, alternate between two
-// buffers: the next one is on its way into registers while this one is multiplied.
+// buffers: the next one is loaded into registers while this one is multiplied.
 //
-// 4096^3 f32 on one H200 (cublasLt 50.6 TFLOP/s), chunks of a lane × warps, words of k, blocks:
+// 4096^3 f32 on one H200 (cublasLt 50.6 TFLOP/s): chunks per lane × warps per block, words of k per
+// step, blocks per multiprocessor:
 //   2×2 × 4×2,  8, 2   36.7 TFLOP/s      4×2 × 2×2,  8, 2   43.4 (chosen)
 //   2×2 × 4×2, 16, 2   40.3              4×2 × 2×2, 16, 2   41.6
 //   2×2 × 2×2, 16, 4   34.2 (spills)     4×2 × 2×2,  8, 3   24.3 (spills)

@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "planck/core/half.h"
-#include "planck/math/bf16-inl.h"
 #include "planck/loops/table/table.math.h"
+#include "planck/math/bf16-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {

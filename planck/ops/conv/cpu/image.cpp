@@ -23,7 +23,7 @@ void load(Dtype t, const void* data, std::int64_t at, std::int64_t stride, int n
   block_ops().gather_q(t, data, at, stride, n, reinterpret_cast<std::uint8_t*>(out));
 }
 
-// Rows are short: a call each would take longer than the copy.
+// Rows are short: one call per row would take longer than the copy.
 template <class T>
 void copy_row(const T* from, std::int64_t n, T* to) {
   std::int64_t i = 0;
@@ -57,8 +57,8 @@ class Copy {
       copy_row(from + h * x_.strides[2], columns_, out + h * row + left_);
   }
 
-  // One row of one channel, columns by their place in the copy: those r apart from a multiple of
-  // the step lie side by side.
+  // One row of one channel: columns of the copy with the same remainder r modulo the step lie side
+  // by side.
   void columns(std::int64_t at, T* out) const {
     const std::int64_t pitch = l_.pitch(), stride = x_.strides[3], end = left_ + columns_;
     for (std::int64_t r = 0; r < l_.step; ++r, out += pitch) {

@@ -1,4 +1,4 @@
-// cpu:patches of conv2d and conv2d_input: the matmul family's tiles over patches of the image.
+// cpu:patches of conv2d and conv2d_input: the tiles of loops/gemm over patches of the image.
 //
 // Images are copied with their borders, some at a time, so that an element of a patch lies at one
 // offset from its place, whatever dtype, strides and padding are; weights are packed once. A task

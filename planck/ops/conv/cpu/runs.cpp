@@ -35,8 +35,8 @@ inline bool cut(const Run* runs, int count, int width, int lanes, Pieces& pieces
   return true;
 }
 
-// A few pieces for all k: addresses stay in registers. What a piece writes too much lies in lanes
-// of those that follow.
+// A few pieces for all k: addresses stay in registers. What a piece writes beyond its end lies in
+// lanes of those that follow.
 template <class D, int kPieces, class T = hn::TFromD<D>>
 HWY_INLINE void copy_pieces(const T* HWY_RESTRICT image, const std::int64_t* at, std::int64_t k,
                             const std::int64_t* from, const int* lane, int width,
@@ -70,8 +70,8 @@ void copy_all(const T* image, const std::int64_t* at, std::int64_t k, const Piec
   }
 }
 
-// Any runs: k by k, so that what a run writes too much is overwritten by the next one, or by the
-// first of the next k.
+// Any runs: k by k, so that what a run writes beyond its end is overwritten by the next one, or by
+// the first of the next k.
 template <class T>
 void copy_runs(const T* HWY_RESTRICT image, const std::int64_t* at, std::int64_t k, const Run* runs,
                int count, int width, T* HWY_RESTRICT out) {

@@ -1,5 +1,5 @@
-// Panels for the tiles of a product (matmul/tile.cpu.h), put together from runs of elements that
-// lie side by side in a copied image.
+// Panels for the tiles of a product (loops/gemm/cpu/tile.h), put together from runs of elements
+// that lie side by side in a copied image.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ inline bool read_in_place(const Run* runs, int count, int lanes, std::int64_t (&
 
 // out[i * width + lane] = image[at[i] + element of lane], for i in [0, k). Reads up to 15 elements
 // behind each run. Runs are in ascending order of lanes; columns without a run get any numbers. For
-// integers a word holds two of k (matmul/pack.cpu.h).
+// integers a word holds two of k (loops/gemm/cpu/pack.h).
 void pack_runs(const float* image, const std::int64_t* at, std::int64_t k, const Run* runs,
                int count, int width, float* out);
 void pack_runs(const double* image, const std::int64_t* at, std::int64_t k, const Run* runs,

@@ -2,7 +2,7 @@
 //
 // x and dy are copied with channels side by side, so that each place has a row of each: filters of
 // dy, and, for each row of the kernel, the columns and channels that it covers. Rows of places are
-// k of a product with tiles of the matmul family; columns of the product are (u, v, c). A task
+// k of a product with the tiles of loops/gemm; columns of the product are (u, v, c). A task
 // owns one chunk of places and up to 60 filters × 1024 columns, whose sums wait in the workspace.
 // Sums of chunks are added at the end, in ascending order.
 #include <algorithm>

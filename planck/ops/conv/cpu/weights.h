@@ -1,4 +1,4 @@
-// Weights of any dtype and strides, packed for the tiles of a product (matmul/tile.cpu.h).
+// Weights of any dtype and strides, packed for the tiles of a product (loops/gemm/cpu/tile.h).
 #pragma once
 
 #include <algorithm>

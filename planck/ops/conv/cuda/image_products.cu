@@ -1,4 +1,4 @@
-// cuda:places: y and dx. Shapes choose between tiles (conv.tiles.cuh) and a thread a place
+// cuda:places: y and dx. Shapes choose between tiles (image_tiles.cuh) and one thread per place
 // (places.cuh); every sum is one chain in the promised order either way.
 #include <array>
 #include <numeric>
@@ -33,8 +33,9 @@ Axis whole_axis(const ConvProblem& p, int axis) {
           -p.options.padding[d]};
 }
 
-// The places of dx that are `phase` modulo the stride. Tap u meets dy where i + padding − u ·
-// dilation is a multiple of the stride: every (stride / gcd)-th one from the first on.
+// The places of dx that are `phase` modulo the stride. Tap u meets dy where
+// i + padding − u · dilation is a multiple of the stride: every (stride / gcd)-th one from the
+// first on.
 Axis phase_of(const ConvProblem& p, int axis, std::int64_t phase) {
   const auto d = static_cast<std::size_t>(axis);
   const std::int64_t stride = p.options.stride[d], dilation = p.options.dilation[d];
@@ -112,7 +113,7 @@ struct Tiled {
   static std::int64_t blocks(const ConvArgs<T>& a) {
     return a.groups * ceil_div(a.rows, kRows) * ceil_div(a.batch * a.height * a.width, kColumns);
   }
-  // Fills the device, and not with rows that are not there.
+  // Enough blocks to fill the device, and at most a third more rows than there are.
   static bool suits(const ConvArgs<T>& a) {
     return blocks(a) >= 100 && ceil_div(a.rows, kRows) * kRows * 3 <= a.rows * 4;
   }

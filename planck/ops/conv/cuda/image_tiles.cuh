@@ -1,9 +1,9 @@
-// y (or dx) as a product of matrices that is never written down: rows are filters (channels),
-// columns are places of the output, k the taps of channels (filters). The tiles and the loop over k
-// are matmul's; here is how their parts are read.
+// y (or dx) as a product of matrices, which are never stored: rows are filters (channels), columns
+// are places of the output, k the taps of channels (filters). The tiles and the loop over k are
+// those of loops/gemm/cuda; here is how their parts are read.
 //
 // f32 on one H200, TFLOP/s             [16,64,56,56] 64 3×3   [16,128,28,28] 256 3×3 stride 2
-//   a thread a place of four rows             2.25                     2.15
+//   one thread per place of four rows         2.25                     2.15
 //   tiles                                     26.7                     13.6
 #pragma once
 

@@ -2,9 +2,9 @@
 // the output and kRows of its rows (filters of y, channels of dx), and walks k in the promised
 // order: what it reads of the image serves all its rows.
 //
-// Along an axis, place p and tap t meet the image at p · step_at + t · reach + origin. That is y:
-// the stride, the dilation, −padding. It is also each phase of dx: the places of one remainder
-// modulo the stride have the same taps, and these lie evenly (conv.cuda.cu).
+// Along an axis, place p and tap t meet the image at p · step_at + t · reach + origin. For y these
+// are the stride, the dilation and −padding. For dx it holds within each phase: the places of one
+// remainder modulo the stride have the same taps, evenly spaced (image_products.cu).
 #pragma once
 
 #include "planck/loops/cuda/floats.cuh"

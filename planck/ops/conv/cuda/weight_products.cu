@@ -1,4 +1,4 @@
-// cuda:chunks: dweight. See weight.tiles.cuh.
+// cuda:chunks: dweight. See weight_tiles.cuh.
 #include "planck/ops/conv/cuda/kernels.h"
 #include "planck/ops/conv/cuda/weight_tiles.cuh"
 #include "planck/ops/conv/host/chunks.h"

@@ -1,10 +1,10 @@
-// dweight as products of matrices that are never written down: rows are filters, columns the
-// elements (c, u, v) of a filter, k the places of one chunk. The tiles and the loop over k are
-// matmul's. A second kernel adds up sums of chunks in ascending order.
+// dweight as products of matrices, which are never stored: rows are filters, columns the elements
+// (c, u, v) of a filter, k the places of one chunk. The tiles and the loop over k are those of
+// loops/gemm/cuda. A second kernel adds up sums of chunks in ascending order.
 //
-// f32 on one H200, TFLOP/s        [16,64,56,56] 64 3×3   [16,256,14,14] 1024 1×1
-//   a thread an element and a chunk     0.61                   0.60
-//   tiles                               18.7                   17.3
+// f32 on one H200, TFLOP/s            [16,64,56,56] 64 3×3   [16,256,14,14] 1024 1×1
+//   one thread per element and chunk          0.61                   0.60
+//   tiles                                     18.7                   17.3
 #pragma once
 
 #include "planck/ops/conv/cuda/places.cuh"
@@ -58,7 +58,7 @@ struct Walk {
   }
 };
 
-// Either side of the product: a chunk of places of several rows (columns).
+// Either side of the product: neighbouring places of several rows (columns).
 template <class T, int kCount, int kDepth, int kThreads>
 struct PlacesSide {
   using Word = Compute<T>;
@@ -103,7 +103,7 @@ struct SlopeLoader : PlacesSide<T, kRows, kDepth, kThreads> {
   }
 };
 
-// After SlopeLoader, whose walk it shares and moves on.
+// Loads after SlopeLoader, whose walk it shares and advances.
 template <class T, int kColumns, int kDepth, int kThreads>
 struct SeenLoader : PlacesSide<T, kColumns, kDepth, kThreads> {
   using Side = PlacesSide<T, kColumns, kDepth, kThreads>;

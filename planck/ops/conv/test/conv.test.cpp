@@ -269,7 +269,7 @@ TEST(Conv, RefusesWhatItCannotDo) {
   };
   constexpr auto kForward = ConvKind::conv2d, kInput = ConvKind::conv2d_input;
   EXPECT_EQ(message({kForward, Dtype::s8, {1, 131072, 1, 1}, {1, 131072, 1, 1}, {}}),
-            "conv2d: 131072 products an element, sums of s8 products fit in i32 up to 131071");
+            "conv2d: 131072 products per element, sums of s8 products fit in i32 up to 131071");
   EXPECT_EQ(message({kInput, Dtype::s8, {1, 1, 1, 1}, {1, 1, 1, 1}, {}}),
             "conv2d_input: element dtype is s8, must be f32, f64, f16 or bf16");
   EXPECT_EQ(

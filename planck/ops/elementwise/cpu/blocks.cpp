@@ -1,5 +1,5 @@
-// Blocks of dense memory through the loops of the elementwise family, in steps that stay in the
-// first-level cache; and blocks of a sequence: arange, random numbers.
+// Chunks of dense memory through the loops of the elementwise family, in steps that stay in the
+// first-level cache; and chunks of a sequence: arange, random numbers.
 #include "planck/loops/cpu/targets.h"
 #include "planck/math/random.h"
 #include "planck/ops/elementwise/cpu/loops.h"

@@ -2,10 +2,11 @@
 //
 // Three ways, none of which changes a result:
 //   small     up to kSmall contiguous elements: one call of the loop, no nest, no scheduler
-//   map       the nest follows the output's memory (loops/map.cpu.h); dense operands are used in
-//             place, one value for a whole row is one, other operands are gathered into blocks of
-//             1,024, transposed ones come in tiles
-//   sequence  arange and random numbers: blocks in logical order, scattered where need be
+//   map       the nest follows the output's memory (loops/cpu/map.h); dense operands are used in
+//             place, a value that repeats along a row is loaded once, other operands are gathered
+//             into chunks of 1,024, transposed ones come in tiles
+//   sequence  arange and random numbers: chunks in logical order, scattered if the output is not
+//             dense
 #include <cstring>
 
 #include "planck/loops/cpu/map.h"
@@ -28,7 +29,7 @@ bool moves_bits(Op op) {
   return op == Op::where || op == Op::mask_fill || op == Op::copy || op == Op::fill;
 }
 
-// What runs the blocks of a problem: vectors, or a loop, and whether that reads 16-bit floats as
+// What runs the chunks of a problem: vectors, or a loop, and whether that reads 16-bit floats as
 // f32.
 struct Chosen {
   Loop loop;
@@ -94,8 +95,8 @@ NestStrides strides_of(const Extents& e) {
   return s;
 }
 
-// Dense elements of an input in a block: in place or gathered, or one value for all of them, which
-// stays for the next block.
+// Dense elements of an input in a chunk: in place or gathered, or one value for all of them, which
+// stays for the next chunk.
 class Gatherer {
  public:
   void source(const MapOperand& o, std::int64_t begin, int n, Source& from, bool& repeats) {
@@ -130,8 +131,8 @@ void scatter(const MapOperand& o, std::int64_t begin, int n, const std::byte* fr
   });
 }
 
-// The length of rows along which every operand is dense or one value, where that is worth a block
-// of its own; else 0.
+// The length of rows along which every operand is dense or one value, if that is worth a call of
+// its own; else 0.
 std::int64_t row_length(const Map& map, int out_operand) {
   if (map.in_tiles()) return 0;
   const int last = map.nest().rank - 1;

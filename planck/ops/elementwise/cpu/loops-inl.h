@@ -1,5 +1,5 @@
 // Plain loops over the element math, which the compiler vectorizes for each instruction set: for
-// whatever has no vectors of its own (vectors-inl.h; exp of f64 here).
+// all ops without vector code of their own (vectors-inl.h; exp of f64 is here).
 // Include after hwy/highway.h, within foreach_target's passes.
 #if defined(PLANCK_OPS_ELEMENTWISE_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_OPS_ELEMENTWISE_LOOPS_INL_H_
@@ -30,7 +30,8 @@ HWY_INLINE em::Scalars<C> scalars_in(const LoopScalars& s) {
 }
 
 #if PLANCK_VECTOR_MATH
-// Fours of vectors, whose arithmetic fills each other's pauses; how many elements they were.
+// Four vectors at a time, so that one's arithmetic hides the latency of another's; returns how many
+// elements were done.
 HWY_INLINE int exp_loop(const double* HWY_RESTRICT in, double* HWY_RESTRICT out, int n) {
   const hn::ScalableTag<double> d;
   constexpr int kVectors = 4, kLanes = static_cast<int>(hn::MaxLanes(d));

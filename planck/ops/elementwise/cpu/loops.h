@@ -1,5 +1,5 @@
-// The loops of the elementwise family over short dense arrays, one for each op and compute type,
-// and what brings blocks of memory to them. One table for each instruction set.
+// The loops of the elementwise family over short dense arrays, one per op and compute type,
+// and what brings chunks of memory to them. One table per instruction set.
 #pragma once
 
 #include "planck/loops/cpu/blocks.h"
@@ -27,7 +27,7 @@ struct LoopTable {
 const LoopTable& f32_loops();
 const LoopTable& f64_loops();
 
-// Over at most a chunk of stored numbers, for the functions that are shorter in 16 bits.
+// Over at most kChunk stored numbers, for the functions that are shorter in 16 bits.
 struct HalfLoops {
   LoopTable f16, bf16;
 };
@@ -48,7 +48,7 @@ inline std::size_t size_class(Dtype t) {
   return static_cast<std::size_t>(std::countr_zero(storage_bytes(t)));
 }
 
-// A block of dense operands.
+// A chunk of dense operands.
 struct Block {
   Loop loop;
   int inputs, n;
@@ -61,7 +61,7 @@ struct Block {
 using RunBlock = void (*)(const Block&);
 RunBlock run_block();
 
-// Without a loop, vectors from memory to memory; by ElementwiseOp, null where there is a loop only.
+// Vectors from memory to memory, without a loop; by ElementwiseOp, null where there is a loop only.
 struct BlockTable {
   std::array<RunBlock, kElementwiseOps> run{};
 };

@@ -20,7 +20,7 @@ using elementwise_cpu::HalfLoops;
 using elementwise_cpu::LoopScalars;
 using elementwise_cpu::LoopTable;
 
-// y = f(a, b) for at most a chunk; b may be null.
+// y = f(a, b) for at most kChunk elements; b may be null.
 template <class T, class Function>
 HWY_INLINE void map_stored(const void* a, const void* b, void* y, int n, const Function& f) {
   const auto* HWY_RESTRICT left = static_cast<const std::uint16_t*>(a);

@@ -1,10 +1,11 @@
-// Blocks of dense f32, f16 or bf16 through functions of whole vectors, from memory to memory: four
-// vectors at a time, so that one's arithmetic fills the pauses of another's and what is rare (NaN,
-// arguments that a shorter formula does not know) is asked for once for all of them.
+// Chunks of dense f32, f16 or bf16 through functions of whole vectors, from memory to memory: four
+// vectors at a time, so that one's arithmetic hides the latency of another's and rare cases (NaN,
+// arguments outside a shorter formula) are tested once for all of them.
 //
 // Cycles for 16 elements on Zen 4, in the caches: plain loops over arrays, then vectors. A copy
-// from memory to memory on both cores takes 15 to 22 (f32), or half as many.
+// from memory to memory on both cores takes 15 to 22 (f32), or half as many (f16, bf16).
 //                    f32            bf16             f16
+//                loop   vec     loop   vec      loop   vec
 //   mul_scalar      8     2       11     4        10     4
 //   add            12     6       16     5        15     6
 //   exp            19    10       25    12        25    11
@@ -16,10 +17,10 @@
 //   sin            32    15       25    14        21    11
 //   pow           166    29       72    28        75    27
 //   pow_scalar    166    29      166    33       166    32
-// The functions are bound by their instructions, about 1.65 of which are done per cycle. gelu took
-// 38 while 1 had two formulas on its sides; pow took 60 by a division and three powers in two
-// parts, where now a table of reciprocals, one permutation per vector, leaves one (math/log2.h).
-// Bases of either sign take 8 more.
+// The functions are bound by their instructions, of which about 1.65 are done per cycle. gelu took
+// 38 while it used one formula on each side of 1; pow took 60 with a division and three powers in
+// two parts, where now a table of reciprocals, one permutation per vector, leaves one power
+// (math/log2.h). Bases of either sign take 8 more.
 //
 // For instruction sets with fused multiply-add. Include after hwy/highway.h, within
 // foreach_target's passes.
@@ -97,7 +98,7 @@ PLANCK_FUNCTION(Silu, silu, silu)
 #undef PLANCK_VECTORS
 #undef PLANCK_FUNCTION
 
-// Whether y, of any NaN, has been found: what vectors do not know is left to a plain loop.
+// Whether y, of any NaN, has been found: what vectors cannot compute is left to a plain loop.
 template <class F, class T>
 requires requires { &Vectors<F, T>::of; }
 HWY_INLINE bool find(F, T, const Unit& x, const Unit& b, const Scalars& s, Unit& y) {
@@ -163,7 +164,7 @@ HWY_INLINE bool find(em::PowScalar, T, const Unit& x, const Unit&, const Scalars
   return find_power<float>(x, b, y);
 }
 
-// ---- blocks ----
+// ---- chunks ----
 
 template <class F, class T, int kInputs>
 HWY_INLINE bool map_unit(const T* a, const T* b, const Scalars& s, T* to, bool stream) {

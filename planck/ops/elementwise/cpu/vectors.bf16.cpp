@@ -1,4 +1,4 @@
-// Blocks of bf16 through vectors.
+// Chunks of bf16 through vectors.
 #include "planck/loops/cpu/targets.h"
 #include "planck/ops/elementwise/cpu/loops.h"
 

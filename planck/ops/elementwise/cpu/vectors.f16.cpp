@@ -1,4 +1,4 @@
-// Blocks of f16 through vectors.
+// Chunks of f16 through vectors.
 #include "planck/loops/cpu/targets.h"
 #include "planck/ops/elementwise/cpu/loops.h"
 

@@ -1,4 +1,4 @@
-// Blocks of f32 through vectors.
+// Chunks of f32 through vectors.
 #include "planck/loops/cpu/targets.h"
 #include "planck/ops/elementwise/cpu/loops.h"
 

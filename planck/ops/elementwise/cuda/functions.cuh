@@ -58,7 +58,7 @@ planck::Result<void> launch_typed(const Stream& stream, const ElementwiseProblem
   return launch_binary<T>(stream, p, call, BinaryOps{});
 }
 
-// Compiled for one element type at a time (unary.cuh, binary.cuh): compilers take their time.
+// Compiled for one element type at a time (unary.cuh, binary.cuh), in parallel: it takes long.
 template <class T>
 planck::Result<void> launch_float_unary(const Stream&, const ElementwiseProblem&, const Call&);
 template <class T>

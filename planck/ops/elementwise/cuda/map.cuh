@@ -2,12 +2,12 @@
 //
 //   flat     every operand is contiguous and whole packs long: no positions to compute
 //   rows     two axes, and every operand is contiguous or constant along the inner one, of whole
-//            packs: a row or a column that is broadcast. One division a pack
+//            packs: a row or a column that is broadcast. One division per pack
 //   packs    the same for more axes, 64-bit positions and one axis of any length
-//   strided  everything else, an element at a time
+//   strided  everything else, one element at a time
 // A thread moves one or two packs of each operand, of 16 bytes where it is widest.
 //
-// Packs a thread, 2^26 elements on an H200, share of a bare copy:
+// Packs per thread, 2^26 elements on an H200, share of a bare copy:
 //                         f32                      bf16
 //                           1      2      4          1      2      4
 //   flat   add            1.06   1.05   1.05       1.08   1.09   0.98
@@ -25,7 +25,7 @@
 //          add a column   0.73   0.84   0.94       0.83   0.79   0.54
 // Before there was a flat kernel, and short functions (math/narrow.h), gelu was at 0.65 and 0.35,
 // tanh at 0.79 and 0.47. Functions are bound by their instructions: 16-bit elements leave time for
-// 26 each, 4 bytes for 52.
+// 26 per element, 32-bit ones for 52.
 #pragma once
 
 #include "planck/ops/elementwise/cuda/map.kernels.cuh"

@@ -127,7 +127,7 @@ __device__ __forceinline__ void map_some(const Map& m, const Fn& fn, std::int64_
   }
 }
 
-// What is left over of a contiguous tensor has a block of its own, the last.
+// The rest of a contiguous tensor, less than a pack, has a block of its own, the last.
 template <class Fn, int V, int K>
 __global__ void __launch_bounds__(kThreads)
     packs_kernel(const __grid_constant__ Map m, const __grid_constant__ Fn fn) {

@@ -1,11 +1,11 @@
 // pow of f32, f16 and bf16, a pack at once: usual arguments have no special cases, and whether all
-// are usual, or one is negative, is asked once a pack.
+// are usual, or one is negative, is tested once per pack.
 //
 // 2^26 elements on an H200, share of a copy:                    any base           positive
 //                                                            f32  bf16   f16    f32  bf16   f16
 //   all cases for each element                              0.65  0.68  0.75
 //   usual arguments first                                   0.80  0.75  0.82   0.86  0.86  0.94
-//   powers of two and a table, in place of e and a division
+//   powers of two and a table instead of e and a division
 //     (math/log2.h)                                         0.98  0.76         0.99  0.88
 //   a table for the logarithm of bf16 (math/log2_of_bf16.h)       0.86               0.95
 //   signs and special bases of two 16-bit numbers at once         0.99  0.95         0.99  1.00

@@ -102,7 +102,7 @@ std::optional<Case> elementwise_hostile(std::string_view op, DtypePair dtypes, c
 }
 
 std::vector<Case> elementwise_cases(ListSize size) {
-  // A scalar, odd ends, several blocks, rows to broadcast along, nothing at all, eight axes.
+  // A scalar, odd ends, several chunks, rows to broadcast along, nothing at all, eight axes.
   const std::vector<Shape> shapes = {{},     {1},           {7},      {0, 3},
                                      {5, 9}, {3, 4, 5},     {260, 9}, {1, 2, 1, 3, 1, 2, 1, 2},
                                      {1029}, {2, 3, 1, 67}, {41, 130}};

@@ -34,7 +34,7 @@ Place place_of(const Shape& shape, Way way) {
   const std::int64_t n = numel(shape);
   const int r = shape.rank();
   Place p{n + 8, 0, row_major(shape)};
-  if (way == Way::offset) p.first = 3;  // of no 16 bytes, whatever the dtype
+  if (way == Way::offset) p.first = 3;  // no multiple of 16 bytes, whatever the dtype
   if (way == Way::row)
     for (int d = 0; d + 1 < r; ++d) p.strides[d] = 0;
   if (way == Way::column) {

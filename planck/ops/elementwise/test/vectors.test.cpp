@@ -1,5 +1,5 @@
-// Holds blocks of vectors to the element math, bit for bit: arguments of every kind, blocks of
-// every length, ordinary and streaming stores, inputs that repeat one value.
+// Holds vectors to the element math, bit for bit: arguments of every kind, chunks of every length,
+// ordinary and streaming stores, inputs that repeat one value.
 #include <gtest/gtest.h>
 
 #include <algorithm>

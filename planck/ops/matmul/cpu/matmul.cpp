@@ -1,12 +1,11 @@
 // cpu:fma_chain. Two ways to cut a product; neither changes a bit.
 //
-//   packed  C in blocks of 2016 × 2048, k in steps of 256. For each step the operands' parts are
-//           packed into the workspace by all threads, then tasks of 120 × 256 go through tiles in
-//           registers. Between steps sums wait in C, or in the workspace where C is narrower than
+//   packed  C in parts of 2016 × 2048, k in steps of 256. For each step all threads pack their
+//           parts of A and B into the workspace, then tasks of 120 × 256 go through tiles in
+//           registers. Between steps sums wait in C, or in the workspace if C is narrower than
 //           the compute type or its rows are not dense.
 //   direct  small or thin products, no workspace: a task owns up to 72 × 128 or 8 × 1024 sums on
-//   its stack,
-//           packs rows of A beside them and reads B where it lies, where that is dense.
+//           its stack, packs rows of A beside them and reads B in place if that is dense.
 #include <algorithm>
 #include <cstdlib>
 
@@ -98,7 +97,7 @@ class Product {
   struct Step {  // what the tasks of one step of k have in common
     std::int64_t i0, j0, rows, columns, depth;
     const C *a, *b;
-    C* sums;  // of the block
+    C* sums;  // of the part of C
     std::int64_t sums_step;
     bool in_place, continues, last;
   };

@@ -1,8 +1,8 @@
-// cpu:openblas: cblas_sgemm and cblas_dgemm of the installed libopenblas.so.0, found when it is
-// first wanted: nothing needs it to be there.
+// cpu:openblas: cblas_sgemm and cblas_dgemm of the installed libopenblas.so.0, loaded on first use:
+// nothing else needs it to be installed.
 //
 // The library's own threads would make its bits depend on their number. Each call is told to use
-// one, and blocks of C, cut by shape alone, are tasks of the stream's threads. How the library adds
+// one, and parts of C, cut by shape alone, are tasks of the stream's threads. How the library adds
 // depends on layouts too, so that it only ever sees dense matrices: others, and 16-bit floats, are
 // copied to the workspace.
 #include <dlfcn.h>
@@ -65,7 +65,7 @@ bool is_dense(const Matrix& x, std::int64_t rows, std::int64_t columns) {
          (x.row == columns || rows == 1);
 }
 
-// Calls f(row, first column, columns) for pieces of at most a block.
+// Calls f(row, first column, columns) for pieces of at most kBlock elements.
 template <class F>
 void for_pieces(const Stream& stream, std::int64_t rows, std::int64_t columns, F&& f) {
   constexpr std::int64_t kRows = 64;

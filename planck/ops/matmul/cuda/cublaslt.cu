@@ -1,9 +1,9 @@
-// cuda:cublaslt: the toolkit's library, found when it is first wanted: nothing needs it to be
-// there. f32 in plain f32 (no TF32), 16-bit floats with f32 sums.
+// cuda:cublaslt: the toolkit's library, loaded on first use: nothing else needs it to be installed.
+// f32 in plain f32 (no TF32), 16-bit floats with f32 sums.
 //
 // How the library adds depends on layouts and alignment, so that it only ever sees dense matrices
 // at multiples of 16 bytes: others are copied to the workspace. The algorithm it advises for a
-// problem is kept by each thread. Reductions that are not the same every time are not allowed.
+// problem is kept by each thread. Reductions whose order varies are not allowed.
 #include <cublasLt.h>
 #include <dlfcn.h>
 
@@ -60,7 +60,7 @@ Result<void> library_result(cublasStatus_t status, const char* what) {
                                      std::to_string(static_cast<int>(status)));
 }
 
-// One an ordinal and thread: made on its first run.
+// One per device ordinal and thread, made on its first run.
 Result<cublasLtHandle_t> handle_on(int ordinal) {
   thread_local std::array<cublasLtHandle_t, 64> handles{};
   if (ordinal < 0 || ordinal >= 64) return fail(ErrorCode::device, "matmul: cublasLt: device > 63");
@@ -108,7 +108,7 @@ Result<void> describe(const MatmulProblem& p, Call& call) {
   return ok;
 }
 
-// The advised algorithm, one of the last few problems' or newly asked for.
+// The advised algorithm: kept from one of the last few problems, or requested anew.
 Result<cublasLtMatmulAlgo_t> algorithm(const MatmulProblem& p, int ordinal, cublasLtHandle_t handle,
                                        Call& call) {
   struct Known {

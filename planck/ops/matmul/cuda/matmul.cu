@@ -1,4 +1,4 @@
-// cuda:fma_chain. See tile.cuh.
+// cuda:fma_chain. product.launch.cuh chooses the tiles, loops/gemm/cuda/tile.cuh multiplies them.
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/ops/matmul/cuda/kernels.h"
 #include "planck/ops/matmul/cuda/product.cuh"

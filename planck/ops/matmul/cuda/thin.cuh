@@ -1,8 +1,10 @@
 // Products of few rows on the GPU, where reading B is what takes time: a block owns 32 columns and
-// up to 16 rows, and keeps three steps of 64 k of B on their way, past the registers.
+// up to 16 rows, and keeps three steps of 64 k of B in flight, past the registers.
 //
-// N = K = 4096, f32, one H200: M = 1 71 us (59 where k is dense), M = 8 84 us, where tiles of
-// 16 × 32 that load one step ahead take 186 us; cublasLt 21 and 47. M = 32: 240 us, the tiles 188.
+// N = K = 4096, f32, one H200, us:              M = 1                      8      32
+//   three steps in flight                       71 (59 if k is dense)     84     240
+//   tiles of 16 × 32 that load one step ahead                            186     188
+//   cublasLt                                    21                        47
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -25,8 +27,8 @@ __device__ __forceinline__ void read_four(const T* from, Compute<T>* to) {
   for (int e = 0; e < 4; ++e) to[e] = widen(raw.element[e]);
 }
 
-// Steps of B lie as [k][column] (along) or [column][k] (across), rows filled up by a chunk so that
-// lanes that go down columns meet no other in a bank.
+// Steps of B lie as [k][column] (along) or [column][k] (across), the latter with rows padded by 16
+// bytes, so that lanes that go down columns do not meet in a bank.
 template <class T, Reading kB>
 struct ThinPart {
   static constexpr int kChunk = 16 / static_cast<int>(sizeof(Compute<T>));

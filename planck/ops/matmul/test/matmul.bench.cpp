@@ -38,7 +38,7 @@ BenchCase make_bench(DeviceKind device, const Product& p) {
       .cpu_share = p.share,
       .note = fmt::format("x {}{}", to_string(b), p.b == Layout::contiguous ? "" : " transposed"),
       .flops = p.call ? 0 : flops};
-  // The library copies what is not dense: no measure for us.
+  // The libraries copy what is not dense, which would not be a fair comparison.
   if (p.dtype != Dtype::s8 && p.a == Layout::contiguous && p.b == Layout::contiguous)
     bench.peer = device == DeviceKind::cpu ? "cpu:openblas" : "cuda:cublaslt";
   return bench;

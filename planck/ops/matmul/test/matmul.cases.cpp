@@ -46,7 +46,7 @@ const Extent kExtents[] = {
 const Extent kLargeExtents[] = {{{}, 173, 190, 300}, {{}, 66, 257, 513}, {{2}, 130, 141, 290},
                                 {{}, 200, 128, 256}, {{}, 5, 1500, 270}, {{}, 1400, 3, 200},
                                 {{40}, 33, 34, 35},  {{}, 255, 129, 200}};
-// More than one block of C.
+// More than one packed part of C.
 const Extent kLengthyExtents[] = {{{}, 2100, 70, 300}, {{}, 70, 2100, 300}, {{}, 1030, 1030, 600}};
 
 }  // namespace

@@ -138,7 +138,7 @@ TEST(Matmul, EveryKernelKeepsItsBound) {
           sum += product;
           magnitude += std::abs(product);
         }
-        if (magnitude < 1e-4) return;  // sums of nothing; subnormal 16-bit results
+        if (magnitude < 1e-4) return;  // sums of zeros; subnormal 16-bit results
         const long double apart = std::abs(static_cast<long double>(got.number(at)) - sum);
         worst = std::max(worst, static_cast<double>(std::ldexp(apart / magnitude, digits - 1)));
       });

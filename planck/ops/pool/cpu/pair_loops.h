@@ -14,7 +14,7 @@ struct PairRows {
   std::int64_t windows_row;
   std::int32_t* indices;  // null for averages
   std::int64_t indices_row;
-  std::int64_t rows, n;       // n windows a row
+  std::int64_t rows, n;       // n windows per row
   std::int64_t first, width;  // the position of the first pixel, pixels from row to row
 };
 

@@ -52,10 +52,10 @@ class Planes {
 // kTaskElements.
 template <class Work>
 void for_plane_rows(const Stream& stream, std::int64_t planes, std::int64_t rows,
-                    std::int64_t elements_a_row, Work&& work) {
+                    std::int64_t elements_per_row, Work&& work) {
   const std::int64_t total = planes * rows;
   const std::int64_t together =
-      std::max<std::int64_t>(1, kTaskElements / std::max<std::int64_t>(1, elements_a_row));
+      std::max<std::int64_t>(1, kTaskElements / std::max<std::int64_t>(1, elements_per_row));
   parallel_for(stream, (total + together - 1) / together, [&](std::int64_t task) {
     const std::int64_t end = std::min(total, (task + 1) * together);
     for (std::int64_t at = task * together; at < end;) {

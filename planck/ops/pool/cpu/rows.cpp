@@ -1,6 +1,6 @@
 // "cpu:rows": any windows. Forward, element by element; backward, a row of the image at a time, to
 // which the windows that reach it add in their order: the same sums as pixel by pixel, with one
-// division a window and row, and none for a row of averages that has the windows of the one before.
+// division per window and row, and none for a row of averages with the windows of the one before.
 #include "planck/ops/pool/cpu/kernels.h"
 #include "planck/ops/pool/cpu/planes.h"
 
@@ -48,8 +48,8 @@ void forward(const Stream& stream, const PoolProblem& p, const Operands& o) {
                  });
 }
 
-// One window a plane: the sums of several planes side by side, each in its order, hide the latency
-// of an addition (64 x 64 planes of 8 x 8, one thread: 0.18 to 0.07 ms).
+// One window per plane: the sums of several planes side by side, each in its order, hide the
+// latency of an addition (64 x 64 planes of 8 x 8, one thread: 0.18 to 0.07 ms).
 template <class T>
 void average_planes(const Stream& stream, const PoolProblem& p, const Operands& o) {
   using C = ComputeOf<T>;

@@ -51,7 +51,7 @@ class Taps {
         load_block(block_ops(), problem_.element_dtype, x_.view->data, at, x_.column,
                    static_cast<int>(w1 - w0), pixels);
       for (std::int64_t k = 0; k < columns.kernel; ++k) {
-        // Windows o of the block whose tap k, at o * stride + shift, is a pixel.
+        // Windows o of the chunk whose tap k, at o * stride + shift, is a pixel.
         const std::int64_t shift = k * columns.dilation - columns.padding;
         const std::int64_t step = columns.stride;
         std::int64_t low = first, high = first + n;
@@ -90,7 +90,7 @@ class Taps {
   PoolAxes axes_;
   Planes x_, y_, indices_;
   bool in_place_;
-  std::int64_t windows_;  // of a block: their pixels fit a buffer
+  std::int64_t windows_;  // of a chunk: their pixels fit a buffer
   const TapLoops<C>& loops_;
 };
 

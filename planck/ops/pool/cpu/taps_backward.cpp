@@ -9,7 +9,7 @@ namespace planck {
 
 namespace {
 
-// Pixels a block: no more windows reach them than a buffer holds.
+// Pixels per chunk: no more windows reach them than a buffer holds.
 constexpr std::int64_t kPixels = kBlock - kMostTapsSpan;
 
 template <class C>

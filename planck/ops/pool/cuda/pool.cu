@@ -3,9 +3,9 @@
 // several planes are under way together.
 //
 // [64, 64, 224, 224] f32, windows of 2 × 2, one H200, ms:   max, its gradient   average, gradient
-//   a thread an element                                      1.41    9.99        1.12    7.90
-//   several planes a thread                                  0.75    1.85        0.47    1.31
-//   and what a place decides computed once a thread          0.39    1.14        0.31    1.04
+//   one thread per element                                   1.41    9.99        1.12    7.90
+//   several planes per thread                                0.75    1.85        0.47    1.31
+//   and what a place decides computed once per thread        0.39    1.14        0.31    1.04
 #include <algorithm>
 
 #include "planck/loops/cuda/floats.cuh"
