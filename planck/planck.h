@@ -5,6 +5,7 @@
 #include "planck/autodiff/autodiff.h"
 #include "planck/autodiff/checkpoint.h"
 #include "planck/backend/device_backend.h"
+#include "planck/ops/compiled.h"
 #include "planck/ops/conv/conv.grad.h"
 #include "planck/ops/elementwise/elementwise.grad.h"
 #include "planck/ops/embedding/embedding.grad.h"

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <tuple>
 
 #include "planck/plan/value_op.h"
 
@@ -26,11 +27,34 @@ template <class B>
 struct TensorOf<B, BoolKind> {
   using type = typename B::BoolTensor;
 };
+template <class B, class K>
+struct TensorOf<B, std::vector<K>> {
+  using type = std::vector<typename TensorOf<B, K>::type>;
+};
+template <class B, class... K>
+struct TensorOf<B, Kinds<K...>> {
+  using type = std::tuple<typename TensorOf<B, K>::type...>;
+};
+
+template <class T>
+struct KindOf {
+  using type = typename T::Kind;
+};
+template <class T>
+struct KindOf<std::vector<T>> {
+  using type = std::vector<typename T::Kind>;
+};
 }  // namespace backend_detail
 
-// B's tensors of one kind.
+// B's tensors of one kind; for a vector of a kind a vector of them, for several kinds a tuple.
 template <class B, class K>
 using TensorOf = typename backend_detail::TensorOf<B, K>::type;
+// The other way round.
+template <class T>
+using KindOf = typename backend_detail::KindOf<std::remove_cvref_t<T>>::type;
+// What Op gives on B where its first input is of kind First.
+template <class B, class Op, class First>
+using Given = TensorOf<B, ResultKind<Op, First>>;
 
 // Creation, metadata and read-back, for one kind of tensor.
 template <class B, class K>

@@ -1,6 +1,8 @@
 // Attention: softmax(q kᵀ / √d) v, and the module with its four projections.
 #pragma once
 
+#include <limits>
+
 #include "planck/nn/linear.h"
 #include "planck/ops/softmax/softmax.functions.h"
 
@@ -69,8 +71,7 @@ struct MultiHeadAttention {
  private:
   static const AttentionOptions& checked(const AttentionOptions& o) {
     if (o.heads < 1 || o.width % o.heads != 0)
-      raise(ErrorCode::invalid_problem,
-            fmt::format("attention: width {} does not divide into {} heads", o.width, o.heads));
+      refuse("attention: width {} does not divide into {} heads", {o.width, o.heads});
     return o;
   }
 };

@@ -15,8 +15,6 @@
 // (training or not), Rng (random state), modules, and optionals and vectors of those.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <optional>
 #include <string>
 #include <vector>
@@ -127,6 +125,8 @@ inline constexpr bool kIsOptional = false;
 template <class T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
+std::string indexed(std::string_view name, std::size_t i);  // "name.i"
+
 template <class F>
 class Walker {
  public:
@@ -137,7 +137,7 @@ class Walker {
     if constexpr (kIsOptional<T>) {
       if (part) (*this)(name, *part);
     } else if constexpr (kIsVector<T>) {
-      for (std::size_t i = 0; i < part.size(); ++i) (*this)(fmt::format("{}.{}", name, i), part[i]);
+      for (std::size_t i = 0; i < part.size(); ++i) (*this)(indexed(name, i), part[i]);
     } else {
       const std::string path = name.empty()    ? path_
                                : path_.empty() ? std::string(name)

@@ -52,9 +52,8 @@ struct BatchNorm {
   Tensor<B> operator()(const Tensor<B>& x) {
     const std::int64_t channels = weight->extent(0);
     if (x.rank() < 2 || x.extent(1) != channels)
-      raise(ErrorCode::invalid_problem,
-            fmt::format("batch_norm: x has shape {}, its second axis must have {} channels",
-                        to_string(x.shape()), channels));
+      refuse("batch_norm: x has shape {}, its second axis must have {} channels",
+             {x.shape(), channels});
     Shape along{channels};
     for (int d = 2; d < x.rank(); ++d) along.push_back(1);
     const auto seen = [&](const Tensor<B>& t) { return reshape(t, along); };

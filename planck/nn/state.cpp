@@ -1,5 +1,7 @@
 #include "planck/nn/state.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -24,6 +26,10 @@ std::vector<T> numbers(const StateDict& state, std::string_view name, std::int64
 }
 
 }  // namespace
+
+std::string detail::indexed(std::string_view name, std::size_t i) {
+  return fmt::format("{}.{}", name, i);
+}
 
 StateEntry entry_of(std::span<const std::int64_t> values) { return entry(values); }
 StateEntry entry_of(std::span<const double> values) { return entry(values); }

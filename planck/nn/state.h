@@ -112,8 +112,7 @@ void load_state(Module& module, const StateDict& state) {
   if (used == state.size()) return;
   for (const auto& [name, entry] : state)
     if (std::find(paths.begin(), paths.end(), name) == paths.end())
-      raise(ErrorCode::invalid_problem,
-            fmt::format("load_state: the state has {}, the model has no such part", name));
+      refuse("load_state: the state has {}, the model has no such part", {name});
 }
 
 }  // namespace planck::nn

@@ -12,13 +12,13 @@ using Slots = std::map<std::string, Tensor<B>, std::less<>>;
 
 template <class B>
 void add_to_state(nn::StateDict& state, std::string_view slot, const Slots<B>& slots) {
-  for (const auto& [path, t] : slots) state[fmt::format("{}.{}", slot, path)] = nn::to_entry(t);
+  for (const auto& [path, t] : slots) state[std::string(slot) + "." + path] = nn::to_entry(t);
 }
 template <class B>
 Slots<B> slots_of(const nn::StateDict& state, std::string_view slot,
                   const typename B::Device& device) {
   Slots<B> slots;
-  for (const auto& [path, e] : nn::without_prefix(fmt::format("{}.", slot), state))
+  for (const auto& [path, e] : nn::without_prefix(std::string(slot) + ".", state))
     slots.emplace(path, nn::to_tensor<B, FloatKind>(e, device));
   return slots;
 }

@@ -169,19 +169,21 @@ class Quant {
     weight_quant = fresh;
   }
   static const QuantLayerOptions& checked(const QuantLayerOptions& o) {
-    const auto refuse = [](std::string_view what) {
-      raise(ErrorCode::unsupported, fmt::format("quantized layer: {}", what));
+    const auto unsupported = [](std::string_view what) {
+      refuse(ErrorCode::unsupported, "quantized layer: {}", {what});
     };
     const auto weight = o.weight.scheme.granularity, input = o.input.scheme.granularity;
     if (weight == Granularity::per_token ||
         (weight == Granularity::per_group && !Product::kPerGroup))
-      refuse("a weight is quantized per tensor, per channel or, in linear layers, per group");
+      unsupported("a weight is quantized per tensor, per channel or, in linear layers, per group");
     if (weight == Granularity::per_channel && o.weight.scheme.axis != 0)
-      refuse(fmt::format("channels of a weight are its axis 0, not {}", o.weight.scheme.axis));
+      refuse(ErrorCode::unsupported, "quantized layer: channels of a weight are its axis 0, not {}",
+             {o.weight.scheme.axis});
     if (input != Granularity::per_tensor &&
         !(input == Granularity::per_token && Product::kPerToken))
-      refuse("an input is quantized per tensor or, in linear layers, per token");
-    if (o.input.scheme.dtype != Dtype::s8) refuse("inputs are s8; a narrower range makes them s4");
+      unsupported("an input is quantized per tensor or, in linear layers, per token");
+    if (o.input.scheme.dtype != Dtype::s8)
+      unsupported("inputs are s8; a narrower range makes them s4");
     return o;
   }
 };

@@ -69,8 +69,7 @@ inline QuantLayerOptions qat_options(Dtype dtype, Granularity weights = Granular
                                      bool learned = false,
                                      Observe observer = Observe::moving_average) {
   if (dtype != Dtype::s8 && dtype != Dtype::s4)
-    raise(ErrorCode::unsupported,
-          fmt::format("qat_options: the dtype is {}, it must be s8 or s4", name(dtype)));
+    refuse(ErrorCode::unsupported, "qat_options: the dtype is {}, it must be s8 or s4", {dtype});
   const std::int32_t highest = int_range(dtype).highest;
   QuantLayerOptions o;
   o.weight = {.scheme = {.granularity = weights,

@@ -6,17 +6,6 @@
 
 namespace planck {
 
-template <class T>
-concept AnyTensor = requires {
-  typename T::Backend;
-  typename T::Kind;
-  typename T::Primitive;
-};
-template <class T>
-concept TensorArgument = AnyTensor<std::remove_cvref_t<T>>;
-template <class A, class B>
-concept SameTensors =
-    TensorArgument<A> && std::same_as<std::remove_cvref_t<A>, std::remove_cvref_t<B>>;
 template <class S>
 concept Number = std::is_arithmetic_v<S>;
 
@@ -29,11 +18,14 @@ constexpr Scalar scalar(S s) {
     return Scalar(static_cast<std::int64_t>(s));
 }
 
-// Tensors are taken as they come: the buffer of a temporary becomes the result's.
-#define PLANCK_UNARY(function, Op)         \
-  template <TensorArgument X>              \
-  auto function(X&& x) {                   \
-    return call(Op{}, std::forward<X>(x)); \
+template <class B, class K>
+Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value, const Shape& shape);
+
+// The buffer of a temporary becomes the result's.
+#define PLANCK_UNARY(function, Op)        \
+  template <class B, class K>             \
+  Tensor<B, K> function(Tensor<B, K> x) { \
+    return call(Op{}, std::move(x));      \
   }
 PLANCK_UNARY(neg, Neg)
 PLANCK_UNARY(abs, Abs)
@@ -62,10 +54,10 @@ PLANCK_UNARY(trunc, Trunc)
 PLANCK_UNARY(logical_not, LogicalNot)
 #undef PLANCK_UNARY
 
-#define PLANCK_BINARY(function, Op)                            \
-  template <class X, SameTensors<X> Y>                         \
-  auto function(X&& x, Y&& y) {                                \
-    return call(Op{}, std::forward<X>(x), std::forward<Y>(y)); \
+#define PLANCK_BINARY(function, Op)                           \
+  template <class B, class K>                                 \
+  Called<B, Op, K> function(Tensor<B, K> x, Tensor<B, K> y) { \
+    return call(Op{}, std::move(x), std::move(y));            \
   }
 PLANCK_BINARY(add, Add)
 PLANCK_BINARY(sub, Sub)
@@ -94,55 +86,65 @@ PLANCK_BINARY(operator>, Gt)
 PLANCK_BINARY(operator>=, Ge)
 #undef PLANCK_BINARY
 
-template <TensorArgument X>
-auto operator-(X&& x) {
-  return call(Neg{}, std::forward<X>(x));
+template <class B, class K>
+Tensor<B, K> operator-(Tensor<B, K> x) {
+  return call(Neg{}, std::move(x));
 }
-template <TensorArgument X, Number S>
-auto operator+(X&& x, S s) {
-  return call(AddScalar{{}, scalar(s)}, std::forward<X>(x));
+template <class B, class K>
+Tensor<B, K> add_scalar(Tensor<B, K> x, Scalar s) {
+  return call(AddScalar{{}, s}, std::move(x));
 }
-template <Number S, TensorArgument X>
-auto operator+(S s, X&& x) {
-  return std::forward<X>(x) + s;
+template <class B, class K>
+Tensor<B, K> mul_scalar(Tensor<B, K> x, Scalar s) {
+  return call(MulScalar{{}, s}, std::move(x));
 }
-template <TensorArgument X, Number S>
-auto operator-(X&& x, S s) {
-  return call(AddScalar{{}, scalar(-s)}, std::forward<X>(x));
+template <class B, class K, Number S>
+Tensor<B, K> operator+(Tensor<B, K> x, S s) {
+  return add_scalar(std::move(x), scalar(s));
 }
-template <Number S, TensorArgument X>
-auto operator-(S s, X&& x) {  // s − x = −x + s, exactly
-  return -std::forward<X>(x) + s;
+template <class B, class K, Number S>
+Tensor<B, K> operator+(S s, Tensor<B, K> x) {
+  return add_scalar(std::move(x), scalar(s));
 }
-template <TensorArgument X, Number S>
-auto operator*(X&& x, S s) {
-  return call(MulScalar{{}, scalar(s)}, std::forward<X>(x));
+template <class B, class K, Number S>
+Tensor<B, K> operator-(Tensor<B, K> x, S s) {
+  return add_scalar(std::move(x), scalar(-s));
 }
-template <Number S, TensorArgument X>
-auto operator*(S s, X&& x) {
-  return std::forward<X>(x) * s;
+template <class B, class K, Number S>
+Tensor<B, K> operator-(S s, Tensor<B, K> x) {  // s − x = −x + s, exactly
+  return add_scalar(neg(std::move(x)), scalar(s));
+}
+template <class B, class K, Number S>
+Tensor<B, K> operator*(Tensor<B, K> x, S s) {
+  return mul_scalar(std::move(x), scalar(s));
+}
+template <class B, class K, Number S>
+Tensor<B, K> operator*(S s, Tensor<B, K> x) {
+  return mul_scalar(std::move(x), scalar(s));
 }
 // A true division by s rounded to x's dtype, not a product with its reciprocal.
-template <TensorArgument X, Number S>
-auto operator/(const X& x, S s) {
-  return x / full_like(x, scalar(s), Shape{});
+template <class B, class K, Number S>
+Tensor<B, K> operator/(Tensor<B, K> x, S s) {
+  auto divisor = full_like(x, scalar(s), Shape{});
+  return call(Div{}, std::move(x), std::move(divisor));
 }
-template <Number S, TensorArgument X>
-auto operator/(S s, const X& x) {
-  return full_like(x, scalar(s), Shape{}) / x;
+template <class B, class K, Number S>
+Tensor<B, K> operator/(S s, Tensor<B, K> x) {
+  auto dividend = full_like(x, scalar(s), Shape{});
+  return call(Div{}, std::move(dividend), std::move(x));
 }
 
-template <TensorArgument X, Number S>
-auto pow(X&& x, S exponent) {
-  return call(PowScalar{{}, static_cast<double>(exponent)}, std::forward<X>(x));
+template <class B, class K, Number S>
+Tensor<B, K> pow(Tensor<B, K> x, S exponent) {
+  return call(PowScalar{{}, static_cast<double>(exponent)}, std::move(x));
 }
-template <TensorArgument X>
-auto leaky_relu(X&& x, double slope = 0.01) {
-  return call(LeakyRelu{{}, slope}, std::forward<X>(x));
+template <class B, class K>
+Tensor<B, K> leaky_relu(Tensor<B, K> x, double slope = 0.01) {
+  return call(LeakyRelu{{}, slope}, std::move(x));
 }
-template <TensorArgument X>
-auto clamp(X&& x, Scalar lowest, Scalar highest) {
-  return call(Clamp{{}, lowest, highest}, std::forward<X>(x));
+template <class B, class K>
+Tensor<B, K> clamp(Tensor<B, K> x, Scalar lowest, Scalar highest) {
+  return call(Clamp{{}, lowest, highest}, std::move(x));
 }
 template <class B, class K>
 Tensor<B, K> where(const Tensor<B, BoolKind>& mask, const Tensor<B, K>& a, const Tensor<B, K>& b) {
@@ -153,16 +155,16 @@ Tensor<B, K> mask_fill(const Tensor<B, K>& x, const Tensor<B, BoolKind>& mask, S
   return call(MaskFill{{}, value}, x, mask);
 }
 
-template <TensorArgument X>
-auto to_float(const X& x, Dtype dtype) {
+template <class B, class K>
+Tensor<B> to_float(const Tensor<B, K>& x, Dtype dtype) {
   return call(Cast<FloatKind>{{}, dtype}, x);
 }
-template <TensorArgument X>
-auto to_int(const X& x, Dtype dtype = Dtype::i64) {
+template <class B, class K>
+Tensor<B, IntKind> to_int(const Tensor<B, K>& x, Dtype dtype = Dtype::i64) {
   return call(Cast<IntKind>{{}, dtype}, x);
 }
-template <TensorArgument X>
-auto to_bool(const X& x) {
+template <class B, class K>
+Tensor<B, BoolKind> to_bool(const Tensor<B, K>& x) {
   return call(Cast<BoolKind>{{}, Dtype::boolean}, x);
 }
 

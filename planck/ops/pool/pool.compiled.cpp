@@ -1,0 +1,7 @@
+#include "planck/planck.h"
+
+#define PLANCK_OP(...) PLANCK_COMPILE_OP(template, __VA_ARGS__)
+
+namespace planck {
+#include "planck/ops/pool/pool.list.h"
+}  // namespace planck
