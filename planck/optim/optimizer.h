@@ -24,9 +24,10 @@ Slots<B> slots_of(const nn::StateDict& state, std::string_view slot,
 }
 
 // Calls f(path, parameter, gradient) for every parameter that has a gradient.
-template <class A, class Module, class F>
-void for_each_gradient(Module& module, const ModelGradients<nn::Inner<A>>& gradients, F f) {
-  nn::for_each_parameter<A>(module, [&](const std::string& path, nn::Parameter<A>& p) {
+template <class A, class F>
+void for_each_gradient(const nn::PartList& parts, const ModelGradients<nn::Inner<A>>& gradients,
+                       F f) {
+  parts.for_each<nn::Parameter<A>>([&](const std::string& path, nn::Parameter<A>& p) {
     if (const auto g = gradients.find(path); g != gradients.end()) f(path, p, g->second);
   });
 }
