@@ -53,8 +53,13 @@ class Autodiff {
 
   template <class Op, class... In>
   static auto apply(const Op& op, In&&... in) {
-    return Tracking<B, Op, KindOf<In>...>::apply(op, C::recomputes,
-                                                 std::remove_cvref_t<In>(std::forward<In>(in))...);
+    return apply_handed(op, handed_over<In...>(), in...);
+  }
+  template <class Op, class First, class... Rest>
+  static Given<Autodiff, Op, KindOf<First>> apply_handed(const Op& op, unsigned handed,
+                                                         const First& first, const Rest&... rest) {
+    return Tracking<B, Op, KindOf<First>, KindOf<Rest>...>::apply(op, C::recomputes, handed, first,
+                                                                  rest...);
   }
 
   // ---- gradients ----

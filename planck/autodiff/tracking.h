@@ -56,17 +56,14 @@ struct TrackedTensors {
 
   // The inner tensor of a float, any other tensor as it is; vectors element by element.
   static const InnerFloat& value(const FloatTensor& t) { return t.value; }
-  static InnerFloat&& value(FloatTensor&& t) { return std::move(t.value); }
   static std::vector<InnerFloat> value(const std::vector<FloatTensor>& all) {
     std::vector<InnerFloat> values;
     for (const auto& t : all) values.push_back(t.value);
     return values;
   }
   template <class T>
-  requires(
-      !std::same_as<std::remove_cvref_t<T>, FloatTensor> &&
-      !std::same_as<std::remove_cvref_t<T>, std::vector<FloatTensor>>) static T&& value(T&& other) {
-    return std::forward<T>(other);
+  static const T& value(const T& other) {
+    return other;
   }
   static FloatTensor lift(InnerFloat&& t) { return {std::move(t), {}, nullptr}; }
   template <class... T>
@@ -152,14 +149,17 @@ template <class B, class Op, class... K>
 struct Tracking {
   using T = TrackedTensors<B>;
   using Out = Given<T, Op, std::tuple_element_t<0, std::tuple<K...>>>;
-  static Out apply(const Op& op, bool recomputes, TensorOf<T, K>&&... in);
+  static Out apply(const Op& op, bool recomputes, unsigned handed, const TensorOf<T, K>&... in);
 };
 
 template <class B, class Op, class... K>
-auto Tracking<B, Op, K...>::apply(const Op& op, bool recomputes, TensorOf<T, K>&&... in) -> Out {
-  if (!(T::any_tracked(in) || ...)) return T::lift(B::apply(op, T::value(std::move(in))...));
-  const std::tuple<const TensorOf<T, K>&...> inputs(in...);
-  Out out = T::lift(B::apply(op, T::value(std::as_const(in))...));
+auto Tracking<B, Op, K...>::apply(const Op& op, bool recomputes, unsigned handed,
+                                  const TensorOf<T, K>&... in) -> Out {
+  const bool tracked = (T::any_tracked(in) || ...);
+  if (tracked) handed = 0;  // pullbacks may keep them
+  Out out = T::lift(apply_handed<B>(op, handed, T::value(in)...));
+  if (!tracked) return out;
+  const auto inputs = std::tie(in...);
   if constexpr (requires { std::tuple_size<Out>::value; })
     std::apply(
         [&](auto&... o) { autodiff_detail::connect<B>(op, recomputes, inputs, std::tie(o...)); },

@@ -87,6 +87,27 @@ concept Applies = B::template applies<Op>&& requires(const Op& op, const TensorO
   B::apply(op, in...);
 };
 
+// Which inputs are handed over, as rvalues: the buffer of one that nobody else holds may become the
+// result's. Bit i stands for input i.
+template <class... In>
+constexpr unsigned handed_over() {
+  unsigned mask = 0, bit = 1;
+  ((mask |=
+    std::is_lvalue_reference_v<In> || std::is_const_v<std::remove_reference_t<In>> ? 0 : bit,
+    bit <<= 1),
+   ...);
+  return mask;
+}
+// B::apply where that is known at run time only: one function for all of them. A backend without
+// apply_handed is given nothing.
+template <class B, class Op, class... In>
+decltype(auto) apply_handed(const Op& op, unsigned handed, const In&... in) {
+  if constexpr (requires { B::apply_handed(op, handed, in...); })
+    return B::apply_handed(op, handed, in...);
+  else
+    return B::apply(op, in...);
+}
+
 // One to one with what makes a backend differentiable: the gradients of a backward pass are a value
 // of their own, keyed by the tracked tensors.
 template <class A>

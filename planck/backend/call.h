@@ -34,8 +34,9 @@ std::tuple<Tensor<B, K>...> wrap(std::tuple<TensorOf<B, K>...>&& primitives,
 }
 
 template <class B, class K>
-void widen(Tensor<B, K>& tensor, const Shape& shape) {
-  if (tensor.shape() != shape) tensor = Tensor<B, K>(B::apply(Expand{shape}, tensor.primitive()));
+TensorOf<B, K> widened(const Tensor<B, K>& tensor, const Shape& shape) {
+  if (tensor.shape() == shape) return tensor.primitive();
+  return B::apply(Expand{shape}, tensor.primitive());
 }
 
 }  // namespace call_detail
@@ -44,9 +45,24 @@ void widen(Tensor<B, K>& tensor, const Shape& shape) {
 template <class B, class Op, class First>
 using Called = typename call_detail::Wrapped<B, ResultKind<Op, First>>::type;
 
-// Tensors are values. One that is handed over (std::move) may give its buffer to the result.
-template <class Op, class B, class First, class... Rest>
-Called<B, Op, First> call(const Op& op, Tensor<B, First> first, Tensor<B, Rest>... rest) {
+template <class T>
+concept AnyTensor = requires {
+  typename std::remove_cvref_t<T>::Backend;
+  typename std::remove_cvref_t<T>::Kind;
+  typename std::remove_cvref_t<T>::Primitive;
+};
+template <class A, class B>
+concept SameTensors = AnyTensor<A> && std::same_as<std::remove_cvref_t<A>, std::remove_cvref_t<B>>;
+// What Op gives where its first input is a T.
+template <class Op, class T>
+using CalledOn =
+    Called<typename std::remove_cvref_t<T>::Backend, Op, typename std::remove_cvref_t<T>::Kind>;
+
+// Tensors are taken as they come: the buffer of a temporary may become the result's.
+template <class Op, AnyTensor First, AnyTensor... Rest>
+CalledOn<Op, First> call(const Op& op, First&& first, Rest&&... rest) {
+  using B = typename std::remove_cvref_t<First>::Backend;
+  constexpr std::type_identity<CalledOn<Op, First>> kGives;
   if constexpr (!B::template applies<Op>) {
     static_assert(
         requires { op.decompose(first, rest...); },
@@ -57,12 +73,13 @@ Called<B, Op, First> call(const Op& op, Tensor<B, First> first, Tensor<B, Rest>.
       if (!((first.shape() == rest.shape()) && ...)) {
         const Shape shape = [&](const auto&... s) { return broadcast_shapes(Op::name, {&s...}); }(
                                 first.shape(), rest.shape()...);
-        call_detail::widen(first, shape);
-        (call_detail::widen(rest, shape), ...);
+        return call_detail::wrap(
+            B::apply(op, call_detail::widened(first, shape), call_detail::widened(rest, shape)...),
+            kGives);
       }
-    return call_detail::wrap(
-        B::apply(op, std::move(first).primitive(), std::move(rest).primitive()...),
-        std::type_identity<Called<B, Op, First>>{});
+    return call_detail::wrap(B::apply(op, std::forward<First>(first).primitive(),
+                                      std::forward<Rest>(rest).primitive()...),
+                             kGives);
   }
 }
 

@@ -65,19 +65,21 @@ class DeviceBackend {
     return Planned<Op>::create(op, stream);
   }
 
-  // Tensors are taken as they come: a buffer handed over may become the result's.
+  template <class Op, class... In>
+  static auto apply(const Op& op, In&&... in) {
+    return apply_handed(op, handed_over<In...>(), in...);
+  }
   template <class Op, class First, class... Rest>
-  static Given<DeviceBackend, Op, KindOf<First>> apply(const Op& op, First&& first,
-                                                       Rest&&... rest) {
+  static Given<DeviceBackend, Op, KindOf<First>> apply_handed(const Op& op, unsigned handed,
+                                                              const First& first,
+                                                              const Rest&... rest) {
     if constexpr (ComputedOp<Op>)
       return op
-          .compute(Tensor<DeviceBackend, KindOf<First>>(std::forward<First>(first)),
-                   Tensor<DeviceBackend, KindOf<Rest>>(std::forward<Rest>(rest))...)
+          .compute(Tensor<DeviceBackend, KindOf<First>>(first),
+                   Tensor<DeviceBackend, KindOf<Rest>>(rest)...)
           .primitive();
     else
-      return Planned<Op, KindOf<First>, KindOf<Rest>...>::apply(
-          op, std::remove_cvref_t<First>(std::forward<First>(first)),
-          std::remove_cvref_t<Rest>(std::forward<Rest>(rest))...);
+      return Planned<Op, KindOf<First>, KindOf<Rest>...>::apply(op, handed, first, rest...);
   }
 };
 

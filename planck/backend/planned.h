@@ -95,8 +95,7 @@ struct Planned {
   using Gives = ResultKind<Op, First>;
   using Out = TensorOf<Primitives, Gives>;
 
-  // Inputs are handed over: the buffer of one that nobody else holds may become the result's.
-  static Out apply(const Op& op, TensorOf<Primitives, K>&&... in);
+  static Out apply(const Op& op, unsigned handed, const TensorOf<Primitives, K>&... in);
 };
 // An op without inputs.
 template <class Op>
@@ -166,14 +165,17 @@ std::array<StoredView*, sizeof...(K)> parts(std::tuple<Primitive<K>...>& out) {
   return std::apply([](auto&... t) { return std::array<StoredView*, sizeof...(K)>{&t...}; }, out);
 }
 
-// The buffer of a tensor that holds it alone.
-inline StoredView* spare(StoredView& t) { return t.storage->unique() ? &t : nullptr; }
+// A tensor that was handed over and holds its buffer alone.
+inline StoredView* spare(const StoredView& t, bool handed) {
+  return handed && t.storage->unique() ? const_cast<StoredView*>(&t) : nullptr;
+}
 
 }  // namespace backend_detail
 
 template <class Op, class... K>
-auto Planned<Op, K...>::apply(const Op& op, TensorOf<Primitives, K>&&... in) -> Out {
-  auto& first = std::get<0>(std::tie(in...));
+auto Planned<Op, K...>::apply(const Op& op, unsigned handed, const TensorOf<Primitives, K>&... in)
+    -> Out {
+  const auto& first = std::get<0>(std::tie(in...));
   if constexpr (ViewOp<Op>) {
     return {backend_detail::see(op, first)};
   } else if constexpr (kIsVector<First>) {
@@ -187,7 +189,9 @@ auto Planned<Op, K...>::apply(const Op& op, TensorOf<Primitives, K>&&... in) -> 
     if constexpr (AssemblyOp<Op>) {
       return {backend_detail::put_together(op, stream, specs, views)};
     } else {
-      const std::array<StoredView*, sizeof...(K)> spares{backend_detail::spare(in)...};
+      unsigned bit = 1;
+      const std::array<StoredView*, sizeof...(K)> spares{
+          backend_detail::spare(in, (handed & std::exchange(bit, bit << 1)) != 0)...};
       Out out;
       backend_detail::run_op(op, stream, specs, views, spares, backend_detail::parts(out));
       return out;

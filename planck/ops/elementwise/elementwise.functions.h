@@ -21,11 +21,11 @@ constexpr Scalar scalar(S s) {
 template <class B, class K>
 Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value, const Shape& shape);
 
-// The buffer of a temporary becomes the result's.
-#define PLANCK_UNARY(function, Op)        \
-  template <class B, class K>             \
-  Tensor<B, K> function(Tensor<B, K> x) { \
-    return call(Op{}, std::move(x));      \
+// Tensors are taken as they come: the buffer of a temporary becomes the result's.
+#define PLANCK_UNARY(function, Op)         \
+  template <AnyTensor X>                   \
+  CalledOn<Op, X> function(X&& x) {        \
+    return call(Op{}, std::forward<X>(x)); \
   }
 PLANCK_UNARY(neg, Neg)
 PLANCK_UNARY(abs, Abs)
@@ -54,10 +54,10 @@ PLANCK_UNARY(trunc, Trunc)
 PLANCK_UNARY(logical_not, LogicalNot)
 #undef PLANCK_UNARY
 
-#define PLANCK_BINARY(function, Op)                           \
-  template <class B, class K>                                 \
-  Called<B, Op, K> function(Tensor<B, K> x, Tensor<B, K> y) { \
-    return call(Op{}, std::move(x), std::move(y));            \
+#define PLANCK_BINARY(function, Op)                            \
+  template <class X, SameTensors<X> Y>                         \
+  CalledOn<Op, X> function(X&& x, Y&& y) {                     \
+    return call(Op{}, std::forward<X>(x), std::forward<Y>(y)); \
   }
 PLANCK_BINARY(add, Add)
 PLANCK_BINARY(sub, Sub)
@@ -86,65 +86,55 @@ PLANCK_BINARY(operator>, Gt)
 PLANCK_BINARY(operator>=, Ge)
 #undef PLANCK_BINARY
 
-template <class B, class K>
-Tensor<B, K> operator-(Tensor<B, K> x) {
-  return call(Neg{}, std::move(x));
+template <AnyTensor X>
+CalledOn<Neg, X> operator-(X&& x) {
+  return call(Neg{}, std::forward<X>(x));
 }
-template <class B, class K>
-Tensor<B, K> add_scalar(Tensor<B, K> x, Scalar s) {
-  return call(AddScalar{{}, s}, std::move(x));
+template <AnyTensor X, Number S>
+CalledOn<AddScalar, X> operator+(X&& x, S s) {
+  return call(AddScalar{{}, scalar(s)}, std::forward<X>(x));
 }
-template <class B, class K>
-Tensor<B, K> mul_scalar(Tensor<B, K> x, Scalar s) {
-  return call(MulScalar{{}, s}, std::move(x));
+template <Number S, AnyTensor X>
+CalledOn<AddScalar, X> operator+(S s, X&& x) {
+  return std::forward<X>(x) + s;
 }
-template <class B, class K, Number S>
-Tensor<B, K> operator+(Tensor<B, K> x, S s) {
-  return add_scalar(std::move(x), scalar(s));
+template <AnyTensor X, Number S>
+CalledOn<AddScalar, X> operator-(X&& x, S s) {
+  return call(AddScalar{{}, scalar(-s)}, std::forward<X>(x));
 }
-template <class B, class K, Number S>
-Tensor<B, K> operator+(S s, Tensor<B, K> x) {
-  return add_scalar(std::move(x), scalar(s));
+template <Number S, AnyTensor X>
+CalledOn<AddScalar, X> operator-(S s, X&& x) {  // s − x = −x + s, exactly
+  return -std::forward<X>(x) + s;
 }
-template <class B, class K, Number S>
-Tensor<B, K> operator-(Tensor<B, K> x, S s) {
-  return add_scalar(std::move(x), scalar(-s));
+template <AnyTensor X, Number S>
+CalledOn<MulScalar, X> operator*(X&& x, S s) {
+  return call(MulScalar{{}, scalar(s)}, std::forward<X>(x));
 }
-template <class B, class K, Number S>
-Tensor<B, K> operator-(S s, Tensor<B, K> x) {  // s − x = −x + s, exactly
-  return add_scalar(neg(std::move(x)), scalar(s));
-}
-template <class B, class K, Number S>
-Tensor<B, K> operator*(Tensor<B, K> x, S s) {
-  return mul_scalar(std::move(x), scalar(s));
-}
-template <class B, class K, Number S>
-Tensor<B, K> operator*(S s, Tensor<B, K> x) {
-  return mul_scalar(std::move(x), scalar(s));
+template <Number S, AnyTensor X>
+CalledOn<MulScalar, X> operator*(S s, X&& x) {
+  return std::forward<X>(x) * s;
 }
 // A true division by s rounded to x's dtype, not a product with its reciprocal.
-template <class B, class K, Number S>
-Tensor<B, K> operator/(Tensor<B, K> x, S s) {
-  auto divisor = full_like(x, scalar(s), Shape{});
-  return call(Div{}, std::move(x), std::move(divisor));
+template <AnyTensor X, Number S>
+CalledOn<Div, X> operator/(const X& x, S s) {
+  return x / full_like(x, scalar(s), Shape{});
 }
-template <class B, class K, Number S>
-Tensor<B, K> operator/(S s, Tensor<B, K> x) {
-  auto dividend = full_like(x, scalar(s), Shape{});
-  return call(Div{}, std::move(dividend), std::move(x));
+template <Number S, AnyTensor X>
+CalledOn<Div, X> operator/(S s, const X& x) {
+  return full_like(x, scalar(s), Shape{}) / x;
 }
 
-template <class B, class K, Number S>
-Tensor<B, K> pow(Tensor<B, K> x, S exponent) {
-  return call(PowScalar{{}, static_cast<double>(exponent)}, std::move(x));
+template <AnyTensor X, Number S>
+CalledOn<PowScalar, X> pow(X&& x, S exponent) {
+  return call(PowScalar{{}, static_cast<double>(exponent)}, std::forward<X>(x));
 }
-template <class B, class K>
-Tensor<B, K> leaky_relu(Tensor<B, K> x, double slope = 0.01) {
-  return call(LeakyRelu{{}, slope}, std::move(x));
+template <AnyTensor X>
+CalledOn<LeakyRelu, X> leaky_relu(X&& x, double slope = 0.01) {
+  return call(LeakyRelu{{}, slope}, std::forward<X>(x));
 }
-template <class B, class K>
-Tensor<B, K> clamp(Tensor<B, K> x, Scalar lowest, Scalar highest) {
-  return call(Clamp{{}, lowest, highest}, std::move(x));
+template <AnyTensor X>
+CalledOn<Clamp, X> clamp(X&& x, Scalar lowest, Scalar highest) {
+  return call(Clamp{{}, lowest, highest}, std::forward<X>(x));
 }
 template <class B, class K>
 Tensor<B, K> where(const Tensor<B, BoolKind>& mask, const Tensor<B, K>& a, const Tensor<B, K>& b) {
