@@ -40,7 +40,7 @@ class OpNode final : public Node<B> {
 };
 
 template <class B, class Op, class Fn, class Edges>
-Shared<Node<B>> make_node(Fn fn, Edges edges) {
+inline Shared<Node<B>> make_node(Fn fn, Edges edges) {
   return Shared<Node<B>>::adopt(new OpNode<B, Op, Fn, Edges>(std::move(fn), std::move(edges)));
 }
 
@@ -103,7 +103,8 @@ namespace autodiff_detail {
 
 // Gives the float outputs of an op their node.
 template <class B, class Op, class... In, class... Out>
-void connect(const Op& op, bool recomputes, std::tuple<const In&...> in, std::tuple<Out&...> out) {
+inline void connect(const Op& op, bool recomputes, std::tuple<const In&...> in,
+                    std::tuple<Out&...> out) {
   using T = TrackedTensors<B>;
   if constexpr ((std::same_as<Out, Tracked<B>> || ...)) {
     if constexpr (memory_bound<Op>() && sizeof...(Out) == 1)

@@ -113,7 +113,7 @@ inline void check_place(std::string_view op, const Stream& first, const Stream& 
 }
 
 template <class Op>
-StoredView see(const Op& op, const StoredView& x) {
+inline StoredView see(const Op& op, const StoredView& x) {
   auto view = op.view(x.view);
   if (view) return {x.storage, *view};
   if (view.error().code != ErrorCode::misaligned_operand)  // only a copy can be seen so
@@ -123,8 +123,8 @@ StoredView see(const Op& op, const StoredView& x) {
 }
 
 template <class Op>
-StoredView put_together(const Op& op, const Stream& stream, std::span<const InputSpec> specs,
-                        std::span<const View> views) {
+inline StoredView put_together(const Op& op, const Stream& stream, std::span<const InputSpec> specs,
+                               std::span<const View> views) {
   const Assembly assembly = value_or_throw(op.assembly(specs));
   value_or_throw(check_shape(assembly.shape, Op::name));
   auto out = StoredView::empty(stream, assembly.dtype, assembly.shape);
@@ -146,9 +146,9 @@ StoredView put_together(const Op& op, const std::vector<Primitive<K>>& inputs) {
 }
 
 template <class Op>
-void run_op(const Op& op, const Stream& stream, std::span<const InputSpec> specs,
-            std::span<const View> views, std::span<StoredView* const> spares,
-            std::span<StoredView* const> outputs) {
+inline void run_op(const Op& op, const Stream& stream, std::span<const InputSpec> specs,
+                   std::span<const View> views, std::span<StoredView* const> spares,
+                   std::span<StoredView* const> outputs) {
   KernelName kernel;
   if constexpr (requires { op.kernel; }) kernel = op.kernel;
   unsigned skipped = 0;
@@ -157,7 +157,7 @@ void run_op(const Op& op, const Stream& stream, std::span<const InputSpec> specs
            skipped);
 }
 template <class K>
-std::array<StoredView*, 1> parts(Primitive<K>& out) {
+inline std::array<StoredView*, 1> parts(Primitive<K>& out) {
   return {&out};
 }
 template <class... K>
@@ -182,7 +182,7 @@ auto Planned<Op, K...>::apply(const Op& op, unsigned handed, const TensorOf<Prim
     return {backend_detail::put_together(op, first)};
   } else {
     static_assert(AssemblyOp<Op> || PlanOp<Op>, "this op says no way to do it");
-    const Stream stream = first.stream();
+    const Stream& stream = first.stream();  // lives as long as the buffer, whoever takes that
     (backend_detail::check_place(Op::name, stream, in.stream()), ...);
     const std::array<InputSpec, sizeof...(K)> specs{InputSpec{in.dtype(), in.shape()}...};
     const std::array<View, sizeof...(K)> views{in.view...};

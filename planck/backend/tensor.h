@@ -46,7 +46,8 @@ class Tensor {
   using Primitive = TensorOf<B, K>;
   using Device = typename B::Device;
 
-  explicit Tensor(Primitive primitive) : primitive_(std::move(primitive)) {}
+  explicit Tensor(const Primitive& primitive) : primitive_(primitive) {}
+  explicit Tensor(Primitive&& primitive) : primitive_(std::move(primitive)) {}
 
   // Row-major elements of the host.
   template <class T>

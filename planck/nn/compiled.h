@@ -10,20 +10,15 @@
 #include "planck/planck.h"
 
 // `how` is template, or extern template for what is compiled elsewhere.
-#define PLANCK_COMPILE_MODULES(how, ...)      \
-  how struct Linear<__VA_ARGS__>;             \
-  how struct Conv2d<__VA_ARGS__>;             \
-  how struct ConvTranspose2d<__VA_ARGS__>;    \
-  how struct LayerNorm<__VA_ARGS__>;          \
-  how struct BatchNorm<__VA_ARGS__>;          \
-  how struct MultiHeadAttention<__VA_ARGS__>; \
-  how class FakeQuant<__VA_ARGS__>;           \
-  how class Quant<Linear<__VA_ARGS__>>;       \
-  how class Quant<Conv2d<__VA_ARGS__>>;       \
-  how class Integer<Linear<__VA_ARGS__>>;     \
-  how class Integer<Conv2d<__VA_ARGS__>>;     \
-  how class Quantizable<Linear<__VA_ARGS__>>; \
-  how class Quantizable<Conv2d<__VA_ARGS__>>
+#define PLANCK_COMPILE_MODULES(how, ...)  \
+  how struct Linear<__VA_ARGS__>;         \
+  how struct Conv2d<__VA_ARGS__>;         \
+  how struct BatchNorm<__VA_ARGS__>;      \
+  how class FakeQuant<__VA_ARGS__>;       \
+  how class Quant<Linear<__VA_ARGS__>>;   \
+  how class Quant<Conv2d<__VA_ARGS__>>;   \
+  how class Integer<Linear<__VA_ARGS__>>; \
+  how class Integer<Conv2d<__VA_ARGS__>>
 
 namespace planck::nn {
 
