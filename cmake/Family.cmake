@@ -9,8 +9,10 @@
 #   CUDA_TESTS …)     device tests
 #
 # All that a family tells the build, in the CMakeLists.txt of its folder. planck/ops/CMakeLists.txt
-# lists the families; the registries of ops, cases and benchmarks follow from that list.
+# lists the families; the registries of ops, cases and benchmarks follow from that list. NAME.list.h
+# says which ops on tensors the library has compiled (planck/ops/compiled.h).
 
+define_property(GLOBAL PROPERTY PLANCK_FAMILIES BRIEF_DOCS "All families")
 define_property(GLOBAL PROPERTY PLANCK_OP_FAMILIES BRIEF_DOCS "Families with ops, in the order of planck ops")
 define_property(GLOBAL PROPERTY PLANCK_CASE_SOURCES BRIEF_DOCS "Cases and benchmarks, of planck_verify")
 define_property(GLOBAL PROPERTY PLANCK_OPS_TESTS BRIEF_DOCS "Sources of ops_test")
@@ -55,13 +57,36 @@ function(planck_family name)
   planck_append(PLANCK_CASE_SOURCES ${arg_CASES} ${arg_BENCH})
   planck_append(PLANCK_OPS_TESTS ${arg_TESTS})
   planck_append(PLANCK_OPS_CUDA_TESTS ${arg_CUDA_TESTS})
+  set(compiled ${CMAKE_CURRENT_BINARY_DIR}/${name}.compiled.cpp)
+  file(CONFIGURE OUTPUT ${compiled} CONTENT "// Made by cmake/Family.cmake.
+#include \"planck/planck.h\"
+
+#define PLANCK_OP(...) PLANCK_COMPILE_OP(template, __VA_ARGS__)
+#define PLANCK_CREATION(...) template struct Planned<__VA_ARGS__>
+
+namespace planck {
+#include \"planck/ops/${name}/${name}.list.h\"
+}  // namespace planck
+")
+  target_sources(planck_cpu PRIVATE ${compiled})
+  set_property(GLOBAL APPEND PROPERTY PLANCK_FAMILIES ${name})
   if(arg_CASES)
     set_property(GLOBAL APPEND PROPERTY PLANCK_OP_FAMILIES ${name})
   endif()
 endfunction()
 
-# planck/ops/families.inc in the build folder: PLANCK_FAMILIES(X) says X(name) for each family with ops.
+# Headers in the build folder's generated/planck/ops:
+#   families.inc            PLANCK_FAMILIES(X) says X(name) for each family with plans
+#   families.{ops,list,grad}.h   include the header of that kind of every family; shipped
 function(planck_write_families)
+  get_property(families GLOBAL PROPERTY PLANCK_FAMILIES)
+  foreach(kind ops list grad)
+    set(includes ${families})
+    list(TRANSFORM includes REPLACE "(.+)" "#include \"planck/ops/\\1/\\1.${kind}.h\"\n")
+    list(JOIN includes "" includes)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/planck/ops/families.${kind}.h
+         CONTENT "// Made by cmake/Family.cmake.\n${includes}")
+  endforeach()
   get_property(families GLOBAL PROPERTY PLANCK_OP_FAMILIES)
   list(TRANSFORM families REPLACE "(.+)" "X(\\1)")
   list(JOIN families " " families)

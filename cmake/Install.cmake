@@ -13,6 +13,8 @@ endif()
 install(DIRECTORY planck DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
         PATTERN "verify" EXCLUDE PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE PATTERN "host" EXCLUDE
         PATTERN "test" EXCLUDE PATTERN "*.test.h" EXCLUDE PATTERN "*-inl.h" EXCLUDE PATTERN "kernels.h" EXCLUDE)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/generated/planck DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
 configure_package_config_file(cmake/planck-config.cmake.in planck-config.cmake INSTALL_DESTINATION ${package})
 write_basic_package_version_file(planck-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/planck-config.cmake

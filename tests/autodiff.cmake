@@ -37,7 +37,7 @@ endif()
 if(NOT PLANCK_SANITIZE)
   set(core ${PROJECT_SOURCE_DIR}/planck)
   add_executable(autodiff_threads_test autodiff/graphs.test.cpp reference/evaluate.cpp
-    ${core}/backend/format.cpp ${core}/core/allocator.cpp ${core}/core/cuda_absent.cpp ${core}/core/shape.cpp
+    ${core}/backend/format.cpp ${core}/core/allocator.cpp ${core}/core/cuda_absent.cpp ${core}/core/refuse.cpp ${core}/core/shape.cpp
     ${core}/core/stream.cpp ${core}/core/view.cpp ${core}/ops/matmul/matmul.ops.cpp ${core}/ops/shape/shape.ops.cpp)
   target_include_directories(autodiff_threads_test PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(autodiff_threads_test PRIVATE PLANCK_TESTED_BACKEND=planck::Reference)

@@ -30,10 +30,8 @@ void refuse_captures(Node<B>* root, std::uint64_t begin) {
   const auto visit = [&](Node<B>* node) {
     if (node->is_leaf() || node->consumers != 0) return;
     if (node->stamp <= begin)
-      raise(ErrorCode::invalid_problem,
-            fmt::format("checkpoint: the segment captures a tracked tensor that {} gave; pass it "
-                        "as an input",
-                        node->op()));
+      refuse("checkpoint: the segment captures a tracked tensor that {} gave; pass it as an input",
+             {node->op()});
     node->consumers = 1;  // seen; the graph is this thread's alone
     seen.push_back(node);
     stack.push_back(node);

@@ -13,8 +13,6 @@
 // Flow: the gradients of the outputs, and where to give those of the inputs.
 #pragma once
 
-#include <fmt/format.h>
-
 #include "planck/autodiff/gradients.h"
 #include "planck/autodiff/saved.h"
 
@@ -133,8 +131,7 @@ inline auto zero_pullback() {
 }
 // For ops that nothing can be differentiated through.
 inline auto no_pullback(std::string_view why) {
-  return
-      [why](auto& g) { raise(ErrorCode::not_differentiable, fmt::format("{}: {}", g.op(), why)); };
+  return [why](auto& g) { refuse(ErrorCode::not_differentiable, "{}: {}", {g.op(), why}); };
 }
 
 }  // namespace planck

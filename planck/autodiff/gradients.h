@@ -13,22 +13,16 @@ class Gradients {
  public:
   using FloatTensor = typename B::FloatTensor;
 
-  std::size_t size() const { return found_.size(); }
+  Gradients();
+  Gradients(const Gradients&);
+  Gradients(Gradients&&) noexcept;
+  Gradients& operator=(Gradients) noexcept;
+  ~Gradients();
 
-  std::optional<FloatTensor> get(const Shared<Node<B>>& leaf) const {
-    const auto it = found_.find(leaf.get());
-    return it == found_.end() ? std::nullopt : std::optional(it->second.gradient);
-  }
-  std::optional<FloatTensor> remove(const Shared<Node<B>>& leaf) {
-    const auto it = found_.find(leaf.get());
-    if (it == found_.end()) return std::nullopt;
-    std::optional<FloatTensor> gradient(std::move(it->second.gradient));
-    found_.erase(it);
-    return gradient;
-  }
-  void replace(const Shared<Node<B>>& leaf, FloatTensor gradient) {
-    found_.insert_or_assign(leaf.get(), Entry{leaf, std::move(gradient)});
-  }
+  std::size_t size() const { return found_.size(); }
+  std::optional<FloatTensor> get(const Shared<Node<B>>& leaf) const;
+  std::optional<FloatTensor> remove(const Shared<Node<B>>& leaf);
+  void replace(const Shared<Node<B>>& leaf, FloatTensor gradient);
 
   // For the pass that fills it.
   void add(const Shared<Node<B>>& leaf, FloatTensor gradient);
@@ -44,5 +38,38 @@ class Gradients {
   std::unordered_map<const Node<B>*, Entry> found_;
   std::vector<const Node<B>*> order_;  // of discovery: hooks and merges follow it
 };
+
+template <class B>
+Gradients<B>::Gradients() = default;
+template <class B>
+Gradients<B>::Gradients(const Gradients&) = default;
+template <class B>
+Gradients<B>::Gradients(Gradients&&) noexcept = default;
+template <class B>
+Gradients<B>& Gradients<B>::operator=(Gradients other) noexcept {
+  found_.swap(other.found_);
+  order_.swap(other.order_);
+  return *this;
+}
+template <class B>
+Gradients<B>::~Gradients() = default;
+
+template <class B>
+auto Gradients<B>::get(const Shared<Node<B>>& leaf) const -> std::optional<FloatTensor> {
+  const auto it = found_.find(leaf.get());
+  return it == found_.end() ? std::nullopt : std::optional(it->second.gradient);
+}
+template <class B>
+auto Gradients<B>::remove(const Shared<Node<B>>& leaf) -> std::optional<FloatTensor> {
+  const auto it = found_.find(leaf.get());
+  if (it == found_.end()) return std::nullopt;
+  std::optional<FloatTensor> gradient(std::move(it->second.gradient));
+  found_.erase(it);
+  return gradient;
+}
+template <class B>
+void Gradients<B>::replace(const Shared<Node<B>>& leaf, FloatTensor gradient) {
+  found_.insert_or_assign(leaf.get(), Entry{leaf, std::move(gradient)});
+}
 
 }  // namespace planck

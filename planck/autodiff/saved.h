@@ -51,31 +51,31 @@ class Saved {
   }
 
  private:
-  void carry_out(std::vector<Shared<Recipe<B>>>* done) const {
-    std::vector<Recipe<B>*> stack{recipe_.get()};
-    while (!stack.empty()) {
-      Recipe<B>* top = stack.back();
-      if (Recipe<B>* input = top->missing()) {
-        stack.push_back(input);
-        continue;
-      }
-      stack.pop_back();
-      if (top->result) continue;
-      top->result = top->compute();
-      if (done == nullptr) continue;
-      top->retain();
-      done->push_back(Shared<Recipe<B>>::adopt(top));
-    }
-  }
+  void carry_out(std::vector<Shared<Recipe<B>>>* done) const;
 
   std::optional<FloatTensor> value_;
   Shared<Recipe<B>> recipe_;
 };
 
-namespace autodiff_detail {
+template <class B>
+void Saved<B>::carry_out(std::vector<Shared<Recipe<B>>>* done) const {
+  std::vector<Recipe<B>*> stack{recipe_.get()};
+  while (!stack.empty()) {
+    Recipe<B>* top = stack.back();
+    if (Recipe<B>* input = top->missing()) {
+      stack.push_back(input);
+      continue;
+    }
+    stack.pop_back();
+    if (top->result) continue;
+    top->result = top->compute();
+    if (done == nullptr) continue;
+    top->retain();
+    done->push_back(Shared<Recipe<B>>::adopt(top));
+  }
+}
 
-template <class T>
-Recipe<typename T::Inner>* missing_in(const T&) = delete;
+namespace autodiff_detail {
 
 // An op and its inputs: floats saved, the others as they are.
 template <class B, class Op, class... Input>

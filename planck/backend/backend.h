@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <tuple>
 
 #include "planck/plan/value_op.h"
 
@@ -26,11 +27,34 @@ template <class B>
 struct TensorOf<B, BoolKind> {
   using type = typename B::BoolTensor;
 };
+template <class B, class K>
+struct TensorOf<B, std::vector<K>> {
+  using type = std::vector<typename TensorOf<B, K>::type>;
+};
+template <class B, class... K>
+struct TensorOf<B, Kinds<K...>> {
+  using type = std::tuple<typename TensorOf<B, K>::type...>;
+};
+
+template <class T>
+struct KindOf {
+  using type = typename T::Kind;
+};
+template <class T>
+struct KindOf<std::vector<T>> {
+  using type = std::vector<typename T::Kind>;
+};
 }  // namespace backend_detail
 
-// B's tensors of one kind.
+// B's tensors of one kind; for a vector of a kind a vector of them, for several kinds a tuple.
 template <class B, class K>
 using TensorOf = typename backend_detail::TensorOf<B, K>::type;
+// The other way round.
+template <class T>
+using KindOf = typename backend_detail::KindOf<std::remove_cvref_t<T>>::type;
+// What Op gives on B where its first input is of kind First.
+template <class B, class Op, class First>
+using Given = TensorOf<B, ResultKind<Op, First>>;
 
 // Creation, metadata and read-back, for one kind of tensor.
 template <class B, class K>
@@ -62,6 +86,27 @@ template <class B, class Op, class... K>
 concept Applies = B::template applies<Op>&& requires(const Op& op, const TensorOf<B, K>&... in) {
   B::apply(op, in...);
 };
+
+// Which inputs are handed over, as rvalues: the buffer of one that nobody else holds may become the
+// result's. Bit i stands for input i.
+template <class... In>
+constexpr unsigned handed_over() {
+  unsigned mask = 0, bit = 1;
+  ((mask |=
+    std::is_lvalue_reference_v<In> || std::is_const_v<std::remove_reference_t<In>> ? 0 : bit,
+    bit <<= 1),
+   ...);
+  return mask;
+}
+// B::apply where that is known at run time only: one function for all of them. A backend without
+// apply_handed is given nothing.
+template <class B, class Op, class... In>
+decltype(auto) apply_handed(const Op& op, unsigned handed, const In&... in) {
+  if constexpr (requires { B::apply_handed(op, handed, in...); })
+    return B::apply_handed(op, handed, in...);
+  else
+    return B::apply(op, in...);
+}
 
 // One to one with what makes a backend differentiable: the gradients of a backward pass are a value
 // of their own, keyed by the tracked tensors.

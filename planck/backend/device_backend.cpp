@@ -17,6 +17,13 @@ Shared<Storage> Storage::allocate(const Stream& stream, std::size_t bytes) {
       new Storage(value_or_throw(planck::allocate(stream, bytes)), stream));
 }
 
+StoredView StoredView::empty(const Stream& stream, Dtype dtype, const Shape& shape) {
+  StoredView t;
+  t.storage = Storage::allocate(stream, bytes_for(dtype, numel(shape)));
+  t.view = View{t.storage->data(), dtype, shape, row_major(shape), true};
+  return t;
+}
+
 namespace backend_detail {
 
 Stream shared_stream(Device device) {
@@ -115,24 +122,39 @@ void assemble(const Assembly& assembly, std::span<const View> inputs, const View
   }
 }
 
-void upload(const void* host, std::size_t bytes, void* device, const Stream& stream) {
-  if (bytes == 0) return;
+StoredView contiguous(const StoredView& t) {
+  if (is_contiguous(t.shape(), t.view.strides)) return t;
+  auto dense = StoredView::empty(t.stream(), t.dtype(), t.shape());
+  copy(t.view, dense.view, t.stream());
+  return dense;
+}
+
+StoredView from_host(const Stream& stream, Dtype dtype, const Shape& shape, const void* data) {
+  value_or_throw(check_shape(shape, "from_host"));
+  auto t = StoredView::empty(stream, dtype, shape);
+  const std::size_t bytes = bytes_for(dtype, numel(shape));
+  if (bytes == 0) return t;
   if (stream.device().kind == DeviceKind::cpu) {
-    std::memcpy(device, host, bytes);
+    std::memcpy(t.view.data, data, bytes);
+    return t;
+  }
+  value_or_throw(
+      cuda::copy_to_device(stream.device().ordinal, stream.native(), t.view.data, data, bytes));
+  value_or_throw(stream.synchronize());  // the caller may reuse its memory
+  return t;
+}
+
+void to_host(const StoredView& t, void* data) {
+  const StoredView dense = contiguous(t);
+  const std::size_t bytes = bytes_for(t.dtype(), numel(t.shape()));
+  if (bytes == 0) return;
+  const Stream& stream = t.stream();
+  if (stream.device().kind == DeviceKind::cpu) {
+    std::memcpy(data, dense.view.data, bytes);
     return;
   }
   value_or_throw(
-      cuda::copy_to_device(stream.device().ordinal, stream.native(), device, host, bytes));
-  value_or_throw(stream.synchronize());  // the caller may reuse its memory
-}
-
-void download(const void* device, std::size_t bytes, void* host, const Stream& stream) {
-  if (bytes == 0) return;
-  if (stream.device().kind == DeviceKind::cpu) {
-    std::memcpy(host, device, bytes);
-    return;
-  }
-  value_or_throw(cuda::copy_to_host(stream.device().ordinal, stream.native(), host, device, bytes));
+      cuda::copy_to_host(stream.device().ordinal, stream.native(), data, dense.view.data, bytes));
   value_or_throw(stream.synchronize());
 }
 

@@ -1,9 +1,10 @@
-// Prints tensors as NumPy prints arrays.
+// Prints tensors as NumPy prints arrays, and says what does not fit one.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <ostream>
 
 #include "planck/backend/tensor.h"
 
@@ -166,5 +167,31 @@ std::string format_elements(Dtype dtype, const Shape& shape, const void* data) {
   print(shape, shorten, 0, 0, Writer({dtype, data}, shown), out);
   return out;
 }
+
+namespace tensor_detail {
+
+void check_count(std::size_t values, const Shape& shape) {
+  value_or_throw(check_shape(shape, "from"));
+  if (static_cast<std::int64_t>(values) != numel(shape))
+    raise(ErrorCode::invalid_problem, fmt::format("from: {} values, shape {} has {} elements",
+                                                  values, to_string(shape), numel(shape)));
+}
+void check_element(Dtype tensor, Dtype asked) {
+  if (tensor != asked && !(asked == Dtype::u8 && tensor == Dtype::boolean))
+    raise(ErrorCode::invalid_problem,
+          fmt::format("to_vector: the tensor is {}, {} is asked for", name(tensor), name(asked)));
+}
+void check_single(const Shape& shape) {
+  if (numel(shape) != 1)
+    raise(ErrorCode::invalid_problem,
+          fmt::format("item: shape {} has {} elements", to_string(shape), numel(shape)));
+}
+void refuse_tracked_move() {
+  raise(ErrorCode::not_differentiable,
+        "to: gradients do not pass from one device to another; detach() the tensor first");
+}
+std::ostream& print(std::ostream& out, const std::string& text) { return out << text; }
+
+}  // namespace tensor_detail
 
 }  // namespace planck

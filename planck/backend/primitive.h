@@ -28,10 +28,8 @@ class Storage final : public Counted {
   Stream stream_;
 };
 
-template <class K>
-struct Primitive {
-  using Kind = K;
-
+// Elements of any kind.
+struct StoredView {
   Shared<Storage> storage;
   View view;
 
@@ -40,13 +38,12 @@ struct Primitive {
   const Stream& stream() const { return storage->stream(); }
 
   // Row-major, uninitialized.
-  static Primitive empty(const Stream& stream, Dtype dtype, const Shape& shape) {
-    Primitive p;
-    p.storage = Storage::allocate(stream, bytes_for(dtype, numel(shape)));
-    p.view = View{p.storage->data(), dtype, shape, row_major(shape), true};
-    return p;
-  }
-  Primitive viewed(const View& other) const { return Primitive{storage, other}; }
+  static StoredView empty(const Stream& stream, Dtype dtype, const Shape& shape);
+};
+
+template <class K>
+struct Primitive : StoredView {
+  using Kind = K;
 };
 
 }  // namespace planck

@@ -7,14 +7,14 @@
 // planck/planck.h for all of them. What a caller does wrong is thrown as planck::Exception.
 #pragma once
 
-#include <fmt/format.h>
-
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "planck/backend/backend.h"
 #include "planck/core/exception.h"
+#include "planck/core/refuse.h"
 
 namespace planck {
 
@@ -29,6 +29,15 @@ using KindOfElement =
 // As NumPy prints arrays: nested brackets, columns aligned, the middle of long axes left out.
 std::string format_elements(Dtype dtype, const Shape& shape, const void* row_major_elements);
 
+namespace tensor_detail {
+// Refuse, in words, what does not fit.
+void check_count(std::size_t values, const Shape& shape);
+void check_element(Dtype tensor, Dtype asked);
+void check_single(const Shape& shape);
+[[noreturn]] void refuse_tracked_move();
+std::ostream& print(std::ostream& out, const std::string& text);
+}  // namespace tensor_detail
+
 template <class B, class K>
 class Tensor {
  public:
@@ -37,18 +46,15 @@ class Tensor {
   using Primitive = TensorOf<B, K>;
   using Device = typename B::Device;
 
-  explicit Tensor(Primitive primitive) : primitive_(std::move(primitive)) {}
+  explicit Tensor(const Primitive& primitive) : primitive_(primitive) {}
+  explicit Tensor(Primitive&& primitive) : primitive_(std::move(primitive)) {}
 
   // Row-major elements of the host.
   template <class T>
   requires std::same_as<KindOfElement<T>, K>
   static Tensor from(std::span<const T> values, const Shape& shape,
                      const Device& device = B::default_device()) {
-    value_or_throw(check_shape(shape, "from"));
-    if (static_cast<std::int64_t>(values.size()) != planck::numel(shape))
-      raise(ErrorCode::invalid_problem,
-            fmt::format("from: {} values, shape {} has {} elements", values.size(),
-                        to_string(shape), planck::numel(shape)));
+    tensor_detail::check_count(values.size(), shape);
     return Tensor(B::template from_host<K>(device, dtype_of<T>, shape, values.data()));
   }
   // The same from a list: from({1.f, 2.f}, {2}).
@@ -82,10 +88,7 @@ class Tensor {
   template <class T>
   std::vector<T> to_vector() const {
     static_assert(!std::same_as<T, bool>, "read booleans as std::uint8_t");
-    constexpr bool kByte = std::same_as<T, std::uint8_t>;
-    if (dtype() != dtype_of<T> && !(kByte && dtype() == Dtype::boolean))
-      raise(ErrorCode::invalid_problem, fmt::format("to_vector: the tensor is {}, {} is asked for",
-                                                    name(dtype()), name(dtype_of<T>)));
+    tensor_detail::check_element(dtype(), dtype_of<T>);
     std::vector<T> values(static_cast<std::size_t>(numel()));
     B::to_host(primitive_, values.data());
     return values;
@@ -93,9 +96,7 @@ class Tensor {
   // The only element of a tensor that has one.
   template <class T>
   T item() const {
-    if (numel() != 1)
-      raise(ErrorCode::invalid_problem,
-            fmt::format("item: shape {} has {} elements", to_string(shape()), numel()));
+    tensor_detail::check_single(shape());
     return to_vector<T>()[0];
   }
   // As it is printed.
@@ -112,9 +113,7 @@ class Tensor {
   template <class Other>
   Tensor<Other, K> to(const typename Other::Device& device = Other::default_device()) const {
     if constexpr (AutodiffBackend<B> && std::same_as<K, FloatKind>)
-      if (is_tracked())
-        raise(ErrorCode::not_differentiable,
-              "to: gradients do not pass from one device to another; detach() the tensor first");
+      if (is_tracked()) tensor_detail::refuse_tracked_move();
     std::vector<std::byte> bytes(bytes_for(dtype(), numel()));
     B::to_host(primitive_, bytes.data());
     return Tensor<Other, K>(Other::template from_host<K>(device, dtype(), shape(), bytes.data()));
@@ -157,7 +156,7 @@ class Tensor {
   }
 
   friend std::ostream& operator<<(std::ostream& out, const Tensor& t) {
-    return out << t.to_string_of_elements();
+    return tensor_detail::print(out, t.to_string_of_elements());
   }
 
  private:

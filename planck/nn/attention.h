@@ -1,6 +1,8 @@
 // Attention: softmax(q kᵀ / √d) v, and the module with its four projections.
 #pragma once
 
+#include <limits>
+
 #include "planck/nn/linear.h"
 #include "planck/ops/softmax/softmax.functions.h"
 
@@ -40,25 +42,14 @@ struct MultiHeadAttention {
   Linear<B> query, key, value, output;
 
   MultiHeadAttention(Rng& rng, const AttentionOptions& o,
-                     const typename B::Device& device = B::default_device())
-      : options(checked(o)),
-        query(rng, {o.width, o.width, o.bias}, device),
-        key(rng, {o.width, o.width, o.bias}, device),
-        value(rng, {o.width, o.width, o.bias}, device),
-        output(rng, {o.width, o.width, o.bias}, device) {}
+                     const typename B::Device& device = B::default_device());
 
   Tensor<B> operator()(const Tensor<B>& x,
                        const std::optional<Tensor<B, BoolKind>>& hidden = std::nullopt) const {
     return (*this)(x, x, hidden);
   }
   Tensor<B> operator()(const Tensor<B>& x, const Tensor<B>& seen,
-                       const std::optional<Tensor<B, BoolKind>>& hidden) const {
-    const auto heads = [&](const Tensor<B>& t) {  // [N, L, width] → [N, heads, L, d]
-      return permute(reshape(t, {t.extent(0), t.extent(1), options.heads, -1}), {0, 2, 1, 3});
-    };
-    const auto y = attention(heads(query(x)), heads(key(seen)), heads(value(seen)), hidden);
-    return output(reshape(permute(y, {0, 2, 1, 3}), x.shape()));
-  }
+                       const std::optional<Tensor<B, BoolKind>>& hidden) const;
   void visit(auto&& part) {
     part("query", query);
     part("key", key);
@@ -69,10 +60,28 @@ struct MultiHeadAttention {
  private:
   static const AttentionOptions& checked(const AttentionOptions& o) {
     if (o.heads < 1 || o.width % o.heads != 0)
-      raise(ErrorCode::invalid_problem,
-            fmt::format("attention: width {} does not divide into {} heads", o.width, o.heads));
+      refuse("attention: width {} does not divide into {} heads", {o.width, o.heads});
     return o;
   }
 };
+
+template <class B>
+MultiHeadAttention<B>::MultiHeadAttention(Rng& rng, const AttentionOptions& o,
+                                          const typename B::Device& device)
+    : options(checked(o)),
+      query(rng, {o.width, o.width, o.bias}, device),
+      key(rng, {o.width, o.width, o.bias}, device),
+      value(rng, {o.width, o.width, o.bias}, device),
+      output(rng, {o.width, o.width, o.bias}, device) {}
+template <class B>
+auto MultiHeadAttention<B>::operator()(const Tensor<B>& x, const Tensor<B>& seen,
+                                       const std::optional<Tensor<B, BoolKind>>& hidden) const
+    -> Tensor<B> {
+  const auto heads = [&](const Tensor<B>& t) {  // [N, L, width] → [N, heads, L, d]
+    return permute(reshape(t, {t.extent(0), t.extent(1), options.heads, -1}), {0, 2, 1, 3});
+  };
+  const auto y = attention(heads(query(x)), heads(key(seen)), heads(value(seen)), hidden);
+  return output(reshape(permute(y, {0, 2, 1, 3}), x.shape()));
+}
 
 }  // namespace planck::nn

@@ -29,16 +29,9 @@ struct Conv2d {
   Parameter<B> weight;
   std::optional<Parameter<B>> bias;
 
-  Conv2d(Rng& rng, const ConvOptions& o, const typename B::Device& device = B::default_device())
-      : options(o),
-        weight(fan_in_uniform<B>(rng, {o.out, o.in / o.shape.groups, o.kernel[0], o.kernel[1]},
-                                 fan_in(o), device)),
-        bias(optional_bias<B>(o.bias, rng, o.out, fan_in(o), device)) {}
+  Conv2d(Rng& rng, const ConvOptions& o, const typename B::Device& device = B::default_device());
 
-  Tensor<B> operator()(const Tensor<B>& x) const {
-    auto y = conv2d(x, *weight, options.shape);
-    return bias ? std::move(y) + per_channel(**bias) : y;
-  }
+  Tensor<B> operator()(const Tensor<B>& x) const;
   void visit(auto&& part) {
     part("weight", weight);
     part("bias", bias);
@@ -50,22 +43,27 @@ struct Conv2d {
 
 // The adjoint of Conv2d: its gradient by the input, as a layer.
 template <class B>
+Conv2d<B>::Conv2d(Rng& rng, const ConvOptions& o, const typename B::Device& device)
+    : options(o),
+      weight(fan_in_uniform<B>(rng, {o.out, o.in / o.shape.groups, o.kernel[0], o.kernel[1]},
+                               fan_in(o), device)),
+      bias(optional_bias<B>(o.bias, rng, o.out, fan_in(o), device)) {}
+template <class B>
+auto Conv2d<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
+  auto y = conv2d(x, *weight, options.shape);
+  return bias ? std::move(y) + per_channel(**bias) : y;
+}
+
+template <class B>
 struct ConvTranspose2d {
   ConvOptions options;
   Parameter<B> weight;
   std::optional<Parameter<B>> bias;
 
   ConvTranspose2d(Rng& rng, const ConvOptions& o,
-                  const typename B::Device& device = B::default_device())
-      : options(o),
-        weight(fan_in_uniform<B>(rng, {o.in, o.out / o.shape.groups, o.kernel[0], o.kernel[1]},
-                                 fan_in(o), device)),
-        bias(optional_bias<B>(o.bias, rng, o.out, fan_in(o), device)) {}
+                  const typename B::Device& device = B::default_device());
 
-  Tensor<B> operator()(const Tensor<B>& x) const {
-    auto y = conv_transpose2d(x, *weight, options.shape, options.output_padding);
-    return bias ? std::move(y) + per_channel(**bias) : y;
-  }
+  Tensor<B> operator()(const Tensor<B>& x) const;
   void visit(auto&& part) {
     part("weight", weight);
     part("bias", bias);
@@ -74,5 +72,18 @@ struct ConvTranspose2d {
     return o.out / o.shape.groups * o.kernel[0] * o.kernel[1];
   }
 };
+
+template <class B>
+ConvTranspose2d<B>::ConvTranspose2d(Rng& rng, const ConvOptions& o,
+                                    const typename B::Device& device)
+    : options(o),
+      weight(fan_in_uniform<B>(rng, {o.in, o.out / o.shape.groups, o.kernel[0], o.kernel[1]},
+                               fan_in(o), device)),
+      bias(optional_bias<B>(o.bias, rng, o.out, fan_in(o), device)) {}
+template <class B>
+auto ConvTranspose2d<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
+  auto y = conv_transpose2d(x, *weight, options.shape, options.output_padding);
+  return bias ? std::move(y) + per_channel(**bias) : y;
+}
 
 }  // namespace planck::nn

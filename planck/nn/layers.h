@@ -50,9 +50,7 @@ struct Dropout {
   Mode mode;
 
   Dropout(double p, std::uint64_t seed) : probability(p), rng{.seed = seed} {
-    if (!(p >= 0 && p < 1))
-      raise(ErrorCode::invalid_problem,
-            fmt::format("dropout: the probability is {}, it must be in [0, 1)", p));
+    if (!(p >= 0 && p < 1)) refuse("dropout: the probability is {}, it must be in [0, 1)", {p});
   }
   template <class B>
   Tensor<B> operator()(const Tensor<B>& x) {

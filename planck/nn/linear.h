@@ -19,19 +19,24 @@ struct Linear {
   Parameter<B> weight;
   std::optional<Parameter<B>> bias;
 
-  Linear(Rng& rng, const LinearOptions& o, const typename B::Device& device = B::default_device())
-      : options(o),
-        weight(fan_in_uniform<B>(rng, {o.out, o.in}, o.in, device)),
-        bias(optional_bias<B>(o.bias, rng, o.out, o.in, device)) {}
+  Linear(Rng& rng, const LinearOptions& o, const typename B::Device& device = B::default_device());
 
-  Tensor<B> operator()(const Tensor<B>& x) const {
-    auto y = matmul(x, transpose(*weight));
-    return bias ? std::move(y) + **bias : y;
-  }
+  Tensor<B> operator()(const Tensor<B>& x) const;
   void visit(auto&& part) {
     part("weight", weight);
     part("bias", bias);
   }
 };
+
+template <class B>
+Linear<B>::Linear(Rng& rng, const LinearOptions& o, const typename B::Device& device)
+    : options(o),
+      weight(fan_in_uniform<B>(rng, {o.out, o.in}, o.in, device)),
+      bias(optional_bias<B>(o.bias, rng, o.out, o.in, device)) {}
+template <class B>
+auto Linear<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
+  auto y = matmul(x, transpose(*weight));
+  return bias ? std::move(y) + **bias : y;
+}
 
 }  // namespace planck::nn

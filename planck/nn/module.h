@@ -15,13 +15,12 @@
 // (training or not), Rng (random state), modules, and optionals and vectors of those.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "planck/autodiff/autodiff.h"
+#include "planck/nn/state_dict.h"
 #include "planck/ops/elementwise/elementwise.functions.h"
 
 namespace planck::nn {
@@ -129,6 +128,10 @@ inline constexpr bool kIsOptional = false;
 template <class T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
+// One name below another: "outer.name"; either may be empty.
+std::string joined(const std::string& outer, std::string_view name);
+std::string indexed(std::string_view name, std::size_t i);  // "name.i"
+
 template <class F>
 class Walker {
  public:
@@ -139,11 +142,9 @@ class Walker {
     if constexpr (kIsOptional<T>) {
       if (part) (*this)(name, *part);
     } else if constexpr (kIsVector<T>) {
-      for (std::size_t i = 0; i < part.size(); ++i) (*this)(fmt::format("{}.{}", name, i), part[i]);
+      for (std::size_t i = 0; i < part.size(); ++i) (*this)(indexed(name, i), part[i]);
     } else {
-      const std::string path = name.empty()    ? path_
-                               : path_.empty() ? std::string(name)
-                                               : path_ + "." + std::string(name);
+      const std::string path = joined(path_, name);
       if constexpr (std::invocable<F&, const std::string&, T&>) f_(path, part);
       if constexpr (!kIsLeaf<T>) part.visit(Walker(f_, path));
     }
@@ -163,21 +164,90 @@ void for_each_part(Module& module, F f) {
   detail::Walker<F>(f, "")("", module);
 }
 
+// What can be done with a part that is no module, whatever its type. One object a type.
+struct PartType {
+  StateEntry (*entry)(const void* part);  // null where it is no state
+  // The entry of this path must fit.
+  void (*load)(void* part, const StateDict& state, const std::string& path);
+};
+template <class T>
+const PartType& part_type();
+
+class QuantizableLayer;
+
+// All parts of a module, flat, in the order in which visit() names them.
+class PartList {
+ public:
+  struct Part {
+    std::string path;
+    void* object;
+    const PartType* type;
+  };
+  struct Layer {
+    std::string path;
+    QuantizableLayer* layer;
+  };
+
+  template <class T>
+  void operator()(std::string_view name, T& part) {
+    if constexpr (detail::kIsOptional<T>) {
+      if (part) (*this)(name, *part);
+    } else if constexpr (kIsVector<T>) {
+      for (std::size_t i = 0; i < part.size(); ++i) (*this)(detail::indexed(name, i), part[i]);
+    } else {
+      std::string outer = enter(name);
+      if constexpr (std::is_base_of_v<QuantizableLayer, T>) add(part);
+      if constexpr (detail::kIsLeaf<T>)
+        add(&part, part_type<T>());
+      else
+        part.visit(*this);
+      leave(std::move(outer));
+    }
+  }
+  const std::vector<Part>& parts() const { return parts_; }
+  const std::vector<Layer>& quantizable() const { return quantizable_; }
+
+  // Calls f(path, part) for every part of type T.
+  template <class T, class F>
+  void for_each(F&& f) const {
+    for (const Part& p : parts_)
+      if (p.type == &part_type<T>()) f(p.path, *static_cast<T*>(p.object));
+  }
+
+ private:
+  std::string enter(std::string_view name);  // the path outside
+  void leave(std::string&& outer);
+  void add(void* part, const PartType& type);
+  void add(QuantizableLayer& layer);
+
+  std::string path_;
+  std::vector<Part> parts_;
+  std::vector<Layer> quantizable_;
+};
+
+template <class Module>
+PartList parts_of(Module& module) {
+  PartList list;
+  list("", module);
+  return list;
+}
+
 // Calls f(path, parameter) for every parameter of a module.
 template <class B, class Module, class F>
 void for_each_parameter(Module& module, F f) {
-  for_each_part(module, [&](const std::string& path, Parameter<B>& p) { f(path, p); });
+  parts_of(module).template for_each<Parameter<B>>(f);
 }
 
 // Dropout drops, normalization and observers gather statistics; or not.
+void train(const PartList& parts, bool training);
 template <class Module>
 void train(Module& module, bool training = true) {
-  for_each_part(module, [=](const std::string&, Mode& mode) { mode.training = training; });
+  train(parts_of(module), training);
 }
 // Dropout drops nothing, statistics stay as they are.
 template <class Module>
 void eval(Module& module) {
-  train(module, false);
+  train(parts_of(module), false);
 }
 
 // Modules one after the other. Parts are called "0", "1", …
@@ -208,5 +278,54 @@ class Sequential {
   }
   std::tuple<M...> modules_;
 };
+
+template <class B, class K>
+StateEntry to_entry(const Tensor<B, K>& t) {
+  StateEntry e{t.dtype(), t.shape(), std::vector<std::byte>(bytes_for(t.dtype(), t.numel()))};
+  B::to_host(t.primitive(), e.bytes.data());
+  return e;
+}
+template <class B, class K>
+Tensor<B, K> to_tensor(const StateEntry& e, const typename B::Device& device) {
+  return Tensor<B, K>(B::template from_host<K>(device, e.dtype, e.shape, e.bytes.data()));
+}
+
+namespace detail {
+
+template <class B, class K>
+Tensor<B, K> found(const Tensor<B, K>& old, const StateDict& state, const std::string& path) {
+  return to_tensor<B, K>(find_entry(state, path, old.dtype(), old.shape()), old.device());
+}
+
+template <class T>
+struct PartAccess {  // buffers
+  static StateEntry entry(const void* p) { return to_entry(static_cast<const T*>(p)->value); }
+  static void load(void* p, const StateDict& state, const std::string& path) {
+    auto& value = static_cast<T*>(p)->value;
+    value = found(value, state, path);
+  }
+};
+template <class B>
+struct PartAccess<Parameter<B>> {
+  static StateEntry entry(const void* p) {
+    return to_entry(static_cast<const Parameter<B>*>(p)->value());
+  }
+  static void load(void* p, const StateDict& state, const std::string& path) {
+    auto& parameter = *static_cast<Parameter<B>*>(p);
+    parameter.set(found(parameter.value(), state, path));
+  }
+};
+
+}  // namespace detail
+
+template <class T>
+const PartType& part_type() {
+  static constexpr PartType type{&detail::PartAccess<T>::entry, &detail::PartAccess<T>::load};
+  return type;
+}
+template <>
+const PartType& part_type<Rng>();
+template <>
+const PartType& part_type<Mode>();
 
 }  // namespace planck::nn

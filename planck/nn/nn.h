@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planck/nn/attention.h"
+#include "planck/nn/compiled.h"
 #include "planck/nn/conv.h"
 #include "planck/nn/layers.h"
 #include "planck/nn/linear.h"

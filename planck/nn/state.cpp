@@ -1,5 +1,7 @@
 #include "planck/nn/state.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -24,6 +26,67 @@ std::vector<T> numbers(const StateDict& state, std::string_view name, std::int64
 }
 
 }  // namespace
+
+std::string detail::indexed(std::string_view name, std::size_t i) {
+  return fmt::format("{}.{}", name, i);
+}
+std::string detail::joined(const std::string& outer, std::string_view name) {
+  if (name.empty()) return outer;
+  return outer.empty() ? std::string(name) : fmt::format("{}.{}", outer, name);
+}
+
+std::string PartList::enter(std::string_view name) {
+  std::string inner = detail::joined(path_, name);
+  return std::exchange(path_, std::move(inner));
+}
+void PartList::leave(std::string&& outer) { path_ = std::move(outer); }
+void PartList::add(void* part, const PartType& type) { parts_.push_back({path_, part, &type}); }
+void PartList::add(QuantizableLayer& layer) { quantizable_.push_back({path_, &layer}); }
+
+template <>
+const PartType& part_type<Rng>() {
+  static constexpr PartType type{[](const void* part) {
+                                   const auto& rng = *static_cast<const Rng*>(part);
+                                   const std::int64_t both[] = {
+                                       static_cast<std::int64_t>(rng.seed),
+                                       static_cast<std::int64_t>(rng.offset)};
+                                   return entry_of(both);
+                                 },
+                                 [](void* part, const StateDict& state, const std::string& path) {
+                                   const auto both = find_integers(state, path, 2);
+                                   *static_cast<Rng*>(part) = {static_cast<std::uint64_t>(both[0]),
+                                                               static_cast<std::uint64_t>(both[1])};
+                                 }};
+  return type;
+}
+template <>
+const PartType& part_type<Mode>() {
+  static constexpr PartType type{nullptr, nullptr};
+  return type;
+}
+
+void train(const PartList& parts, bool training) {
+  parts.for_each<Mode>([=](const std::string&, Mode& mode) { mode.training = training; });
+}
+
+StateDict state(const PartList& parts) {
+  StateDict found;
+  for (const auto& part : parts.parts())
+    if (part.type->entry != nullptr) found[part.path] = part.type->entry(part.object);
+  return found;
+}
+void load_state(const PartList& parts, const StateDict& state) {
+  std::vector<std::string_view> paths;
+  for (const auto& part : parts.parts()) {
+    if (part.type->load == nullptr) continue;
+    part.type->load(part.object, state, part.path);
+    paths.push_back(part.path);
+  }
+  if (paths.size() == state.size()) return;
+  for (const auto& [name, entry] : state)
+    if (std::find(paths.begin(), paths.end(), name) == paths.end())
+      refuse("load_state: the state has {}, the model has no such part", {name});
+}
 
 StateEntry entry_of(std::span<const std::int64_t> values) { return entry(values); }
 StateEntry entry_of(std::span<const double> values) { return entry(values); }

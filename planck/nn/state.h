@@ -6,41 +6,18 @@
 //   save_state("model.safetensors", state, {{"architecture", "digits"}});
 #pragma once
 
-#include <map>
+#include <span>
 
 #include "planck/io/safetensors.h"
 #include "planck/nn/module.h"
 
 namespace planck::nn {
 
-struct StateEntry {
-  Dtype dtype = Dtype::f32;
-  Shape shape;
-  std::vector<std::byte> bytes;  // row-major
-  bool operator==(const StateEntry&) const = default;
-};
-using StateDict = std::map<std::string, StateEntry, std::less<>>;
-
-// A tensor's elements on the host.
-template <class B, class K>
-StateEntry to_entry(const Tensor<B, K>& t) {
-  StateEntry e{t.dtype(), t.shape(), std::vector<std::byte>(bytes_for(t.dtype(), t.numel()))};
-  B::to_host(t.primitive(), e.bytes.data());
-  return e;
-}
-// The tensor that an entry holds, on a device.
-template <class B, class K>
-Tensor<B, K> to_tensor(const StateEntry& e, const typename B::Device& device) {
-  return Tensor<B, K>(B::template from_host<K>(device, e.dtype, e.shape, e.bytes.data()));
-}
 // Numbers of the host, as one-dimensional entries.
 StateEntry entry_of(std::span<const std::int64_t> values);
 // The same for doubles.
 StateEntry entry_of(std::span<const double> values);
 
-// The entry of a name with the dtype and shape expected; thrown errors name all of them.
-const StateEntry& find_entry(const StateDict& state, std::string_view name, Dtype dtype,
-                             const Shape& shape);
 // The integers of a one-dimensional entry of this length.
 std::vector<std::int64_t> find_integers(const StateDict& state, std::string_view name,
                                         std::int64_t count);
@@ -66,63 +43,18 @@ struct SavedState {
 // What save_state wrote. Hostile files are refused.
 [[nodiscard]] Result<SavedState> read_state(const std::string& path);
 
-namespace detail {
-
-// Calls f(path, part) for what belongs to the state, whatever the backend.
-template <class Module, class F>
-void for_each_state(Module& module, F f) {
-  for_each_part(module, [&]<class T>(const std::string& path, T& part) {
-    if constexpr (kIsLeaf<T> && !std::same_as<T, Mode>) f(path, part);
-  });
-}
-
-}  // namespace detail
+StateDict state(const PartList& parts);
+// Every part of the model must be in the state, and nothing else.
+void load_state(const PartList& parts, const StateDict& state);
 
 // Every part of a model by path: parameters, buffers, generators.
 template <class Module>
 StateDict state(Module& module) {
-  StateDict found;
-  detail::for_each_state(module, [&]<class T>(const std::string& path, T& part) {
-    if constexpr (std::same_as<T, Rng>) {
-      const std::int64_t both[] = {static_cast<std::int64_t>(part.seed),
-                                   static_cast<std::int64_t>(part.offset)};
-      found[path] = entry_of(both);
-    } else if constexpr (requires { part.set(part.value()); }) {
-      found[path] = to_entry(part.value());
-    } else {
-      found[path] = to_entry(part.value);
-    }
-  });
-  return found;
+  return state(parts_of(module));
 }
-
-// Every part of the model must be in the state, and nothing else.
 template <class Module>
-void load_state(Module& module, const StateDict& state) {
-  std::size_t used = 0;
-  std::vector<std::string> paths;
-  detail::for_each_state(module, [&]<class T>(const std::string& path, T& part) {
-    ++used;
-    paths.push_back(path);
-    if constexpr (std::same_as<T, Rng>) {
-      const auto both = find_integers(state, path, 2);
-      part = {static_cast<std::uint64_t>(both[0]), static_cast<std::uint64_t>(both[1])};
-    } else if constexpr (requires { part.set(part.value()); }) {
-      const auto old = part.value();
-      using Old = std::remove_cvref_t<decltype(old)>;
-      part.set(to_tensor<typename Old::Backend, FloatKind>(
-          find_entry(state, path, old.dtype(), old.shape()), old.device()));
-    } else {
-      using Old = std::remove_cvref_t<decltype(part.value)>;
-      part.value = to_tensor<typename Old::Backend, typename Old::Kind>(
-          find_entry(state, path, part.value.dtype(), part.value.shape()), part.value.device());
-    }
-  });
-  if (used == state.size()) return;
-  for (const auto& [name, entry] : state)
-    if (std::find(paths.begin(), paths.end(), name) == paths.end())
-      raise(ErrorCode::invalid_problem,
-            fmt::format("load_state: the state has {}, the model has no such part", name));
+void load_state(Module& module, const StateDict& from) {
+  load_state(parts_of(module), from);
 }
 
 }  // namespace planck::nn

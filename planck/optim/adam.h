@@ -30,45 +30,54 @@ class Adam {
 
   template <class Module>
   void step(Module& module, const ModelGradients<B>& gradients) {
-    power1_ *= options.beta1;
-    power2_ *= options.beta2;
-    const auto [size, spread, keep] = adam_scalars(options, power1_, power2_);
-    for_each_gradient<A>(module, gradients,
-                         [&, size = size, spread = spread, keep = keep](const std::string& path,
-                                                                        auto& p, Tensor<B> g) {
-                           auto w = p.value();
-                           if (options.weight_decay != 0) {
-                             if (options.decoupled)
-                               w = w * keep;
-                             else
-                               g = g + w * options.weight_decay;
-                           }
-                           auto& m = mean_.try_emplace(path, zeros_like(g)).first->second;
-                           auto& v = square_.try_emplace(path, zeros_like(g)).first->second;
-                           m = std::move(m) * options.beta1 + g * (1 - options.beta1);
-                           v = std::move(v) * options.beta2 + square(g) * (1 - options.beta2);
-                           p.set(w - (m * size) / (sqrt(v) * spread + options.eps));
-                         });
+    step(nn::parts_of(module), gradients);
   }
-  nn::StateDict state() const {
-    nn::StateDict s;
-    add_to_state(s, "mean", mean_);
-    add_to_state(s, "square", square_);
-    const double powers[] = {power1_, power2_};
-    s["powers"] = nn::entry_of(powers);
-    return s;
-  }
-  void load_state(const nn::StateDict& s, const typename B::Device& device = B::default_device()) {
-    mean_ = slots_of<B>(s, "mean", device);
-    square_ = slots_of<B>(s, "square", device);
-    const auto powers = nn::find_numbers(s, "powers", 2);
-    power1_ = powers[0];
-    power2_ = powers[1];
-  }
+  void step(const nn::PartList& parts, const ModelGradients<B>& gradients);
+  nn::StateDict state() const;
+  void load_state(const nn::StateDict& s, const typename B::Device& device = B::default_device());
 
  private:
   Slots<B> mean_, square_;
   double power1_ = 1, power2_ = 1;
 };
+
+template <class A>
+void Adam<A>::step(const nn::PartList& parts, const ModelGradients<B>& gradients) {
+  power1_ *= options.beta1;
+  power2_ *= options.beta2;
+  const auto scalars = adam_scalars(options, power1_, power2_);
+  for_each_gradient<A>(parts, gradients,
+                       [&](const std::string& path, nn::Parameter<A>& p, Tensor<B> g) {
+                         auto w = p.value();
+                         if (options.weight_decay != 0) {
+                           if (options.decoupled)
+                             w = w * scalars.keep;
+                           else
+                             g = g + w * options.weight_decay;
+                         }
+                         auto& m = mean_.try_emplace(path, zeros_like(g)).first->second;
+                         auto& v = square_.try_emplace(path, zeros_like(g)).first->second;
+                         m = std::move(m) * options.beta1 + g * (1 - options.beta1);
+                         v = std::move(v) * options.beta2 + square(g) * (1 - options.beta2);
+                         p.set(w - (m * scalars.size) / (sqrt(v) * scalars.spread + options.eps));
+                       });
+}
+template <class A>
+nn::StateDict Adam<A>::state() const {
+  nn::StateDict s;
+  add_to_state(s, "mean", mean_);
+  add_to_state(s, "square", square_);
+  const double powers[] = {power1_, power2_};
+  s["powers"] = nn::entry_of(powers);
+  return s;
+}
+template <class A>
+void Adam<A>::load_state(const nn::StateDict& s, const typename B::Device& device) {
+  mean_ = slots_of<B>(s, "mean", device);
+  square_ = slots_of<B>(s, "square", device);
+  const auto powers = nn::find_numbers(s, "powers", 2);
+  power1_ = powers[0];
+  power2_ = powers[1];
+}
 
 }  // namespace planck::optim

@@ -13,13 +13,18 @@ template <class B>
 using ModelGradients = std::map<std::string, Tensor<B>, std::less<>>;
 
 // The gradient of every parameter that has one.
-template <class A, class Module>
-ModelGradients<nn::Inner<A>> collect(Module& module, const typename A::Gradients& gradients) {
+template <class A>
+ModelGradients<nn::Inner<A>> collect_parts(const nn::PartList& parts,
+                                           const typename A::Gradients& gradients) {
   ModelGradients<nn::Inner<A>> found;
-  nn::for_each_parameter<A>(module, [&](const std::string& path, nn::Parameter<A>& p) {
+  parts.for_each<nn::Parameter<A>>([&](const std::string& path, nn::Parameter<A>& p) {
     if (auto g = p->grad(gradients)) found.emplace(path, std::move(*g));
   });
   return found;
+}
+template <class A, class Module>
+ModelGradients<nn::Inner<A>> collect(Module& module, const typename A::Gradients& gradients) {
+  return collect_parts<A>(nn::parts_of(module), gradients);
 }
 
 // total += more, for gradients of several small batches.

@@ -78,13 +78,17 @@ struct ResultKind {
   using type = First;
 };
 template <class Op, class First>
+struct ResultKind<Op, std::vector<First>> {
+  using type = First;
+};
+template <class Op, class First>
 requires requires { typename Op::Gives; }
 struct ResultKind<Op, First> {
   using type = typename Op::Gives;
 };
 }  // namespace value_op_detail
 
-// What Op gives where its first input is a First.
+// What Op gives where its first input is a First, or a vector of them.
 template <class Op, class First>
 using ResultKind = typename value_op_detail::ResultKind<Op, First>::type;
 

@@ -1,5 +1,6 @@
 // Quantized layers: integers give the bits of the rounded model, gradients are those of the papers,
 // observers find what they say.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -41,59 +41,22 @@ class FakeQuant {
  public:
   static constexpr double kSmallestScale = 1e-12;
 
-  FakeQuant(const FakeQuantOptions& options, const Shape& x, const typename B::Device& device)
-      : options_(options),
-        range_{zeros<Inner<B>>(groups(options.scheme, x), Dtype::f32, device)},
-        seen_{create<Inner<B>>(Full<IntKind>(Scalar(0), Dtype::i64, Shape{1}), device)} {
-    if (options.learned && dynamic())
-      raise(ErrorCode::invalid_problem,
-            "fake_quant: scales per token are found from the tokens, they cannot be learned");
-    if (options.learned) step_.emplace(ones<Inner<B>>(range_.value.shape(), Dtype::f32, device));
-  }
+  FakeQuant(const FakeQuantOptions& options, const Shape& x, const typename B::Device& device);
 
   const FakeQuantOptions& options() const { return options_; }
   bool dynamic() const { return options_.scheme.granularity == Granularity::per_token; }
 
   // Takes a batch into account. A learned scale starts from what was observed so far.
-  void observe(const Tensor<Inner<B>>& x) {
-    if (dynamic()) return;
-    std::optional<Tensor<Inner<B>>> before;
-    if (seen_.value.template item<std::int64_t>() > 0) before = range_.value;
-    range_.value =
-        reshape(observed(before, x, options_.scheme, options_.observer), range_.value.shape());
-    seen_.value = seen_.value + 1;
-    if (step_) step_->set(scale_of(range_.value));
-  }
+  void observe(const Tensor<Inner<B>>& x);
 
   // The scale of each group, as [groups]; of tokens [.., 1].
-  Tensor<B> scale(const Tensor<B>& x) const {
-    if (dynamic()) {
-      const auto largest = max(abs(plain(x)), -1, true);
-      return constant<B>(scale_of(largest));
-    }
-    if (!step_) return constant<B>(scale_of(range_.value));
-    const double members =
-        static_cast<double>(x.numel()) / static_cast<double>(range_.value.numel());
-    const double factor = 1 / std::sqrt(members * options_.scheme.highest());
-    const auto s = call(ScaleGradient{factor}, **step_);
-    return maximum(s, full_like(s, kSmallestScale));
-  }
+  Tensor<B> scale(const Tensor<B>& x) const;
   // The integers, as floats; s is scale(x), seen so that it broadcasts over x.
-  Tensor<B> codes(const Tensor<B>& x, const Tensor<B>& s) const {
-    const QuantScheme whole{.dtype = Dtype::s8, .range = range()};
-    const auto one = ones<B>({1}, x.dtype(), x.device());
-    return fake_quantize(x / s, one, zero(x.device()), whole);
-  }
+  Tensor<B> codes(const Tensor<B>& x, const Tensor<B>& s) const;
   IntRange range() const { return {-options_.scheme.highest(), options_.scheme.highest()}; }
 
   // x rounded: s · codes, in one kernel. What a tensor that is not multiplied wants.
-  Tensor<B> operator()(const Tensor<B>& x) const {
-    const auto s = scale(x);
-    QuantScheme scheme = options_.scheme;
-    scheme.range = range();
-    const auto zeros_of = create<B>(Full<IntKind>(Scalar(0), Dtype::i32, s.shape()), x.device());
-    return fake_quantize(x, s, zeros_of, scheme);
-  }
+  Tensor<B> operator()(const Tensor<B>& x) const;
 
   void visit(auto&& part) {
     part("range", range_);
@@ -109,14 +72,64 @@ class FakeQuant {
     if (scheme.granularity == Granularity::per_token) return {1};
     return {std::max<std::int64_t>(numel(scheme.group_shape(x)), 1)};
   }
-  Tensor<Inner<B>> scale_of(const Tensor<Inner<B>>& range) const {
-    return maximum(range * (1.0 / options_.scheme.highest()), full_like(range, kSmallestScale));
-  }
+  Tensor<Inner<B>> scale_of(const Tensor<Inner<B>>& range) const;
 
   FakeQuantOptions options_;
   Buffer<B> range_;    // the largest magnitude represented
   IntBuffer<B> seen_;  // batches observed
   std::optional<Parameter<B>> step_;
 };
+
+template <class B>
+FakeQuant<B>::FakeQuant(const FakeQuantOptions& options, const Shape& x,
+                        const typename B::Device& device)
+    : options_(options),
+      range_{zeros<Inner<B>>(groups(options.scheme, x), Dtype::f32, device)},
+      seen_{create<Inner<B>>(Full<IntKind>(Scalar(0), Dtype::i64, Shape{1}), device)} {
+  if (options.learned && dynamic())
+    raise(ErrorCode::invalid_problem,
+          "fake_quant: scales per token are found from the tokens, they cannot be learned");
+  if (options.learned) step_.emplace(ones<Inner<B>>(range_.value.shape(), Dtype::f32, device));
+}
+template <class B>
+void FakeQuant<B>::observe(const Tensor<Inner<B>>& x) {
+  if (dynamic()) return;
+  std::optional<Tensor<Inner<B>>> before;
+  if (seen_.value.template item<std::int64_t>() > 0) before = range_.value;
+  range_.value =
+      reshape(observed(before, x, options_.scheme, options_.observer), range_.value.shape());
+  seen_.value = seen_.value + 1;
+  if (step_) step_->set(scale_of(range_.value));
+}
+template <class B>
+auto FakeQuant<B>::scale(const Tensor<B>& x) const -> Tensor<B> {
+  if (dynamic()) {
+    const auto largest = max(abs(plain(x)), -1, true);
+    return constant<B>(scale_of(largest));
+  }
+  if (!step_) return constant<B>(scale_of(range_.value));
+  const double members = static_cast<double>(x.numel()) / static_cast<double>(range_.value.numel());
+  const double factor = 1 / std::sqrt(members * options_.scheme.highest());
+  const auto s = call(ScaleGradient{factor}, **step_);
+  return maximum(s, full_like(s, kSmallestScale));
+}
+template <class B>
+auto FakeQuant<B>::codes(const Tensor<B>& x, const Tensor<B>& s) const -> Tensor<B> {
+  const QuantScheme whole{.dtype = Dtype::s8, .range = range()};
+  const auto one = ones<B>({1}, x.dtype(), x.device());
+  return fake_quantize(x / s, one, zero(x.device()), whole);
+}
+template <class B>
+auto FakeQuant<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
+  const auto s = scale(x);
+  QuantScheme scheme = options_.scheme;
+  scheme.range = range();
+  const auto zeros_of = create<B>(Full<IntKind>(Scalar(0), Dtype::i32, s.shape()), x.device());
+  return fake_quantize(x, s, zeros_of, scheme);
+}
+template <class B>
+auto FakeQuant<B>::scale_of(const Tensor<Inner<B>>& range) const -> Tensor<Inner<B>> {
+  return maximum(range * (1.0 / options_.scheme.highest()), full_like(range, kSmallestScale));
+}
 
 }  // namespace planck::nn

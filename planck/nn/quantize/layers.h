@@ -92,40 +92,9 @@ class Quant {
   using B = typename detail::ProductOf<Layer>::Backend;
   using Product = typename detail::ProductOf<Layer>::type;
 
-  Quant(const Layer& l, const QuantLayerOptions& options)
-      : layer(l),
-        weight_quant(checked(options).weight, l.weight->shape(), l.weight->device()),
-        input_quant(options.input, Shape{1}, l.weight->device()) {}
+  Quant(const Layer& l, const QuantLayerOptions& options);
 
-  Tensor<B> operator()(const Tensor<B>& x) {
-    const auto& w = *layer.weight;
-    if (phase == QuantPhase::observing) {
-      input_quant.observe(plain(x));
-      return layer(x);
-    }
-    if (mode.training && !input_quant.options().learned) input_quant.observe(plain(x));
-    settle();
-    const auto sx = input_quant.scale(x), sw = weight_quant.scale(w);
-    const auto cx = input_quant.codes(x, sx);
-    const auto cw = weight_quant.codes(w, over_weight(sw));
-    const bool narrow = detail::exact_in_f32(
-        Product::terms(layer.options), input_quant.range().highest, weight_quant.range().highest);
-    const auto widened = [&](const Tensor<B>& t) { return narrow ? t : to_float(t, Dtype::f64); };
-    const auto narrowed = [&](Tensor<B> t) { return narrow ? t : to_float(t, Dtype::f32); };
-    const auto& scheme = weight_quant.options().scheme;
-    Tensor<B> y = [&] {
-      if constexpr (Product::kPerGroup)
-        if (scheme.granularity == Granularity::per_group)
-          return detail::grouped(cx, cw, sw, scheme.group,
-                                 [&](const auto& a, const auto& b) {
-                                   return narrowed(matmul(widened(a), widened(b)));
-                                 }) *
-                 sx;
-      return narrowed(Product::product(layer.options, widened(cx), widened(cw))) *
-             (sx * Product::seen(sw));
-    }();
-    return layer.bias ? std::move(y) + Product::seen(**layer.bias) : y;
-  }
+  Tensor<B> operator()(const Tensor<B>& x);
 
   // A weight's scale that is not learned follows the weight.
   void settle() {
@@ -143,19 +112,7 @@ class Quant {
     part("mode", mode);
   }
   // A scale of each group of the weight, as it broadcasts over it.
-  Tensor<B> over_weight(const Tensor<B>& s) const {
-    const auto& w = *layer.weight;
-    if (s.numel() == 1) return s;
-    Shape shape{w.extent(0)};
-    if (weight_quant.options().scheme.granularity == Granularity::per_group) {
-      const std::int64_t group = weight_quant.options().scheme.group;
-      const auto cut =
-          expand(reshape(s, {w.extent(0), -1, 1}), {w.extent(0), w.extent(1) / group, group});
-      return reshape(cut, w.shape());
-    }
-    for (int d = 1; d < w.rank(); ++d) shape.push_back(1);
-    return reshape(s, shape);
-  }
+  Tensor<B> over_weight(const Tensor<B>& s) const;
 
   Layer layer;
   FakeQuant<B> weight_quant, input_quant;
@@ -163,28 +120,82 @@ class Quant {
   Mode mode;
 
  private:
-  void follow_weight() {
-    FakeQuant<B> fresh(weight_quant.options(), layer.weight->shape(), layer.weight->device());
-    fresh.observe(layer.weight.value());
-    weight_quant = fresh;
-  }
-  static const QuantLayerOptions& checked(const QuantLayerOptions& o) {
-    const auto refuse = [](std::string_view what) {
-      raise(ErrorCode::unsupported, fmt::format("quantized layer: {}", what));
-    };
-    const auto weight = o.weight.scheme.granularity, input = o.input.scheme.granularity;
-    if (weight == Granularity::per_token ||
-        (weight == Granularity::per_group && !Product::kPerGroup))
-      refuse("a weight is quantized per tensor, per channel or, in linear layers, per group");
-    if (weight == Granularity::per_channel && o.weight.scheme.axis != 0)
-      refuse(fmt::format("channels of a weight are its axis 0, not {}", o.weight.scheme.axis));
-    if (input != Granularity::per_tensor &&
-        !(input == Granularity::per_token && Product::kPerToken))
-      refuse("an input is quantized per tensor or, in linear layers, per token");
-    if (o.input.scheme.dtype != Dtype::s8) refuse("inputs are s8; a narrower range makes them s4");
-    return o;
-  }
+  void follow_weight();
+  static const QuantLayerOptions& checked(const QuantLayerOptions& o);
 };
+
+template <class Layer>
+Quant<Layer>::Quant(const Layer& l, const QuantLayerOptions& options)
+    : layer(l),
+      weight_quant(checked(options).weight, l.weight->shape(), l.weight->device()),
+      input_quant(options.input, Shape{1}, l.weight->device()) {}
+template <class Layer>
+auto Quant<Layer>::operator()(const Tensor<B>& x) -> Tensor<B> {
+  const auto& w = *layer.weight;
+  if (phase == QuantPhase::observing) {
+    input_quant.observe(plain(x));
+    return layer(x);
+  }
+  if (mode.training && !input_quant.options().learned) input_quant.observe(plain(x));
+  settle();
+  const auto sx = input_quant.scale(x), sw = weight_quant.scale(w);
+  const auto cx = input_quant.codes(x, sx);
+  const auto cw = weight_quant.codes(w, over_weight(sw));
+  const bool narrow = detail::exact_in_f32(
+      Product::terms(layer.options), input_quant.range().highest, weight_quant.range().highest);
+  const auto widened = [&](const Tensor<B>& t) { return narrow ? t : to_float(t, Dtype::f64); };
+  const auto narrowed = [&](Tensor<B> t) { return narrow ? t : to_float(t, Dtype::f32); };
+  const auto& scheme = weight_quant.options().scheme;
+  Tensor<B> y = [&] {
+    if constexpr (Product::kPerGroup)
+      if (scheme.granularity == Granularity::per_group)
+        return detail::grouped(cx, cw, sw, scheme.group,
+                               [&](const auto& a, const auto& b) {
+                                 return narrowed(matmul(widened(a), widened(b)));
+                               }) *
+               sx;
+    return narrowed(Product::product(layer.options, widened(cx), widened(cw))) *
+           (sx * Product::seen(sw));
+  }();
+  return layer.bias ? std::move(y) + Product::seen(**layer.bias) : y;
+}
+template <class Layer>
+auto Quant<Layer>::over_weight(const Tensor<B>& s) const -> Tensor<B> {
+  const auto& w = *layer.weight;
+  if (s.numel() == 1) return s;
+  Shape shape{w.extent(0)};
+  if (weight_quant.options().scheme.granularity == Granularity::per_group) {
+    const std::int64_t group = weight_quant.options().scheme.group;
+    const auto cut =
+        expand(reshape(s, {w.extent(0), -1, 1}), {w.extent(0), w.extent(1) / group, group});
+    return reshape(cut, w.shape());
+  }
+  for (int d = 1; d < w.rank(); ++d) shape.push_back(1);
+  return reshape(s, shape);
+}
+template <class Layer>
+void Quant<Layer>::follow_weight() {
+  FakeQuant<B> fresh(weight_quant.options(), layer.weight->shape(), layer.weight->device());
+  fresh.observe(layer.weight.value());
+  weight_quant = fresh;
+}
+template <class Layer>
+auto Quant<Layer>::checked(const QuantLayerOptions& o) -> const QuantLayerOptions& {
+  const auto unsupported = [](std::string_view what) {
+    refuse(ErrorCode::unsupported, "quantized layer: {}", {what});
+  };
+  const auto weight = o.weight.scheme.granularity, input = o.input.scheme.granularity;
+  if (weight == Granularity::per_token || (weight == Granularity::per_group && !Product::kPerGroup))
+    unsupported("a weight is quantized per tensor, per channel or, in linear layers, per group");
+  if (weight == Granularity::per_channel && o.weight.scheme.axis != 0)
+    refuse(ErrorCode::unsupported, "quantized layer: channels of a weight are its axis 0, not {}",
+           {o.weight.scheme.axis});
+  if (input != Granularity::per_tensor && !(input == Granularity::per_token && Product::kPerToken))
+    unsupported("an input is quantized per tensor or, in linear layers, per token");
+  if (o.input.scheme.dtype != Dtype::s8)
+    unsupported("inputs are s8; a narrower range makes them s4");
+  return o;
+}
 
 // The layer on integer kernels, made from a Quant.
 template <class Layer>
@@ -193,49 +204,9 @@ class Integer {
   using B = typename detail::ProductOf<Layer>::Backend;
   using Product = typename detail::ProductOf<Layer>::type;
 
-  explicit Integer(const Quant<Layer>& q)
-      : options_(q.layer.options),
-        weight_shape_(q.layer.weight->shape()),
-        weight_scheme_(q.weight_quant.options().scheme),
-        input_range_(q.input_quant.range()),
-        per_token_(q.input_quant.dynamic()),
-        weight_{packed(q)},
-        weight_scale_{plain(q.weight_quant.scale(*q.layer.weight))},
-        input_scale_{per_token_ ? ones<Inner<B>>({1}, Dtype::f32, q.layer.weight->device())
-                                : plain(q.input_quant.scale(*q.layer.weight))} {
-    if (q.layer.bias) bias_.emplace(Buffer<B>{q.layer.bias->value()});
-    tokens_.emplace(q.input_quant);
-  }
+  explicit Integer(const Quant<Layer>& q);
 
-  Tensor<B> operator()(const Tensor<B>& x) {
-    using I = Inner<B>;
-    const Tensor<I> in = plain(x);
-    const Tensor<I> sx = per_token_ ? plain(tokens_->scale(x)) : input_scale_.value;
-    const QuantScheme scheme{
-        .granularity = per_token_ ? Granularity::per_token : Granularity::per_tensor,
-        .dtype = Dtype::s8,
-        .range = input_range_};
-    const auto flat = per_token_ ? reshape(sx, {sx.numel()}) : sx;
-    const auto zeros_of =
-        create<I>(Full<IntKind>(Scalar(0), Dtype::i32, flat.shape()), in.device());
-    const auto qx = call(planck::Quantize{scheme}, in, flat, zeros_of);
-    const auto& w = operand();
-    using P = std::conditional_t<std::same_as<Layer, Linear<B>>, detail::LinearProduct<I>,
-                                 detail::ConvProduct<I>>;
-    Tensor<I> y = [&] {
-      if constexpr (P::kPerGroup)
-        if (weight_scheme_.granularity == Granularity::per_group)
-          return detail::grouped(qx, w, weight_scale_.value, weight_scheme_.group,
-                                 [&](const auto& a, const auto& b) {
-                                   return to_float(matmul(a, b), Dtype::f32);
-                                 }) *
-                 sx;
-      return to_float(P::product(options_, qx, w), Dtype::f32) *
-             (sx * P::seen(weight_scale_.value));
-    }();
-    if (bias_) y = std::move(y) + P::seen(bias_->value);
-    return constant<B>(y);
-  }
+  Tensor<B> operator()(const Tensor<B>& x);
   void visit(auto&& part) {
     operand_.reset();  // a part may change
     part("weight", weight_);
@@ -247,33 +218,10 @@ class Integer {
  private:
   using Values = Tensor<Inner<B>, IntKind>;
   // Codes of the weight: s8 as the weight lies; s4 two in a byte, [out, terms], terms made even.
-  static Values packed(const Quant<Layer>& q) {
-    auto scheme = q.weight_quant.options().scheme;
-    scheme.range = q.weight_quant.range();
-    scheme.dtype = Dtype::s8;
-    const auto w = q.layer.weight.value();
-    const auto s = plain(q.weight_quant.scale(*q.layer.weight));
-    const auto zero = create<Inner<B>>(Full<IntKind>(Scalar(0), Dtype::i32, s.shape()), s.device());
-    const auto codes = call(planck::Quantize{scheme}, w, s, zero);
-    if (q.weight_quant.options().scheme.dtype == Dtype::s8) return codes;
-    const auto flat = reshape(codes, {w.extent(0), -1});
-    return recoded(pad(flat, Extents{0, 0}, Extents{0, flat.extent(1) % 2}), Dtype::s4);
-  }
-  static Values recoded(const Values& codes, Dtype dtype) {
-    const auto one = ones<Inner<B>>({1}, Dtype::f32, codes.device());
-    const auto zero = FakeQuant<Inner<B>>::zero(codes.device());
-    const auto numbers =
-        call(planck::Dequantize{QuantScheme{.dtype = codes.dtype()}}, codes, one, zero);
-    return call(planck::Quantize{QuantScheme{.dtype = dtype}}, numbers, one, zero);
-  }
+  static Values packed(const Quant<Layer>& q);
+  static Values recoded(const Values& codes, Dtype dtype);
   // The weight as s8, in its shape, whatever it is stored as.
-  const Values& operand() {
-    if (operand_) return *operand_;
-    if (weight_.value.dtype() == Dtype::s8) return operand_.emplace(weight_.value);
-    const auto flat =
-        slice(recoded(weight_.value, Dtype::s8), 1, 0, numel(weight_shape_) / weight_shape_[0]);
-    return operand_.emplace(reshape(flat, weight_shape_));
-  }
+  const Values& operand();
 
   std::remove_cvref_t<decltype(std::declval<Layer>().options)> options_;
   Shape weight_shape_;
@@ -286,6 +234,78 @@ class Integer {
   std::optional<FakeQuant<B>> tokens_;
   std::optional<Values> operand_;
 };
+
+template <class Layer>
+Integer<Layer>::Integer(const Quant<Layer>& q)
+    : options_(q.layer.options),
+      weight_shape_(q.layer.weight->shape()),
+      weight_scheme_(q.weight_quant.options().scheme),
+      input_range_(q.input_quant.range()),
+      per_token_(q.input_quant.dynamic()),
+      weight_{packed(q)},
+      weight_scale_{plain(q.weight_quant.scale(*q.layer.weight))},
+      input_scale_{per_token_ ? ones<Inner<B>>({1}, Dtype::f32, q.layer.weight->device())
+                              : plain(q.input_quant.scale(*q.layer.weight))} {
+  if (q.layer.bias) bias_.emplace(Buffer<B>{q.layer.bias->value()});
+  tokens_.emplace(q.input_quant);
+}
+template <class Layer>
+auto Integer<Layer>::operator()(const Tensor<B>& x) -> Tensor<B> {
+  using I = Inner<B>;
+  const Tensor<I> in = plain(x);
+  const Tensor<I> sx = per_token_ ? plain(tokens_->scale(x)) : input_scale_.value;
+  const QuantScheme scheme{
+      .granularity = per_token_ ? Granularity::per_token : Granularity::per_tensor,
+      .dtype = Dtype::s8,
+      .range = input_range_};
+  const auto flat = per_token_ ? reshape(sx, {sx.numel()}) : sx;
+  const auto zeros_of = create<I>(Full<IntKind>(Scalar(0), Dtype::i32, flat.shape()), in.device());
+  const auto qx = call(planck::Quantize{scheme}, in, flat, zeros_of);
+  const auto& w = operand();
+  using P = std::conditional_t<std::same_as<Layer, Linear<B>>, detail::LinearProduct<I>,
+                               detail::ConvProduct<I>>;
+  Tensor<I> y = [&] {
+    if constexpr (P::kPerGroup)
+      if (weight_scheme_.granularity == Granularity::per_group)
+        return detail::grouped(qx, w, weight_scale_.value, weight_scheme_.group,
+                               [&](const auto& a, const auto& b) {
+                                 return to_float(matmul(a, b), Dtype::f32);
+                               }) *
+               sx;
+    return to_float(P::product(options_, qx, w), Dtype::f32) * (sx * P::seen(weight_scale_.value));
+  }();
+  if (bias_) y = std::move(y) + P::seen(bias_->value);
+  return constant<B>(y);
+}
+template <class Layer>
+auto Integer<Layer>::packed(const Quant<Layer>& q) -> Values {
+  auto scheme = q.weight_quant.options().scheme;
+  scheme.range = q.weight_quant.range();
+  scheme.dtype = Dtype::s8;
+  const auto w = q.layer.weight.value();
+  const auto s = plain(q.weight_quant.scale(*q.layer.weight));
+  const auto zero = create<Inner<B>>(Full<IntKind>(Scalar(0), Dtype::i32, s.shape()), s.device());
+  const auto codes = call(planck::Quantize{scheme}, w, s, zero);
+  if (q.weight_quant.options().scheme.dtype == Dtype::s8) return codes;
+  const auto flat = reshape(codes, {w.extent(0), -1});
+  return recoded(pad(flat, Extents{0, 0}, Extents{0, flat.extent(1) % 2}), Dtype::s4);
+}
+template <class Layer>
+auto Integer<Layer>::recoded(const Values& codes, Dtype dtype) -> Values {
+  const auto one = ones<Inner<B>>({1}, Dtype::f32, codes.device());
+  const auto zero = FakeQuant<Inner<B>>::zero(codes.device());
+  const auto numbers =
+      call(planck::Dequantize{QuantScheme{.dtype = codes.dtype()}}, codes, one, zero);
+  return call(planck::Quantize{QuantScheme{.dtype = dtype}}, numbers, one, zero);
+}
+template <class Layer>
+auto Integer<Layer>::operand() -> const Values& {
+  if (operand_) return *operand_;
+  if (weight_.value.dtype() == Dtype::s8) return operand_.emplace(weight_.value);
+  const auto flat =
+      slice(recoded(weight_.value, Dtype::s8), 1, 0, numel(weight_shape_) / weight_shape_[0]);
+  return operand_.emplace(reshape(flat, weight_shape_));
+}
 
 template <class B>
 using QuantLinear = Quant<Linear<B>>;

@@ -13,97 +13,96 @@
 
 namespace planck::nn {
 
+// What a model can be asked to do with such a layer, whatever it is.
+class QuantizableLayer {
+ public:
+  virtual ~QuantizableLayer() = default;
+  virtual void prepare(const QuantLayerOptions& options) = 0;
+  virtual void start_quantizing() = 0;
+  virtual void convert() = 0;
+
+ protected:
+  QuantizableLayer() = default;
+  QuantizableLayer(const QuantizableLayer&) = default;
+  QuantizableLayer(QuantizableLayer&&) = default;
+  QuantizableLayer& operator=(const QuantizableLayer&) = default;
+  QuantizableLayer& operator=(QuantizableLayer&&) = default;
+};
+
 // A float layer that can become a rounded one, then an integer one.
 template <class Layer>
-class Quantizable {
+class Quantizable final : public QuantizableLayer {
  public:
   using B = typename detail::ProductOf<Layer>::Backend;
 
-  Quantizable(Layer layer) : form_(std::move(layer)) {}
+  Quantizable(Layer layer);
 
-  Tensor<B> operator()(const Tensor<B>& x) {
-    return std::visit([&](auto& layer) { return layer(x); }, form_);
-  }
+  Tensor<B> operator()(const Tensor<B>& x);
   void visit(auto&& part) {
     std::visit([&](auto& layer) { part("", layer); }, form_);
   }
 
-  void prepare(const QuantLayerOptions& options) {
-    if (auto* layer = std::get_if<Layer>(&form_)) {
-      Quant<Layer> quant(*layer, options);
-      form_ = std::move(quant);
-    }
-  }
-  void start_quantizing() {
-    if (auto* quant = std::get_if<Quant<Layer>>(&form_)) quant->start_quantizing();
-  }
-  void convert() {
-    if (auto* quant = std::get_if<Quant<Layer>>(&form_)) {
-      quant->settle();
-      Integer<Layer> integer(*quant);
-      form_ = std::move(integer);
-    }
-  }
+  void prepare(const QuantLayerOptions& options) override;
+  void start_quantizing() override;
+  void convert() override;
   bool is_float() const { return std::holds_alternative<Layer>(form_); }
 
  private:
   std::variant<Layer, Quant<Layer>, Integer<Layer>> form_;
 };
 
-namespace detail {
-template <class T>
-inline constexpr bool kIsQuantizable = false;
 template <class Layer>
-inline constexpr bool kIsQuantizable<Quantizable<Layer>> = true;
-
-template <class Module, class F>
-void for_each_quantizable(Module& module, F f) {
-  for_each_part(module, [&]<class T>(const std::string& path, T& part) {
-    if constexpr (kIsQuantizable<T>) f(path, part);
-  });
+Quantizable<Layer>::Quantizable(Layer layer) : form_(std::move(layer)) {}
+template <class Layer>
+auto Quantizable<Layer>::operator()(const Tensor<B>& x) -> Tensor<B> {
+  return std::visit([&](auto& layer) { return layer(x); }, form_);
 }
-}  // namespace detail
+template <class Layer>
+void Quantizable<Layer>::prepare(const QuantLayerOptions& options) {
+  if (auto* layer = std::get_if<Layer>(&form_)) {
+    Quant<Layer> quant(*layer, options);
+    form_ = std::move(quant);
+  }
+}
+template <class Layer>
+void Quantizable<Layer>::start_quantizing() {
+  if (auto* quant = std::get_if<Quant<Layer>>(&form_)) quant->start_quantizing();
+}
+template <class Layer>
+void Quantizable<Layer>::convert() {
+  if (auto* quant = std::get_if<Quant<Layer>>(&form_)) {
+    quant->settle();
+    Integer<Layer> integer(*quant);
+    form_ = std::move(integer);
+  }
+}
 
 // Weights of a dtype (s8 or s4) and inputs of as many bits, symmetric.
-inline QuantLayerOptions qat_options(Dtype dtype, Granularity weights = Granularity::per_channel,
-                                     bool learned = false,
-                                     Observe observer = Observe::moving_average) {
-  if (dtype != Dtype::s8 && dtype != Dtype::s4)
-    raise(ErrorCode::unsupported,
-          fmt::format("qat_options: the dtype is {}, it must be s8 or s4", name(dtype)));
-  const std::int32_t highest = int_range(dtype).highest;
-  QuantLayerOptions o;
-  o.weight = {.scheme = {.granularity = weights,
-                         .axis = 0,
-                         .dtype = dtype,
-                         .range = IntRange{-highest, highest}},
-              .observer = {.method = Observe::min_max},
-              .learned = learned};
-  o.input = {.scheme = {.dtype = Dtype::s8, .range = IntRange{-highest, highest}},
-             .observer = {.method = observer},
-             .learned = learned};
-  return o;
-}
+QuantLayerOptions qat_options(Dtype dtype, Granularity weights = Granularity::per_channel,
+                              bool learned = false, Observe observer = Observe::moving_average);
 
 // Every quantizable layer observes from now on; those whose path `keep_float` accepts stay as they
 // are.
+using KeepFloat = std::function<bool(const std::string&)>;
+void prepare_qat(const PartList& parts, const QuantLayerOptions& options,
+                 const KeepFloat& keep_float);
+void start_quantizing(const PartList& parts);
+void convert(const PartList& parts);
+
 template <class Module>
 void prepare_qat(Module& module, const QuantLayerOptions& options,
-                 const std::function<bool(const std::string&)>& keep_float = {}) {
-  detail::for_each_quantizable(module, [&](const std::string& path, auto& layer) {
-    if (!keep_float || !keep_float(path)) layer.prepare(options);
-  });
+                 const KeepFloat& keep_float = {}) {
+  prepare_qat(parts_of(module), options, keep_float);
 }
 // Every layer that observed so far rounds from now on.
 template <class Module>
 void start_quantizing(Module& module) {
-  detail::for_each_quantizable(module,
-                               [](const std::string&, auto& layer) { layer.start_quantizing(); });
+  start_quantizing(parts_of(module));
 }
 // Every layer that rounds becomes an integer one, with the same results.
 template <class Module>
 void convert(Module& module) {
-  detail::for_each_quantizable(module, [](const std::string&, auto& layer) { layer.convert(); });
+  convert(parts_of(module));
 }
 
 }  // namespace planck::nn

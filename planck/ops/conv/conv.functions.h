@@ -23,16 +23,14 @@ Tensor<B> conv_transpose2d(const Tensor<B>& x, const Tensor<B>& weight,
                            const Conv2dOptions& options = {},
                            std::array<std::int64_t, 2> output_padding = {0, 0}) {
   if (x.rank() != 4 || weight.rank() != 4)
-    raise(ErrorCode::invalid_problem,
-          fmt::format("conv_transpose2d: x has shape {}, weight {}: both need four axes",
-                      to_string(x.shape()), to_string(weight.shape())));
+    refuse("conv_transpose2d: x has shape {}, weight {}: both need four axes",
+           {x.shape(), weight.shape()});
   std::array<std::int64_t, 2> size{};
   for (int axis = 0; axis < 2; ++axis) {
     const auto a = static_cast<std::size_t>(axis);
     if (output_padding[a] < 0 || output_padding[a] >= options.stride[a])
-      raise(ErrorCode::invalid_problem,
-            fmt::format("conv_transpose2d: output_padding is {}, must be less than stride, {}",
-                        output_padding[a], options.stride[a]));
+      refuse("conv_transpose2d: output_padding is {}, must be less than stride, {}",
+             {output_padding[a], options.stride[a]});
     size[a] = (x.extent(2 + axis) - 1) * options.stride[a] - 2 * options.padding[a] +
               (weight.extent(2 + axis) - 1) * options.dilation[a] + 1 + output_padding[a];
   }

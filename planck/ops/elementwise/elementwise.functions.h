@@ -6,17 +6,6 @@
 
 namespace planck {
 
-template <class T>
-concept AnyTensor = requires {
-  typename T::Backend;
-  typename T::Kind;
-  typename T::Primitive;
-};
-template <class T>
-concept TensorArgument = AnyTensor<std::remove_cvref_t<T>>;
-template <class A, class B>
-concept SameTensors =
-    TensorArgument<A> && std::same_as<std::remove_cvref_t<A>, std::remove_cvref_t<B>>;
 template <class S>
 concept Number = std::is_arithmetic_v<S>;
 
@@ -29,10 +18,13 @@ constexpr Scalar scalar(S s) {
     return Scalar(static_cast<std::int64_t>(s));
 }
 
+template <class B, class K>
+Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value, const Shape& shape);
+
 // Tensors are taken as they come: the buffer of a temporary becomes the result's.
 #define PLANCK_UNARY(function, Op)         \
-  template <TensorArgument X>              \
-  auto function(X&& x) {                   \
+  template <AnyTensor X>                   \
+  CalledOn<Op, X> function(X&& x) {        \
     return call(Op{}, std::forward<X>(x)); \
   }
 PLANCK_UNARY(neg, Neg)                 // −x
@@ -64,7 +56,7 @@ PLANCK_UNARY(logical_not, LogicalNot)  // not x
 
 #define PLANCK_BINARY(function, Op)                            \
   template <class X, SameTensors<X> Y>                         \
-  auto function(X&& x, Y&& y) {                                \
+  CalledOn<Op, X> function(X&& x, Y&& y) {                     \
     return call(Op{}, std::forward<X>(x), std::forward<Y>(y)); \
   }
 PLANCK_BINARY(add, Add)                 // x + y
@@ -95,64 +87,64 @@ PLANCK_BINARY(operator>=, Ge)           // ge
 #undef PLANCK_BINARY
 
 // −x
-template <TensorArgument X>
-auto operator-(X&& x) {
+template <AnyTensor X>
+CalledOn<Neg, X> operator-(X&& x) {
   return call(Neg{}, std::forward<X>(x));
 }
 // x + s, for a number s
-template <TensorArgument X, Number S>
-auto operator+(X&& x, S s) {
+template <AnyTensor X, Number S>
+CalledOn<AddScalar, X> operator+(X&& x, S s) {
   return call(AddScalar{{}, scalar(s)}, std::forward<X>(x));
 }
 // s + x
-template <Number S, TensorArgument X>
-auto operator+(S s, X&& x) {
+template <Number S, AnyTensor X>
+CalledOn<AddScalar, X> operator+(S s, X&& x) {
   return std::forward<X>(x) + s;
 }
 // x − s
-template <TensorArgument X, Number S>
-auto operator-(X&& x, S s) {
+template <AnyTensor X, Number S>
+CalledOn<AddScalar, X> operator-(X&& x, S s) {
   return call(AddScalar{{}, scalar(-s)}, std::forward<X>(x));
 }
 // s − x
-template <Number S, TensorArgument X>
-auto operator-(S s, X&& x) {  // s − x = −x + s, exactly
+template <Number S, AnyTensor X>
+CalledOn<AddScalar, X> operator-(S s, X&& x) {  // s − x = −x + s, exactly
   return -std::forward<X>(x) + s;
 }
 // x s
-template <TensorArgument X, Number S>
-auto operator*(X&& x, S s) {
+template <AnyTensor X, Number S>
+CalledOn<MulScalar, X> operator*(X&& x, S s) {
   return call(MulScalar{{}, scalar(s)}, std::forward<X>(x));
 }
 // s x
-template <Number S, TensorArgument X>
-auto operator*(S s, X&& x) {
+template <Number S, AnyTensor X>
+CalledOn<MulScalar, X> operator*(S s, X&& x) {
   return std::forward<X>(x) * s;
 }
 // A true division by s rounded to x's dtype, not a product with its reciprocal.
-template <TensorArgument X, Number S>
-auto operator/(const X& x, S s) {
+template <AnyTensor X, Number S>
+CalledOn<Div, X> operator/(const X& x, S s) {
   return x / full_like(x, scalar(s), Shape{});
 }
 // s / x, for s rounded to x's dtype
-template <Number S, TensorArgument X>
-auto operator/(S s, const X& x) {
+template <Number S, AnyTensor X>
+CalledOn<Div, X> operator/(S s, const X& x) {
   return full_like(x, scalar(s), Shape{}) / x;
 }
 
 // x to the power of a number.
-template <TensorArgument X, Number S>
-auto pow(X&& x, S exponent) {
+template <AnyTensor X, Number S>
+CalledOn<PowScalar, X> pow(X&& x, S exponent) {
   return call(PowScalar{{}, static_cast<double>(exponent)}, std::forward<X>(x));
 }
 // x where it is positive, slope x elsewhere.
-template <TensorArgument X>
-auto leaky_relu(X&& x, double slope = 0.01) {
+template <AnyTensor X>
+CalledOn<LeakyRelu, X> leaky_relu(X&& x, double slope = 0.01) {
   return call(LeakyRelu{{}, slope}, std::forward<X>(x));
 }
 // min(max(x, lowest), highest)
-template <TensorArgument X>
-auto clamp(X&& x, Scalar lowest, Scalar highest) {
+template <AnyTensor X>
+CalledOn<Clamp, X> clamp(X&& x, Scalar lowest, Scalar highest) {
   return call(Clamp{{}, lowest, highest}, std::forward<X>(x));
 }
 // mask ? a : b
@@ -167,18 +159,18 @@ Tensor<B, K> mask_fill(const Tensor<B, K>& x, const Tensor<B, BoolKind>& mask, S
 }
 
 // x as floats of a dtype, rounded once.
-template <TensorArgument X>
-auto to_float(const X& x, Dtype dtype) {
+template <class B, class K>
+Tensor<B> to_float(const Tensor<B, K>& x, Dtype dtype) {
   return call(Cast<FloatKind>{{}, dtype}, x);
 }
 // x as integers: floats are truncated, saturating; NaN becomes 0.
-template <TensorArgument X>
-auto to_int(const X& x, Dtype dtype = Dtype::i64) {
+template <class B, class K>
+Tensor<B, IntKind> to_int(const Tensor<B, K>& x, Dtype dtype = Dtype::i64) {
   return call(Cast<IntKind>{{}, dtype}, x);
 }
 // Whether x is not 0.
-template <TensorArgument X>
-auto to_bool(const X& x) {
+template <class B, class K>
+Tensor<B, BoolKind> to_bool(const Tensor<B, K>& x) {
   return call(Cast<BoolKind>{{}, Dtype::boolean}, x);
 }
 

@@ -12,7 +12,7 @@ enum class BadIndices : std::uint8_t { refuse, skip };
 template <class B>
 void refuse_bad(std::string_view op, std::string_view what, const Tensor<B, IntKind>& count) {
   if (const auto n = count.template item<std::int64_t>(); n > 0)
-    raise(ErrorCode::invalid_problem, fmt::format("{}: {} {} out of range", op, n, what));
+    refuse("{}: {} {} out of range", {op, n, what});
 }
 
 // out[n, :] = weight[indices[n], :]

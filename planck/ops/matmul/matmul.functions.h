@@ -10,9 +10,7 @@ namespace planck {
 template <class B, class K>
 Tensor<B, K> matmul(const Tensor<B, K>& a, const Tensor<B, K>& b, std::string_view kernel = {}) {
   if (a.rank() < 2 || b.rank() < 2)
-    raise(ErrorCode::invalid_problem,
-          fmt::format("matmul: shapes {} and {}: both need rank 2 or more", to_string(a.shape()),
-                      to_string(b.shape())));
+    refuse("matmul: shapes {} and {}: both need rank 2 or more", {a.shape(), b.shape()});
   const Matmul op{kernel};
   if (b.rank() == 2 && a.rank() > 2) {  // one matrix for all: rows of all batches in one product
     Shape shape = a.shape();

@@ -40,9 +40,8 @@ int axes_of(std::string_view op, const Tensor<B>& x, const Tensor<B>& weight) {
   bool fits = axes > 0 && axes <= x.rank();
   for (int d = 0; fits && d < axes; ++d) fits = weight.shape()[d] == x.shape()[x.rank() - axes + d];
   if (!fits)
-    raise(ErrorCode::invalid_problem,
-          fmt::format("{}: weight has shape {}, x {}: it must be x's last axes", op,
-                      to_string(weight.shape()), to_string(x.shape())));
+    refuse("{}: weight has shape {}, x {}: it must be x's last axes",
+           {op, weight.shape(), x.shape()});
   return axes;
 }
 

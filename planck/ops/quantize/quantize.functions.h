@@ -55,16 +55,14 @@ Tensor<B> fake_quantize(const Tensor<B>& x, const Tensor<B>& scale,
 // last axis.
 template <class B>
 Tensor<B> q_matmul(const QuantizedTensor<B>& a, const QuantizedTensor<B>& b) {
-  const auto refuse = [](std::string_view what) {
-    raise(ErrorCode::unsupported, fmt::format("q_matmul: {}", what));
-  };
   for (const auto* q : {&a, &b}) {
+    const char* which = q == &a ? "a" : "b";
     if (q->values.dtype() != Dtype::s8)
-      refuse(
-          fmt::format("{} is {}, both must be s8", q == &a ? "a" : "b", name(q->values.dtype())));
+      refuse(ErrorCode::unsupported, "q_matmul: {} is {}, both must be s8",
+             {which, q->values.dtype()});
     const auto nonzero = any(ne(q->zero_point, zeros_like(q->zero_point)));
     if (nonzero.template to_vector<std::uint8_t>()[0] != 0)
-      refuse(fmt::format("{} has a zero point that is not 0", q == &a ? "a" : "b"));
+      refuse(ErrorCode::unsupported, "q_matmul: {} has a zero point that is not 0", {which});
   }
   const int rank_b = b.values.rank();
   Shape rows = a.values.shape(), columns = {};
@@ -74,7 +72,9 @@ Tensor<B> q_matmul(const QuantizedTensor<B>& a, const QuantizedTensor<B>& b) {
                             const Shape& shape) {
     if (q.scheme.granularity == Granularity::per_tensor) return reshape(q.scale, {1});
     if (q.scheme.granularity != many || !fits)
-      refuse("a must be per tensor or per token, b per tensor or per channel of its last axis");
+      raise(ErrorCode::unsupported,
+            "q_matmul: a must be per tensor or per token, b per tensor or per channel of its last "
+            "axis");
     return reshape(q.scale, shape);
   };
   const auto scale_a = scale_of(a, Granularity::per_token, true, rows);

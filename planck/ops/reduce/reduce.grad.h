@@ -5,6 +5,8 @@
 // made of products of the others, without division.
 #pragma once
 
+#include <limits>
+
 #include "planck/autodiff/flow.h"
 #include "planck/ops/elementwise/elementwise.functions.h"
 #include "planck/ops/index/index.grad.h"

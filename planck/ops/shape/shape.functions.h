@@ -45,9 +45,7 @@ Tensor<B, K> unsqueeze(const Tensor<B, K>& x, int axis) {
 template <class B, class K>
 Tensor<B, K> squeeze(const Tensor<B, K>& x, int axis) {
   const int at = value_or_throw(checked_axis("squeeze", axis, x.rank()));
-  if (x.shape()[at] != 1)
-    raise(ErrorCode::invalid_problem,
-          fmt::format("squeeze: axis {} has extent {}, not 1", at, x.shape()[at]));
+  if (x.shape()[at] != 1) refuse("squeeze: axis {} has extent {}, not 1", {at, x.shape()[at]});
   Shape shape;
   for (int d = 0; d < x.rank(); ++d)
     if (d != at) shape.push_back(x.shape()[d]);
@@ -72,8 +70,7 @@ Tensor<B, K> select(const Tensor<B, K>& x, int axis, std::int64_t index) {
   const int at = value_or_throw(checked_axis("select", axis, x.rank()));
   const std::int64_t extent = x.shape()[at], i = index < 0 ? index + extent : index;
   if (i < 0 || i >= extent)
-    raise(ErrorCode::invalid_problem,
-          fmt::format("select: index {} of axis {}, which has extent {}", index, at, extent));
+    refuse("select: index {} of axis {}, which has extent {}", {index, at, extent});
   return squeeze(slice(x, at, i, i + 1), at);
 }
 // The order of elements reversed along some axes.
@@ -104,16 +101,13 @@ std::vector<Tensor<B, K>> split(const Tensor<B, K>& x, std::span<const std::int6
   std::int64_t from = 0;
   for (std::int64_t size : sizes) {
     if (size < 0 || from + size > x.shape()[at])
-      raise(ErrorCode::invalid_problem,
-            fmt::format("split: pieces of {} after {} elements, axis {} has extent {}", size, from,
-                        at, x.shape()[at]));
+      refuse("split: pieces of {} after {} elements, axis {} has extent {}",
+             {size, from, at, x.shape()[at]});
     pieces.push_back(slice(x, at, from, from + size));
     from += size;
   }
   if (from != x.shape()[at])
-    raise(ErrorCode::invalid_problem,
-          fmt::format("split: the sizes add up to {}, axis {} has extent {}", from, at,
-                      x.shape()[at]));
+    refuse("split: the sizes add up to {}, axis {} has extent {}", {from, at, x.shape()[at]});
   return pieces;
 }
 // before[d] and after[d] elements of a value around x, along each axis d.
@@ -126,13 +120,10 @@ Tensor<B, K> pad(const Tensor<B, K>& x, const Extents& before, const Extents& af
 template <class B, class K>
 Tensor<B, K> repeat(const Tensor<B, K>& x, const Extents& counts) {
   if (counts.rank() != x.rank())
-    raise(ErrorCode::invalid_problem,
-          fmt::format("repeat: {} counts for a tensor of rank {}", counts.rank(), x.rank()));
+    refuse("repeat: {} counts for a tensor of rank {}", {counts.rank(), x.rank()});
   Tensor<B, K> y = x;
   for (int d = 0; d < x.rank(); ++d) {
-    if (counts[d] < 0)
-      raise(ErrorCode::invalid_problem,
-            fmt::format("repeat: {} times along axis {}", counts[d], d));
+    if (counts[d] < 0) refuse("repeat: {} times along axis {}", {counts[d], d});
     if (counts[d] == 1) continue;
     if (counts[d] == 0) {
       y = slice(y, d, 0, 0);

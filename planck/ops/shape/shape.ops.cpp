@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "planck/core/exception.h"
+
 namespace planck {
 
 namespace {
@@ -38,6 +40,12 @@ Result<Shape> broadcast_shape(std::string_view op, const Shape& a, const Shape& 
                      to_string(b), ea, eb);
     out[d] = ea == 1 ? eb : ea;
   }
+  return out;
+}
+
+Shape broadcast_shapes(std::string_view op, std::initializer_list<const Shape*> shapes) {
+  Shape out = **shapes.begin();
+  for (const Shape* shape : shapes) out = value_or_throw(broadcast_shape(op, out, *shape));
   return out;
 }
 

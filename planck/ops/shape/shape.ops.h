@@ -81,6 +81,8 @@ struct SliceAssign {
 [[nodiscard]] Result<int> checked_axis(std::string_view op, int axis, int rank);
 // The shape both broadcast to: extents are equal, or 1 on one side.
 [[nodiscard]] Result<Shape> broadcast_shape(std::string_view op, const Shape& a, const Shape& b);
+// Of any number of shapes; throws.
+Shape broadcast_shapes(std::string_view op, std::initializer_list<const Shape*> shapes);
 // `extents` with the one −1 among them found from the count; an error where that cannot be.
 [[nodiscard]] Result<Shape> complete_shape(std::string_view op, const Shape& extents,
                                            std::int64_t count);

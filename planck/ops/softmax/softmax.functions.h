@@ -35,10 +35,8 @@ Tensor<B> cross_entropy(const Tensor<B>& logits, const Tensor<B, IntKind>& targe
                         std::int64_t ignore_index = kDefaultIgnoreIndex,
                         BadIndices bad = BadIndices::refuse) {
   if (logits.rank() != 2 || targets.shape() != Shape{logits.shape()[0]})
-    raise(
-        ErrorCode::invalid_problem,
-        fmt::format("cross_entropy: logits have shape {}, targets {}; they must be [N, C] and [N]",
-                    to_string(logits.shape()), to_string(targets.shape())));
+    refuse("cross_entropy: logits have shape {}, targets {}; they must be [N, C] and [N]",
+           {logits.shape(), targets.shape()});
   if constexpr (B::template applies<CrossEntropy>) {
     auto [loss, lse, count] = call(CrossEntropy{ignore_index}, logits, targets);
     if (bad == BadIndices::refuse) refuse_bad("cross_entropy", "targets are", count);

@@ -1,5 +1,7 @@
 #include "tools/planck/digits/forms.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 namespace planck::digits {

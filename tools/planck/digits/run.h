@@ -1,6 +1,8 @@
 // The run for one backend; run.cpu.cpp and run.cuda.cpp instantiate it.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <chrono>
 

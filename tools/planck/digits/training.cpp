@@ -1,5 +1,7 @@
 #include "tools/planck/digits/training.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "tools/planck/digits/run.h"

@@ -1,0 +1,8 @@
+#include "planck/planck.h"
+
+namespace planck {
+
+PLANCK_COMPILE_TAPE(template, Cpu);
+PLANCK_COMPILE_TAPE(template, Cuda);
+
+}  // namespace planck

@@ -1,0 +1,173 @@
+// One op on tracked tensors: B does it on the values, and the float outputs get a node.
+//
+// Where no input is tracked nothing is recorded. A strategy that recomputes is a flag, not a type:
+// the same function serves all of them.
+#pragma once
+
+#include "planck/autodiff/flow.h"
+
+namespace planck {
+
+namespace autodiff_detail {
+
+// Any pullback for Op on any record: what an op must have.
+template <class Op, class R>
+concept HasPullback = requires(const Op& op, const R& r) {
+  pullback(op, r);
+};
+
+inline std::uint64_t next_stamp() {
+  thread_local std::uint64_t stamp = 0;
+  return ++stamp;
+}
+
+// Edges: an array of them, or a vector for ops on any number of tensors.
+template <class B, class Op, class Fn, class Edges>
+class OpNode final : public Node<B> {
+ public:
+  OpNode(Fn fn, Edges edges) : fn_(std::move(fn)), edges_(std::move(edges)) {
+    this->stamp = next_stamp();
+  }
+  std::string_view op() const override { return Op::name; }
+  std::span<Edge<B>> edges() override { return edges_; }
+  void pull(Flow<B>& flow) override { (*fn_)(flow); }
+  bool released() const override { return !fn_.has_value(); }
+  void release_saved() override { fn_.reset(); }
+
+ private:
+  std::optional<Fn> fn_;
+  Edges edges_;
+};
+
+template <class B, class Op, class Fn, class Edges>
+inline Shared<Node<B>> make_node(Fn fn, Edges edges) {
+  return Shared<Node<B>>::adopt(new OpNode<B, Op, Fn, Edges>(std::move(fn), std::move(edges)));
+}
+
+}  // namespace autodiff_detail
+
+// The tensors of Autodiff<B, C>, whatever C: floats are tracked, the others B's own.
+template <class B>
+struct TrackedTensors {
+  using FloatTensor = Tracked<B>;
+  using IntTensor = typename B::IntTensor;
+  using BoolTensor = typename B::BoolTensor;
+  using InnerFloat = typename B::FloatTensor;
+
+  // The inner tensor of a float, any other tensor as it is; vectors element by element.
+  static const InnerFloat& value(const FloatTensor& t) { return t.value; }
+  static std::vector<InnerFloat> value(const std::vector<FloatTensor>& all) {
+    std::vector<InnerFloat> values;
+    for (const auto& t : all) values.push_back(t.value);
+    return values;
+  }
+  template <class T>
+  static const T& value(const T& other) {
+    return other;
+  }
+  static FloatTensor lift(InnerFloat&& t) { return {std::move(t), {}, nullptr}; }
+  template <class... T>
+  static auto lift(std::tuple<T...>&& all) {
+    return std::apply([](auto&&... t) { return std::tuple{lift(std::move(t))...}; },
+                      std::move(all));
+  }
+  template <class T>
+  static T lift(T&& other) {
+    return std::move(other);
+  }
+
+  static bool any_tracked(const FloatTensor& t) { return t.is_tracked(); }
+  static bool any_tracked(const std::vector<FloatTensor>& all) {
+    for (const auto& t : all)
+      if (t.is_tracked()) return true;
+    return false;
+  }
+  static bool any_tracked(const auto&) { return false; }
+
+  static Edge<B> edge(const FloatTensor& t) { return t.from; }
+  static Edge<B> edge(const auto&) { return {}; }
+
+  static Saved<B> keep(const FloatTensor& t) { return t.saved(); }
+  static std::vector<Saved<B>> keep(const std::vector<FloatTensor>& all) {
+    std::vector<Saved<B>> kept;
+    for (const auto& t : all) kept.push_back(t.saved());
+    return kept;
+  }
+  template <class T>
+  static T keep(const T& other) {
+    return other;
+  }
+};
+
+namespace autodiff_detail {
+
+// Gives the float outputs of an op their node.
+template <class B, class Op, class... In, class... Out>
+inline void connect(const Op& op, bool recomputes, std::tuple<const In&...> in,
+                    std::tuple<Out&...> out) {
+  using T = TrackedTensors<B>;
+  if constexpr ((std::same_as<Out, Tracked<B>> || ...)) {
+    if constexpr (memory_bound<Op>() && sizeof...(Out) == 1)
+      if (recomputes)
+        std::get<0>(out).recipe = std::apply(
+            [&](const auto&... x) {
+              using Again = OpRecipe<B, Op, decltype(T::keep(x))...>;
+              return Shared<Recipe<B>>::adopt(new Again(op, T::keep(x)...));
+            },
+            in);
+    using R = Record<B, std::tuple<const In&...>, std::tuple<Out&...>>;
+    const R record(in, out);
+    static_assert(HasPullback<Op, R>,
+                  "an op that gives floats needs a pullback(const Op&, const R&) beside it");
+    auto fn = pullback(op, record);
+    Shared<Node<B>> node;
+    if constexpr ((kIsVector<In> || ...)) {
+      static_assert(sizeof...(In) == 1, "a vector of tensors is an op's only input");
+      std::vector<Edge<B>> edges;
+      for (const auto& t : std::get<0>(in)) edges.push_back(T::edge(t));
+      node = make_node<B, Op>(std::move(fn), std::move(edges));
+    } else {
+      node = make_node<B, Op>(
+          std::move(fn),
+          std::apply([](const auto&... t) { return std::array{T::edge(t)...}; }, in));
+    }
+    node->outputs = sizeof...(Out);
+    std::uint32_t position = 0;
+    const auto set = [&](auto& t) {
+      if constexpr (std::same_as<std::remove_cvref_t<decltype(t)>, Tracked<B>>)
+        t.from = {node, position};
+      ++position;
+    };
+    std::apply([&](auto&... t) { (set(t), ...); }, out);
+  }
+}
+
+}  // namespace autodiff_detail
+
+// Op on tensors of these kinds. The library has it compiled for its own ops on its own backends
+// (ops/compiled.h).
+template <class B, class Op, class... K>
+struct Tracking {
+  using T = TrackedTensors<B>;
+  using Out = Given<T, Op, std::tuple_element_t<0, std::tuple<K...>>>;
+  static Out apply(const Op& op, bool recomputes, unsigned handed, const TensorOf<T, K>&... in);
+};
+
+template <class B, class Op, class... K>
+auto Tracking<B, Op, K...>::apply(const Op& op, bool recomputes, unsigned handed,
+                                  const TensorOf<T, K>&... in) -> Out {
+  const bool tracked = (T::any_tracked(in) || ...);
+  if (tracked) handed = 0;  // pullbacks may keep them
+  Out out = T::lift(apply_handed<B>(op, handed, T::value(in)...));
+  if (!tracked) return out;
+  const auto inputs = std::tie(in...);
+  if constexpr (requires { std::tuple_size<Out>::value; })
+    std::apply(
+        [&](auto&... o) { autodiff_detail::connect<B>(op, recomputes, inputs, std::tie(o...)); },
+        out);
+  else
+    autodiff_detail::connect<B>(op, recomputes, inputs, std::tie(out));
+  return out;
+}
+
+}  // namespace planck

@@ -1,0 +1,209 @@
+// Ops on the primitives of Cpu and Cuda, one function for both: work goes where the inputs are.
+//
+// How an op is done is in plan/value_op.h: a view shares the input's storage; a plan is selected
+// once for each problem and remembered, its outputs come from the caching allocator, or are an
+// input's own buffer where nobody else holds that and the op works in place.
+#pragma once
+
+#include <array>
+#include <tuple>
+
+#include "planck/backend/backend.h"
+#include "planck/backend/plan_cache.h"
+#include "planck/backend/primitive.h"
+
+namespace planck {
+
+namespace backend_detail {
+
+// The stream that tensors of a device use unless told otherwise.
+Stream shared_stream(Device device);
+[[noreturn]] void refuse_other_place(std::string_view op, const Stream& first, const Stream& other);
+std::uint64_t hash(std::span<const InputSpec> specs);
+// Puts an Assembly together on `out`.
+void assemble(const Assembly& assembly, std::span<const View> inputs, const View& out,
+              const Stream& stream);
+// Elements of `from` over those of `to`, which has the same shape and dtype.
+void copy(const View& from, const View& to, const Stream& stream);
+// `t` as it is where its elements lie row-major, else a copy that does.
+StoredView contiguous(const StoredView& t);
+// Row-major elements from and to the host; to_host returns when they are there.
+StoredView from_host(const Stream& stream, Dtype dtype, const Shape& shape, const void* data);
+void to_host(const StoredView& t, void* data);
+
+// Runs a plan; inputs and outputs in the order of the op's operands, those the problem does not use
+// left out. `spares` are inputs whose buffers an output may take, null between them.
+template <class Problem>
+void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
+              std::span<const InputSpec> specs, std::span<const View> inputs,
+              std::span<StoredView* const> spares, std::span<StoredView* const> outputs,
+              unsigned skipped) {
+  const auto& plan = PlanCache<Problem>::get(stream, problem, kernel, hash(specs));
+  const OpInfo& info = problem.info();
+  Operands operands;
+  std::size_t next_input = 0, next_output = 0;
+  for (std::size_t i = 0; i < info.operands.size(); ++i) {
+    const OperandSpec& spec = plan.specs()[i];
+    if (!spec.used) continue;
+    if (info.operands[i].role == Role::input) {
+      if (next_input < inputs.size()) operands[i] = inputs[next_input++];
+      continue;
+    }
+    if (skipped > 0) {  // outputs the op does not want, from the front
+      --skipped;
+      continue;
+    }
+    if (next_output == outputs.size()) continue;
+    auto& [storage, view] = *outputs[next_output++];
+    view = View{nullptr, spec.dtype, spec.shape, row_major(spec.shape), true};
+    if (info.in_place && !spec.count_only && bits(spec.dtype) >= 8)
+      for (StoredView* spare : spares)
+        if (spare != nullptr && spare->storage && spare->view.dtype == spec.dtype &&
+            spare->view.shape == spec.shape && spare->view.strides == view.strides) {
+          storage = std::move(spare->storage);
+          view.data = spare->view.data;
+          break;
+        }
+    if (!storage) {
+      storage = Storage::allocate(stream, bytes_for(spec.dtype, numel(spec.shape)));
+      view.data = storage->data();
+    }
+    operands[i] = view;
+  }
+  Workspace workspace;
+  Shared<Storage> scratch;
+  if (plan.workspace_size() > 0) {
+    scratch = Storage::allocate(stream, plan.workspace_size());
+    workspace = {scratch->data(), scratch->bytes()};
+  }
+  value_or_throw(plan.run(stream, workspace, operands));
+}
+
+}  // namespace backend_detail
+
+// Cpu's and Cuda's tensors.
+struct Primitives {
+  using FloatTensor = Primitive<FloatKind>;
+  using IntTensor = Primitive<IntKind>;
+  using BoolTensor = Primitive<BoolKind>;
+};
+
+// One op on tensors of these kinds. The library has it compiled for its own ops (ops/compiled.h).
+template <class Op, class... K>
+struct Planned {
+  using First = std::tuple_element_t<0, std::tuple<K..., FloatKind>>;
+  using Gives = ResultKind<Op, First>;
+  using Out = TensorOf<Primitives, Gives>;
+
+  static Out apply(const Op& op, unsigned handed, const TensorOf<Primitives, K>&... in);
+};
+// An op without inputs.
+template <class Op>
+struct Planned<Op> {
+  using Out = TensorOf<Primitives, ResultKind<Op, FloatKind>>;
+  static Out create(const Op& op, const Stream& stream);
+};
+
+namespace backend_detail {
+
+// Work on both is ordered. CPU streams differ in threads only.
+inline void check_place(std::string_view op, const Stream& first, const Stream& other) {
+  if (!(first.device() == other.device() && first.native() == other.native()))
+    refuse_other_place(op, first, other);
+}
+
+template <class Op>
+inline StoredView see(const Op& op, const StoredView& x) {
+  auto view = op.view(x.view);
+  if (view) return {x.storage, *view};
+  if (view.error().code != ErrorCode::misaligned_operand)  // only a copy can be seen so
+    throw Exception(std::move(view.error()));
+  const StoredView dense = contiguous(x);
+  return {dense.storage, value_or_throw(op.view(dense.view))};
+}
+
+template <class Op>
+inline StoredView put_together(const Op& op, const Stream& stream, std::span<const InputSpec> specs,
+                               std::span<const View> views) {
+  const Assembly assembly = value_or_throw(op.assembly(specs));
+  value_or_throw(check_shape(assembly.shape, Op::name));
+  auto out = StoredView::empty(stream, assembly.dtype, assembly.shape);
+  assemble(assembly, views, out.view, stream);
+  return out;
+}
+template <class Op, class K>
+StoredView put_together(const Op& op, const std::vector<Primitive<K>>& inputs) {
+  if (inputs.empty())
+    raise(ErrorCode::invalid_problem, std::string(Op::name) + ": takes at least one tensor");
+  std::vector<InputSpec> specs;
+  std::vector<View> views;
+  for (const auto& t : inputs) {
+    check_place(Op::name, inputs[0].stream(), t.stream());
+    specs.push_back({t.dtype(), t.shape()});
+    views.push_back(t.view);
+  }
+  return put_together(op, inputs[0].stream(), specs, views);
+}
+
+template <class Op>
+inline void run_op(const Op& op, const Stream& stream, std::span<const InputSpec> specs,
+                   std::span<const View> views, std::span<StoredView* const> spares,
+                   std::span<StoredView* const> outputs) {
+  KernelName kernel;
+  if constexpr (requires { op.kernel; }) kernel = op.kernel;
+  unsigned skipped = 0;
+  if constexpr (requires { Op::skipped_outputs; }) skipped = Op::skipped_outputs;
+  run_plan(value_or_throw(op.problem(specs)), kernel, stream, specs, views, spares, outputs,
+           skipped);
+}
+template <class K>
+inline std::array<StoredView*, 1> parts(Primitive<K>& out) {
+  return {&out};
+}
+template <class... K>
+std::array<StoredView*, sizeof...(K)> parts(std::tuple<Primitive<K>...>& out) {
+  return std::apply([](auto&... t) { return std::array<StoredView*, sizeof...(K)>{&t...}; }, out);
+}
+
+// A tensor that was handed over and holds its buffer alone.
+inline StoredView* spare(const StoredView& t, bool handed) {
+  return handed && t.storage->unique() ? const_cast<StoredView*>(&t) : nullptr;
+}
+
+}  // namespace backend_detail
+
+template <class Op, class... K>
+auto Planned<Op, K...>::apply(const Op& op, unsigned handed, const TensorOf<Primitives, K>&... in)
+    -> Out {
+  const auto& first = std::get<0>(std::tie(in...));
+  if constexpr (ViewOp<Op>) {
+    return {backend_detail::see(op, first)};
+  } else if constexpr (kIsVector<First>) {
+    return {backend_detail::put_together(op, first)};
+  } else {
+    static_assert(AssemblyOp<Op> || PlanOp<Op>, "this op says no way to do it");
+    const Stream& stream = first.stream();  // lives as long as the buffer, whoever takes that
+    (backend_detail::check_place(Op::name, stream, in.stream()), ...);
+    const std::array<InputSpec, sizeof...(K)> specs{InputSpec{in.dtype(), in.shape()}...};
+    const std::array<View, sizeof...(K)> views{in.view...};
+    if constexpr (AssemblyOp<Op>) {
+      return {backend_detail::put_together(op, stream, specs, views)};
+    } else {
+      unsigned bit = 1;
+      const std::array<StoredView*, sizeof...(K)> spares{
+          backend_detail::spare(in, (handed & std::exchange(bit, bit << 1)) != 0)...};
+      Out out;
+      backend_detail::run_op(op, stream, specs, views, spares, backend_detail::parts(out));
+      return out;
+    }
+  }
+}
+
+template <class Op>
+auto Planned<Op>::create(const Op& op, const Stream& stream) -> Out {
+  Out out;
+  backend_detail::run_op(op, stream, {}, {}, {}, backend_detail::parts(out));
+  return out;
+}
+
+}  // namespace planck

@@ -1,0 +1,10 @@
+#include "planck/nn/compiled.h"
+
+namespace planck::nn {
+
+PLANCK_COMPILE_MODULES(template, Autodiff<Cpu>);
+PLANCK_COMPILE_MODULES(template, Autodiff<Cuda>);
+PLANCK_COMPILE_MODULES(template, Autodiff<Cpu, BalancedCheckpointing>);
+PLANCK_COMPILE_MODULES(template, Autodiff<Cuda, BalancedCheckpointing>);
+
+}  // namespace planck::nn

@@ -1,0 +1,19 @@
+// The ops of this family that the library has compiled, and the kinds of tensors they take: see
+// ops/compiled.h.
+PLANCK_OP(Sum, FloatKind);
+PLANCK_OP(Mean, FloatKind);
+PLANCK_OP(Prod, FloatKind);
+PLANCK_OP(Max, FloatKind);
+PLANCK_OP(Min, FloatKind);
+PLANCK_OP(LogSumExp, FloatKind);
+PLANCK_OP(Var, FloatKind);
+PLANCK_OP(Cumsum, FloatKind);
+PLANCK_OP(Argmax, FloatKind);
+PLANCK_OP(Argmin, FloatKind);
+PLANCK_OP(Cummax<FloatKind>, FloatKind);
+PLANCK_OP(Cummin<FloatKind>, FloatKind);
+PLANCK_OP(Sum, IntKind);
+PLANCK_OP(Max, IntKind);
+PLANCK_OP(Min, IntKind);
+PLANCK_OP(Any, BoolKind);
+PLANCK_OP(All, BoolKind);

@@ -1,0 +1,10 @@
+#include "planck/optim/compiled.h"
+
+namespace planck::optim {
+
+PLANCK_COMPILE_OPTIMIZERS(template, Autodiff<Cpu>);
+PLANCK_COMPILE_OPTIMIZERS(template, Autodiff<Cuda>);
+PLANCK_COMPILE_OPTIMIZERS(template, Autodiff<Cpu, BalancedCheckpointing>);
+PLANCK_COMPILE_OPTIMIZERS(template, Autodiff<Cuda, BalancedCheckpointing>);
+
+}  // namespace planck::optim
