@@ -57,22 +57,29 @@ function(planck_family name)
   planck_append(PLANCK_CASE_SOURCES ${arg_CASES} ${arg_BENCH})
   planck_append(PLANCK_OPS_TESTS ${arg_TESTS})
   planck_append(PLANCK_OPS_CUDA_TESTS ${arg_CUDA_TESTS})
-  set(compiled ${CMAKE_CURRENT_BINARY_DIR}/${name}.compiled.cpp)
-  file(CONFIGURE OUTPUT ${compiled} CONTENT "// Made by cmake/Family.cmake.
+  set_property(GLOBAL APPEND PROPERTY PLANCK_FAMILIES ${name})
+  if(arg_CASES)
+    set_property(GLOBAL APPEND PROPERTY PLANCK_OP_FAMILIES ${name})
+  endif()
+endfunction()
+
+# The ops on tensors of the families given, as one source.
+function(planck_compile_ops)
+  list(GET ARGN 0 first)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${first}.compiled.cpp)
+  set(includes ${ARGN})
+  list(TRANSFORM includes REPLACE "(.+)" "#include \"planck/ops/\\1/\\1.list.h\"\n")
+  list(JOIN includes "" includes)
+  file(CONFIGURE OUTPUT ${source} CONTENT "// Made by cmake/Family.cmake.
 #include \"planck/planck.h\"
 
 #define PLANCK_OP(...) PLANCK_COMPILE_OP(template, __VA_ARGS__)
 #define PLANCK_CREATION(...) template struct Planned<__VA_ARGS__>
 
 namespace planck {
-#include \"planck/ops/${name}/${name}.list.h\"
-}  // namespace planck
+${includes}}  // namespace planck
 ")
-  target_sources(planck_cpu PRIVATE ${compiled})
-  set_property(GLOBAL APPEND PROPERTY PLANCK_FAMILIES ${name})
-  if(arg_CASES)
-    set_property(GLOBAL APPEND PROPERTY PLANCK_OP_FAMILIES ${name})
-  endif()
+  target_sources(planck_cpu PRIVATE ${source})
 endfunction()
 
 # Headers in the build folder's generated/planck/ops:
@@ -80,6 +87,12 @@ endfunction()
 #   families.{ops,list,grad}.h   include the header of that kind of every family; shipped
 function(planck_write_families)
   get_property(families GLOBAL PROPERTY PLANCK_FAMILIES)
+  set(rest ${families})
+  while(rest)  # four at a time: each source reads planck.h once
+    list(SUBLIST rest 0 4 some)
+    planck_compile_ops(${some})
+    list(REMOVE_ITEM rest ${some})
+  endwhile()
   foreach(kind ops list grad)
     set(includes ${families})
     list(TRANSFORM includes REPLACE "(.+)" "#include \"planck/ops/\\1/\\1.${kind}.h\"\n")

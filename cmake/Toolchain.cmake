@@ -61,8 +61,17 @@ if(PLANCK_SANITIZE)
   target_link_options(planck_build_flags INTERFACE -fsanitize=${PLANCK_SANITIZE})
 endif()
 
-# Headers that cost more to read than what follows them, read once for each target.
+# What is read and compiled more often than it changes: headers once for each target, and many small
+# sources as a few. The sanitizers' build does without either, so that every file stands alone.
 function(planck_precompile target)
-  target_precompile_headers(${target} PRIVATE ${ARGN})
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+  if(NOT PLANCK_SANITIZE)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+  endif()
+endfunction()
+function(planck_compile_together target)
+  if(NOT PLANCK_SANITIZE)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
 endfunction()

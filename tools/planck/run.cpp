@@ -78,9 +78,9 @@ Result<void> check_count(const OpInfo& info, std::size_t i, const OwnedTensor& t
                                                       operand.name, count, operand.refusal));
 }
 
-std::string describe(const KernelSku& sku, std::size_t workspace, bool json) {
+std::string describe(const KernelSku& sku, std::size_t workspace, bool as_json) {
   const PrecisionGuarantee& g = sku.guarantee;
-  if (json) {
+  if (as_json) {
     nlohmann::ordered_json o = {{"op", sku.op},
                                 {"kernel", sku.kernel},
                                 {"element", name(sku.element)},
