@@ -54,7 +54,8 @@ if(Python3_FOUND)
   foreach(source IN LISTS sources)
     get_filename_component(name ${source} NAME_WE)
     add_test(NAME compile_fail.${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/compile_fail/check.py
-      ${source} ${CMAKE_CXX_COMPILER} -std=c++20 -I${PROJECT_SOURCE_DIR})
+      ${source} ${CMAKE_CXX_COMPILER} -std=c++20 -I${PROJECT_SOURCE_DIR}
+      -I${PROJECT_BINARY_DIR}/generated)
   endforeach()
 endif()
 

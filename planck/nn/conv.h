@@ -41,7 +41,6 @@ struct Conv2d {
   }
 };
 
-// The adjoint of Conv2d: its gradient by the input, as a layer.
 template <class B>
 Conv2d<B>::Conv2d(Rng& rng, const ConvOptions& o, const typename B::Device& device)
     : options(o),
@@ -54,6 +53,7 @@ auto Conv2d<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
   return bias ? std::move(y) + per_channel(**bias) : y;
 }
 
+// The adjoint of Conv2d: its gradient by the input, as a layer.
 template <class B>
 struct ConvTranspose2d {
   ConvOptions options;

@@ -164,7 +164,7 @@ void for_each_part(Module& module, F f) {
   detail::Walker<F>(f, "")("", module);
 }
 
-// What can be done with a part that is no module, whatever its type. One object a type.
+// What can be done with a part that is no module, whatever its type. One object per type.
 struct PartType {
   StateEntry (*entry)(const void* part);  // null where it is no state
   // The entry of this path must fit.
@@ -225,6 +225,7 @@ class PartList {
   std::vector<Layer> quantizable_;
 };
 
+// The parts of a module.
 template <class Module>
 PartList parts_of(Module& module) {
   PartList list;
@@ -238,8 +239,8 @@ void for_each_parameter(Module& module, F f) {
   parts_of(module).template for_each<Parameter<B>>(f);
 }
 
-// Dropout drops, normalization and observers gather statistics; or not.
 void train(const PartList& parts, bool training);
+// Dropout drops, normalization and observers gather statistics; or not.
 template <class Module>
 void train(Module& module, bool training = true) {
   train(parts_of(module), training);
@@ -279,12 +280,14 @@ class Sequential {
   std::tuple<M...> modules_;
 };
 
+// A tensor's elements on the host.
 template <class B, class K>
 StateEntry to_entry(const Tensor<B, K>& t) {
   StateEntry e{t.dtype(), t.shape(), std::vector<std::byte>(bytes_for(t.dtype(), t.numel()))};
   B::to_host(t.primitive(), e.bytes.data());
   return e;
 }
+// The tensor that an entry holds, on a device.
 template <class B, class K>
 Tensor<B, K> to_tensor(const StateEntry& e, const typename B::Device& device) {
   return Tensor<B, K>(B::template from_host<K>(device, e.dtype, e.shape, e.bytes.data()));

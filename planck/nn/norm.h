@@ -20,7 +20,6 @@ struct LayerNorm {
   }
 };
 
-// x / √(mean of x² + eps) · weight over the trailing axes `shape`.
 template <class B>
 LayerNorm<B>::LayerNorm(const Shape& shape, const typename B::Device& device, double epsilon)
     : weight(filled<B>(shape, 1, device)), bias(filled<B>(shape, 0, device)), eps(epsilon) {}
@@ -29,6 +28,7 @@ auto LayerNorm<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
   return layer_norm(x, *weight, *bias, eps);
 }
 
+// x / √(mean of x² + eps) · weight over the trailing axes `shape`.
 template <class B>
 struct RmsNorm {
   Parameter<B> weight;

@@ -58,9 +58,19 @@ def read_file(path):
                 words = " ".join(c for c in comment if not c.startswith("----"))
                 behind = re.search(r"\{\s*//\s*(.*)", line)
                 made = "\n".join(lines[start:i])
-                out.append(split(words or (behind[1] if behind else ""), made, start + 1))
+                d = split(words or (behind[1] if behind else ""), made, start + 1)
+                if not is_definition(d.head):
+                    out.append(d)
             comment = []
     return " ".join(opening), out
+
+
+def is_definition(head):
+    """Of a member outside of its class, of what PLANCK_COMPILE_… has compiled elsewhere, or for lists of parts: no
+    function of its own."""
+    before, _, parameters = template_of(head)[1].partition("(")
+    return "::" in before.split(" ")[-1] or head.startswith(("PLANCK_", "extern")) or \
+        parameters.startswith("const PartList&")
 
 
 def end_of(lines, start):
@@ -129,7 +139,7 @@ def members(path):
     """Public members of class Tensor as declarations."""
     text = path.read_text()
     body = text[text.index("class Tensor {"):text.index("\n private:")]
-    body = body[body.index("explicit Tensor"):]
+    body = body[body.rindex("explicit Tensor"):]
     body = body[body.index("\n") + 1:]
     found, lines, comment, i = [], body.split("\n"), [], 0
     while i < len(lines):

@@ -55,12 +55,14 @@ HELPERS = [
     ("quantize/quantizable", "Quantizing a model"),
     ("quantize/observer", "Observers"),
     ("state", "State"),
+    ("state_dict", "Entries of a state"),
     ("module", "Parts of a module"),
     ("initialize", "First values"),
 ]
 OPTIM = ["adam", "sgd", "gradients", "schedule", "optimizer"]
 # Functions that other functions are made of.
-INTERNAL = {"scalar", "refuse_bad", "target_mask", "sum_to", "per_channel", "adam_scalars", "pullback"}
+INTERNAL = {"scalar", "refuse_bad", "target_mask", "sum_to", "per_channel", "adam_scalars", "pullback",
+            "part_type", "parts_of", "collect_parts"}
 
 
 def shown_type(t):
@@ -175,7 +177,7 @@ def function_of(d):
                 told.append(which + (f" = {shown_default(default)}" if default else ""))
         call = name + (f"<{', '.join(told)}>" if told else "") + f"({', '.join(shown)})"
     result = m["type"]
-    if result == "auto":
+    if result == "auto" or result.startswith("CalledOn"):
         result = OPS.result(d.body)
     result = shown_type(result)
     arrow = f" → {result}" if result and result != "void" else ""
@@ -219,8 +221,8 @@ class Page:
         rows = []
         for d in read_file(path)[1]:
             template, rest = template_of(d.head)
-            m = re.match(r"(?:struct|class) (\w+)$", rest)
-            if not m or "operator()" not in d.body:
+            m = re.match(r"(?:struct|class) (\w+)(?: final : public \w+)?$", rest)
+            if not m or "operator()" not in d.body or m[1] == "PartList":
                 continue
             if not d.comment:
                 self.faults.append(f"{path.relative_to(ROOT)}:{d.line}: {m[1]} has no comment")

@@ -18,8 +18,11 @@ constexpr Scalar scalar(S s) {
     return Scalar(static_cast<std::int64_t>(s));
 }
 
+// As x in dtype and device; as x in shape too, unless another is given.
 template <class B, class K>
-Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value, const Shape& shape);
+Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value, const Shape& shape) {
+  return create<B>(Full<K>(value, x.dtype(), shape), x.device());
+}
 
 // Tensors are taken as they come: the buffer of a temporary becomes the result's.
 #define PLANCK_UNARY(function, Op)         \
@@ -193,11 +196,6 @@ template <class B>
 Tensor<B> ones(const Shape& shape, Dtype dtype = dtype_of<typename B::FloatElem>,
                const typename B::Device& device = B::default_device()) {
   return full<B>(shape, 1, dtype, device);
-}
-// As x in dtype and device; as x in shape too, unless another is given.
-template <class B, class K>
-Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value, const Shape& shape) {
-  return create<B>(Full<K>(value, x.dtype(), shape), x.device());
 }
 // As x, filled with value.
 template <class B, class K>
