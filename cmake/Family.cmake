@@ -10,7 +10,7 @@
 #
 # All that a family tells the build, in the CMakeLists.txt of its folder. planck/ops/CMakeLists.txt
 # lists the families; the registries of ops, cases and benchmarks follow from that list. NAME.list.h
-# says which ops on tensors the library has compiled (planck/ops/compiled.h).
+# says which ops on tensors the library has compiled (planck/autodiff/compiled.h).
 
 define_property(GLOBAL PROPERTY PLANCK_FAMILIES BRIEF_DOCS "All families")
 define_property(GLOBAL PROPERTY PLANCK_OP_FAMILIES BRIEF_DOCS "Families with ops, in the order of planck ops")

@@ -4,6 +4,6 @@
 
 #include "planck/autodiff/autodiff.h"
 #include "planck/autodiff/checkpoint.h"
+#include "planck/autodiff/compiled.h"
 #include "planck/backend/device_backend.h"
-#include "planck/ops/compiled.h"
 #include "planck/ops/families.grad.h"

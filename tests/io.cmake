@@ -9,6 +9,6 @@ add_executable(io_test
   ${PROJECT_SOURCE_DIR}/planck/io/safetensors.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/io/safetensors_header.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/io/sha256.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/math/philox.test.cpp)
+  ${PROJECT_SOURCE_DIR}/planck/math/test/philox.test.cpp)
 target_link_libraries(io_test PRIVATE planck::planck planck_build_flags fmt::fmt GTest::gtest_main)
 gtest_discover_tests(io_test TEST_PREFIX io.)

@@ -4,11 +4,11 @@ include(GoogleTest)
 
 add_executable(math_test
   main.cpp
-  ${PROJECT_SOURCE_DIR}/planck/math/elementary.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/math/exp_terms.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/math/narrow.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/math/random.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/math/vectors.test.cpp)
+  ${PROJECT_SOURCE_DIR}/planck/math/test/elementary.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/math/test/exp_terms.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/math/test/narrow.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/math/test/random.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/math/test/vectors.test.cpp)
 target_link_libraries(math_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest hwy::hwy quadmath)
 gtest_discover_tests(math_test TEST_PREFIX math. TEST_FILTER "-Long*")
 gtest_discover_tests(math_test TEST_PREFIX math. TEST_FILTER "Long*" TEST_LIST math_long PROPERTIES LABELS long)

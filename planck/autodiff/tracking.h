@@ -145,7 +145,7 @@ inline void connect(const Op& op, bool recomputes, std::tuple<const In&...> in,
 }  // namespace autodiff_detail
 
 // Op on tensors of these kinds. The library has it compiled for its own ops on its own backends
-// (ops/compiled.h).
+// (autodiff/compiled.h).
 template <class B, class Op, class... K>
 struct Tracking {
   using T = TrackedTensors<B>;

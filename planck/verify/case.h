@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "planck/plan/registry.h"
-#include "planck/verify/fill.h"
-#include "planck/verify/layout.h"
+#include "planck/verify/tensors/fill.h"
+#include "planck/verify/tensors/layout.h"
 
 namespace planck::verify {
 

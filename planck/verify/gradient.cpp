@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planck/verify/placed_run.h"
+#include "planck/verify/tensors/placed_run.h"
 
 namespace planck::verify {
 

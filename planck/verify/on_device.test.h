@@ -11,7 +11,7 @@
 
 #include "planck/core/cuda_runtime.h"
 #include "planck/plan/plan.h"
-#include "planck/verify/guarded_tensor.h"
+#include "planck/verify/tensors/guarded_tensor.h"
 
 #define PLANCK_NEEDS_GPU() \
   if (planck::cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device"

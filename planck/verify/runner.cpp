@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "planck/verify/checks.h"
+#include "planck/verify/checks/checks.h"
 #include "planck/verify/replay.h"
 
 namespace planck::verify {

@@ -19,8 +19,8 @@
 #include <span>
 
 #include "planck/verify/case.h"
-#include "planck/verify/placed_run.h"
 #include "planck/verify/report.h"
+#include "planck/verify/tensors/placed_run.h"
 
 namespace planck::verify {
 

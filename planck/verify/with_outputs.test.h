@@ -9,7 +9,7 @@
 
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
-#include "planck/verify/placed_run.h"
+#include "planck/verify/tensors/placed_run.h"
 
 namespace planck::verify {
 

@@ -6,7 +6,7 @@
 
 #include "planck/data/digits.h"
 #include "planck/math/random.h"
-#include "tools/planck/report.h"
+#include "tools/planck/report/report.h"
 
 namespace planck::cli {
 

@@ -9,9 +9,9 @@
 #include <set>
 #include <thread>
 
+#include "planck/verify/checks/values.h"
 #include "planck/verify/gradient.h"
 #include "planck/verify/runner.h"
-#include "planck/verify/values.h"
 #include "tests/conformance/allocation_counter.h"
 
 namespace planck::conformance {

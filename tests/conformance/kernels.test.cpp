@@ -6,8 +6,8 @@
 #include "planck/core/cuda_runtime.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
+#include "planck/verify/checks/sweep.h"
 #include "planck/verify/runner.h"
-#include "planck/verify/sweep.h"
 #include "tests/conformance/allocation_counter.h"
 
 namespace planck::conformance {

@@ -5,7 +5,7 @@
 
 #include "planck/core/view.h"
 #include "planck/math/philox.h"
-#include "planck/verify/layout.h"
+#include "planck/verify/tensors/layout.h"
 
 namespace planck::conformance {
 namespace {

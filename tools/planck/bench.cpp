@@ -1,5 +1,5 @@
 // planck bench: every plan against this machine's bandwidth, measured in the same run.
-#include "planck/verify/bench.h"
+#include "planck/verify/bench/bench.h"
 
 #include <fmt/format.h>
 

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "planck/io/mapped_file.h"
-#include "tools/planck/checkpoint_quantizer.h"
+#include "tools/planck/checkpoint/checkpoint_quantizer.h"
+#include "tools/planck/checkpoint/sample_checkpoint.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/device_option.h"
-#include "tools/planck/sample_checkpoint.h"
 #include "tools/planck/table.h"
 
 namespace planck::cli {

@@ -11,7 +11,7 @@
 #include "tools/planck/device_option.h"
 #include "tools/planck/digits/training.h"
 #include "tools/planck/progress.h"
-#include "tools/planck/report.h"
+#include "tools/planck/report/report.h"
 #include "tools/planck/table.h"
 
 namespace planck::cli {

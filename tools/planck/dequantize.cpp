@@ -4,13 +4,13 @@
 #include <set>
 #include <string>
 
+#include "tools/planck/checkpoint/quantized_checkpoint.h"
+#include "tools/planck/checkpoint/tensor_streaming.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/device_option.h"
-#include "tools/planck/op_runner.h"
+#include "tools/planck/ops/op_runner.h"
 #include "tools/planck/progress.h"
-#include "tools/planck/quantized_checkpoint.h"
 #include "tools/planck/table.h"
-#include "tools/planck/tensor_streaming.h"
 
 namespace planck::cli {
 

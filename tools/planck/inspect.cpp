@@ -5,8 +5,8 @@
 #include <string>
 
 #include "planck/io/safetensors.h"
+#include "tools/planck/checkpoint/quantized_checkpoint.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/quantized_checkpoint.h"
 #include "tools/planck/table.h"
 
 namespace planck::cli {

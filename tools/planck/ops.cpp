@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "tools/planck/commands.h"
-#include "tools/planck/op_table.h"
+#include "tools/planck/ops/op_table.h"
 
 namespace planck::cli {
 

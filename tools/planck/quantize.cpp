@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tools/planck/checkpoint_quantizer.h"
+#include "tools/planck/checkpoint/checkpoint_quantizer.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/device_option.h"
 #include "tools/planck/table.h"

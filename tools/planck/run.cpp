@@ -8,8 +8,8 @@
 #include "planck/ops/ops.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/device_option.h"
-#include "tools/planck/op_table.h"
-#include "tools/planck/run_request.h"
+#include "tools/planck/ops/op_table.h"
+#include "tools/planck/ops/run_request.h"
 
 namespace planck::cli {
 

@@ -1,5 +1,5 @@
 // The ops of this family that the library has compiled, and the kinds of tensors they take: see
-// ops/compiled.h.
+// autodiff/compiled.h.
 PLANCK_OP(Gather<FloatKind>, FloatKind, IntKind);
 PLANCK_OP(IndexSelect<FloatKind>, FloatKind, IntKind);
 PLANCK_OP(Scatter<FloatKind>, FloatKind, IntKind, FloatKind);

@@ -1,5 +1,5 @@
 // The ops of this family that the library has compiled, and the kinds of tensors they take: see
-// ops/compiled.h.
+// autodiff/compiled.h.
 PLANCK_OP(Norm<true, true, true>, FloatKind, FloatKind, FloatKind);
 PLANCK_OP(Norm<true, false, false>, FloatKind);
 PLANCK_OP(Norm<false, true, false>, FloatKind, FloatKind);

@@ -1,5 +1,5 @@
 // The ops of this family that the library has compiled, and the kinds of tensors they take: see
-// ops/compiled.h.
+// autodiff/compiled.h.
 PLANCK_OP(MaxPool2d<FloatKind>, FloatKind);
 PLANCK_OP(MaxPool2dBackward, FloatKind, IntKind);
 PLANCK_OP(AvgPool2d, FloatKind);

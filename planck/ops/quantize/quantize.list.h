@@ -1,5 +1,5 @@
 // The ops of this family that the library has compiled, and the kinds of tensors they take: see
-// ops/compiled.h.
+// autodiff/compiled.h.
 PLANCK_OP(Quantize, FloatKind, FloatKind, IntKind);
 PLANCK_OP(Dequantize, IntKind, FloatKind, IntKind);
 PLANCK_OP(FakeQuantize, FloatKind, FloatKind, IntKind);

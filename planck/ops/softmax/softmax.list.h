@@ -1,5 +1,5 @@
 // The ops of this family that the library has compiled, and the kinds of tensors they take: see
-// ops/compiled.h.
+// autodiff/compiled.h.
 PLANCK_OP(Softmax, FloatKind);
 PLANCK_OP(LogSoftmax, FloatKind);
 PLANCK_OP(SoftmaxBackward, FloatKind, FloatKind);

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "planck/ops/conv/conv.problem.h"
-#include "planck/verify/bench.h"
+#include "planck/verify/bench/bench.h"
 #include "planck/verify/case_lists.h"
 
 namespace planck::verify {

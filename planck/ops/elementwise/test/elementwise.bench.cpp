@@ -1,7 +1,7 @@
 // Shapes of the elementwise family worth timing: 2^26 elements for bandwidth, one for the cost of a
 // call.
 #include "planck/ops/ops.h"
-#include "planck/verify/bench.h"
+#include "planck/verify/bench/bench.h"
 #include "planck/verify/case_lists.h"
 
 namespace planck::verify {

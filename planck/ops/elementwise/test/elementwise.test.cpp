@@ -12,7 +12,7 @@
 #include "planck/math/random.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
-#include "planck/verify/values.h"
+#include "planck/verify/checks/values.h"
 
 namespace planck {
 namespace {

@@ -2,7 +2,7 @@
 // recommender's.
 #include <algorithm>
 
-#include "planck/verify/bench.h"
+#include "planck/verify/bench/bench.h"
 
 namespace planck::verify {
 

@@ -2,7 +2,7 @@
 // grids, all points on one element.
 #include "planck/ops/grid_sample/test/grids.cases.h"
 #include "planck/ops/ops.h"
-#include "planck/verify/bench.h"
+#include "planck/verify/bench/bench.h"
 #include "planck/verify/case_lists.h"
 
 namespace planck::verify {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "planck/ops/grid_sample/grid_sample.problem.h"
-#include "planck/verify/fill.h"
 #include "planck/verify/on_device.test.h"
+#include "planck/verify/tensors/fill.h"
 
 namespace planck {
 namespace {

@@ -1,6 +1,6 @@
 // Shapes of the index family worth timing: 2^24 elements as one line, as rows of 1,024 and as a
 // table of rows, with indices that hit everything or one place.
-#include "planck/verify/bench.h"
+#include "planck/verify/bench/bench.h"
 
 namespace planck::verify {
 

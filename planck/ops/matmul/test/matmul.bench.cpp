@@ -2,7 +2,7 @@
 // them, thin ones, batches, and small ones for the cost of a call.
 #include <fmt/format.h>
 
-#include "planck/verify/bench.h"
+#include "planck/verify/bench/bench.h"
 #include "planck/verify/case_lists.h"
 
 namespace planck::verify {

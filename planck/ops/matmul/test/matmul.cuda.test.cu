@@ -8,8 +8,8 @@
 #include "planck/core/cuda_runtime.h"
 #include "planck/core/owned_tensor.h"
 #include "planck/ops/matmul/matmul.h"
-#include "planck/verify/fill.h"
 #include "planck/verify/on_device.test.h"
+#include "planck/verify/tensors/fill.h"
 
 namespace planck {
 namespace {

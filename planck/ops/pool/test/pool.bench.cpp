@@ -1,7 +1,7 @@
 // Shapes of the pool family worth timing: those of a small network, and images that leave the
 // caches.
 #include "planck/ops/ops.h"
-#include "planck/verify/bench.h"
+#include "planck/verify/bench/bench.h"
 #include "planck/verify/case_lists.h"
 
 namespace planck::verify {

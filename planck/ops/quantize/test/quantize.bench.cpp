@@ -1,7 +1,7 @@
 // Shapes of the quantize family worth timing: a large matrix for bandwidth, 1,024 elements for the
 // cost of one call.
 #include "planck/ops/ops.h"
-#include "planck/verify/bench.h"
+#include "planck/verify/bench/bench.h"
 #include "planck/verify/case_lists.h"
 
 namespace planck::verify {

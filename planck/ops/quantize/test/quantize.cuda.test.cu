@@ -10,8 +10,8 @@
 #include "planck/ops/quantize/cuda/cells.cuh"
 #include "planck/ops/quantize/cuda/kernels.h"
 #include "planck/ops/quantize/test/count_wrong.test.cuh"
-#include "planck/verify/fill.h"
 #include "planck/verify/on_device.test.h"
+#include "planck/verify/tensors/fill.h"
 
 namespace planck {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
+#include "planck/verify/checks/values.h"
 #include "planck/verify/gradient.h"
 #include "planck/verify/run_plan.test.h"
-#include "planck/verify/values.h"
 
 namespace planck {
 namespace {

@@ -1,5 +1,5 @@
 // Reductions worth timing: 2^26 elements along rows, down columns, in all.
-#include "planck/verify/bench.h"
+#include "planck/verify/bench/bench.h"
 
 namespace planck::verify {
 

@@ -10,8 +10,8 @@
 #include "planck/core/allocator.h"
 #include "planck/core/cuda_runtime.h"
 #include "planck/ops/reduce/reduce.problem.h"
-#include "planck/verify/fill.h"
 #include "planck/verify/on_device.test.h"
+#include "planck/verify/tensors/fill.h"
 
 namespace planck {
 namespace {

@@ -1,5 +1,5 @@
 // Softmaxes and cross entropies worth timing: 2^26 elements in rows of 1,024 to 8,192.
-#include "planck/verify/bench.h"
+#include "planck/verify/bench/bench.h"
 
 namespace planck::verify {
 

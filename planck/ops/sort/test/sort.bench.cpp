@@ -1,5 +1,5 @@
 // Shapes of the sort family worth timing: 2^24 elements in rows of 1,024, in long rows and in one.
-#include "planck/verify/bench.h"
+#include "planck/verify/bench/bench.h"
 
 namespace planck::verify {
 
