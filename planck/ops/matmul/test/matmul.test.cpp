@@ -1,5 +1,6 @@
 // Products against a plain loop: the chain of fma bit for bit, and every kernel's error against
 // sums in more precision.
+#include "planck/loops/gemm/geometry.h"
 #include "planck/ops/matmul/matmul.h"
 
 #include <gtest/gtest.h>
@@ -189,14 +190,14 @@ TEST(Matmul, BroadcastsByStrideZero) {
 }
 
 TEST(Matmul, IntegersReachTheEndsOfTheirRange) {
-  const auto k = static_cast<std::size_t>(kMostIntegerProducts);
+  const auto k = static_cast<std::size_t>(gemm::kMostIntegerProducts);
   const std::vector<std::int8_t> low(k, -128), high(k, 127);
   std::int32_t c = 0;
-  const Shape row = {1, kMostIntegerProducts}, column = {kMostIntegerProducts, 1};
-  run<MatmulPlan<std::int8_t>>({1, 1, kMostIntegerProducts},
+  const Shape row = {1, gemm::kMostIntegerProducts}, column = {gemm::kMostIntegerProducts, 1};
+  run<MatmulPlan<std::int8_t>>({1, 1, gemm::kMostIntegerProducts},
                                {{low.data(), row}, {low.data(), column}, {&c, {1, 1}}});
   EXPECT_EQ(c, 16384 * std::int32_t{131071});
-  run<MatmulPlan<std::int8_t>>({1, 1, kMostIntegerProducts},
+  run<MatmulPlan<std::int8_t>>({1, 1, gemm::kMostIntegerProducts},
                                {{low.data(), row}, {high.data(), column}, {&c, {1, 1}}});
   EXPECT_EQ(c, -128 * 127 * std::int32_t{131071});
 }
@@ -206,7 +207,7 @@ TEST(Matmul, RefusesWhatItCannotKeep) {
     const auto ok = p.check();
     return ok ? std::string() : ok.error().message;
   };
-  EXPECT_EQ(message({Dtype::s8, {}, 1, 1, kMostIntegerProducts}), "");
+  EXPECT_EQ(message({Dtype::s8, {}, 1, 1, gemm::kMostIntegerProducts}), "");
   EXPECT_EQ(message({Dtype::s8, {}, 1, 1, 131072}),
             "matmul: K is 131072, sums of s8 products fit in i32 up to 131071");
   EXPECT_EQ(message({Dtype::u8, {}, 1, 1, 1}),
