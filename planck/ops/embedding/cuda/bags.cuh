@@ -5,6 +5,7 @@
 #include "planck/loops/cuda/chain.cuh"
 #include "planck/loops/table/cuda/keys.cuh"
 #include "planck/loops/table/cuda/layout.h"
+#include "planck/ops/embedding/embedding.problem.h"
 
 namespace planck::table_device {
 
