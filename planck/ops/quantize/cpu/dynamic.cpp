@@ -245,18 +245,18 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
       }
     finish(job, c0, n, job.ranges + c0, scales, zero_points);
   });
-  return quantize_elementwise_cpu(stream, p, operands);
+  return quantize_simd_cpu(stream, {}, p, operands);
 }
 
 }  // namespace
 
-Result<void> dynamic_quantize_cpu(const Stream& stream, Workspace workspace, const QuantProblem& p,
+Result<void> quantize_dynamic_cpu(const Stream& stream, Workspace workspace, const QuantProblem& p,
                                   const Operands& operands) {
   return p.element_dtype == Dtype::f64 ? dynamic<double>(stream, workspace, p, operands)
                                        : dynamic<float>(stream, workspace, p, operands);
 }
 
-std::size_t dynamic_quantize_cpu_workspace(const QuantProblem& p) {
+std::size_t quantize_dynamic_cpu_workspace(const QuantProblem& p) {
   const std::size_t range = 2 * storage_bytes(compute_dtype(p.element_dtype));
   return static_cast<std::size_t>(splits(p.map()) * p.map().channels) * range;
 }

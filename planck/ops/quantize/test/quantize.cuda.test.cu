@@ -325,7 +325,7 @@ TEST(QuantizeCudaLong, MoreThan31BitsOfElements) {
                                View{scale, Dtype::bf16, {kTall}, {1}, true},
                                View{z, Dtype::i32, {kTall}, {1}, true},
                                View{q, Dtype::s8, shape, {pitch, 1}, true}};
-    ASSERT_TRUE(quantize_cuda(stream, {}, p, operands).has_value());
+    ASSERT_TRUE(quantize_vector_cuda(stream, {}, p, operands).has_value());
     ASSERT_TRUE(stream.synchronize().has_value());
     expect_none_wrong(check_large, q, pitch);
   }
