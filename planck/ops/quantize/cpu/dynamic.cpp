@@ -56,9 +56,10 @@ void finish(const Job<C>& job, std::int64_t c0, int n, const qm::DataRange<C>* r
     if constexpr (std::is_same_v<C, double> == std::is_same_v<T, double>) {
       T stored[kBlock];
       for (int k = 0; k < n; ++k) {
-        stored[k] = qm::stored_scale<T>(r[k], p.symmetric, p.q_min, p.q_max);
+        stored[k] = qm::stored_scale<T>(r[k], p.symmetric, p.lowest(), p.highest());
         scale[k] = static_cast<C>(stored[k]);
-        zero_point[k] = qm::dynamic_zero_point(r[k], scale[k], p.symmetric, p.q_min, p.q_max);
+        zero_point[k] =
+            qm::dynamic_zero_point(r[k], scale[k], p.symmetric, p.lowest(), p.highest());
       }
       int done = 0;
       job.scale.walk.runs(c0, n,

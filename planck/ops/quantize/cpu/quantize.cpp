@@ -28,10 +28,10 @@ QuantNest quant_nest(const QuantProblem& p, std::initializer_list<const View*> e
 GroupNeeds group_needs(const QuantProblem& p) {
   const bool masks =
       p.kind == QuantKind::quantize_backward || p.kind == QuantKind::fake_quantize_backward;
-  return {.q_min = p.q_min,
-          .q_max = p.q_max,
+  return {.q_min = p.lowest(),
+          .q_max = p.highest(),
           .element = p.element_dtype,
-          .sign = sign_of(p.quantized_dtype),
+          .sign = sign_of(p.dtype),
           .reciprocal = p.math == QuantMath::reciprocal,
           .masks = masks,
           .ordinary = !p.learnable};
@@ -136,7 +136,7 @@ class Elementwise {
     GroupNeeds needs = group_needs(p_);
     needs.ordinary &= vectors_;
     if (const TransposedQuantize<C> transposed(map_, {kOut, kMain, kScale, kZero});
-        out().dtype == p_.quantized_dtype && transposed.fits(out().dtype))
+        out().dtype == p_.dtype && transposed.fits(out().dtype))
       return transposed.run(stream, out(), in(), scale_, zero_point, needs, streams_);
     const auto make_state = [&] { return State(scale_, zero_point, needs); };
     const auto begin = [this](State& s, std::int64_t first, int rows, int columns) {
@@ -239,7 +239,7 @@ class Elementwise {
 
   void apply(const BlockGroups<C>& g, const Part& part) const {
     const int rows = part.at.rows, n = part.n;
-    if (out().dtype == p_.quantized_dtype) {
+    if (out().dtype == p_.dtype) {
       part.write(part.s.bytes, [&](Sink to) { blocks_.quantize(g, rows, n, part.first(), to); });
       return;
     }
