@@ -34,7 +34,9 @@ constexpr AttributeInfo kQMin = {"q_min", "", "lowest integer; the dtype's lowes
 constexpr AttributeInfo kQMax = {"q_max", "", "highest integer; the dtype's highest unless set"};
 constexpr AttributeInfo kMath = {"math", "divide",
                                  "divide: x / s, correctly rounded; reciprocal: x * (1 / s)"};
-constexpr AttributeInfo kLearnable = {"learnable", "false", "true: also dscale and dzero_point"};
+constexpr AttributeInfo kLearnable = {"learnable", "false",
+                                      "true: also dscale and dzero_point, by the kernels below; "
+                                      "false: by those of fake_quantize"};
 constexpr AttributeInfo kSymmetric = {"symmetric", "true",
                                       "false: affine, with a zero point from the data"};
 constexpr AttributeInfo kAxis = {"axis", "0", "the channel axis"};

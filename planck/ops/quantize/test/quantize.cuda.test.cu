@@ -151,7 +151,7 @@ std::string describe(const QuantProblem& p, Fill fill, Layout layout) {
          std::string(verify::name(fill)) + " " + std::string(verify::name(layout));
 }
 
-// Every operand in the given layout, where it is legal.
+// Every kernel, with every operand in the given layout where it is legal.
 void check(const QuantProblem& p, Fill fill, Layout layout, std::uint64_t seed) {
   SCOPED_TRACE(describe(p, fill, layout));
   ASSERT_TRUE(p.check().has_value()) << p.check().error().message;
@@ -186,11 +186,16 @@ void check(const QuantProblem& p, Fill fill, Layout layout, std::uint64_t seed) 
     const bool counted = info.name.ends_with("scale") || info.name.ends_with("zero_point");
     return counted ? verify::Placement{row_major(t.shape), 0, t.count()} : laid_out(info, t);
   };
-  const verify::TestTensors after = verify::after_run(stream, p, before, how);
-  ASSERT_EQ(after.size(), before.size());
-  for (std::size_t k = 0; k < infos.size(); ++k)
-    if (before[k] && infos[k].role == Role::output)
-      EXPECT_EQ(verify::bit_difference(expected[k], *after[k]), "") << infos[k].name;
+  for (const Kernel<QuantProblem>& kernel : p.kernels()) {
+    if (kernel.device != DeviceKind::cuda) continue;
+    how.preference.kernel = kernel.name;
+    const verify::TestTensors after = verify::after_run(stream, p, before, how);
+    ASSERT_EQ(after.size(), before.size());
+    for (std::size_t k = 0; k < infos.size(); ++k)
+      if (before[k] && infos[k].role == Role::output)
+        EXPECT_EQ(verify::bit_difference(expected[k], *after[k]), "")
+            << kernel.name << " " << infos[k].name;
+  }
 }
 
 // ---- cases ----
