@@ -287,8 +287,8 @@ Result<void> elementwise(const Stream& stream, const QuantProblem& p, const Oper
 }  // namespace
 
 std::string quantize_simd_cpu_refusal(const QuantProblem& p) {
-  if (p.element_dtype == Dtype::f64) return "has no loops for f64; cpu:plain has";
-  if (p.math == QuantMath::reciprocal) return "has no loops for math=reciprocal; cpu:plain has";
+  if (p.element_dtype == Dtype::f64) return "has no loops for f64, cpu:plain has";
+  if (p.math == QuantMath::reciprocal) return "has no loops for math=reciprocal, cpu:plain has";
   return "";
 }
 
