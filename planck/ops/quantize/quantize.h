@@ -44,8 +44,6 @@
 // instead of x / s: the bits of frameworks that multiply.
 #pragma once
 
-#include <optional>
-
 #include "planck/ops/quantize/quantize.problem.h"
 
 namespace planck {
@@ -90,12 +88,11 @@ struct QuantOp {
     p.kind = kKind;
     p.granularity = Groups::kind;
     p.element_dtype = dtype_of<TIn>;
-    p.quantized_dtype = dtype_of<TOut>;
+    p.dtype = dtype_of<TOut>;
     p.shape = d.shape;
     if constexpr (requires { d.groups.axis; }) p.axis = d.groups.axis;
     if constexpr (requires { d.groups.group; }) p.group = d.groups.group;
-    p.q_min = d.q_min.value_or(int_range(dtype_of<TOut>).lowest);
-    p.q_max = d.q_max.value_or(int_range(dtype_of<TOut>).highest);
+    p.range = IntRange{d.q_min.value_or(p.lowest()), d.q_max.value_or(p.highest())};
     p.math = d.math;
     p.learnable = kKind == QuantKind::fake_quantize_backward && d.learnable;
     p.symmetric = d.symmetric;

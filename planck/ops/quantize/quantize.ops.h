@@ -1,32 +1,10 @@
-// Quantization as values; quantize.h says what each op computes. One QuantScheme serves all
-// granularities.
+// Quantization as values; quantize.h says what each op computes.
 #pragma once
 
 #include "planck/ops/quantize/quantize.problem.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {
-
-// How a tensor is cut into groups, and what its integers are.
-struct QuantScheme {
-  Granularity granularity = Granularity::per_tensor;
-  int axis = 0;                        // per_channel
-  std::int64_t group = 128;            // per_group: along the last axis
-  Dtype dtype = Dtype::s8;             // s8, u8, s4 or u4
-  std::optional<IntRange> range = {};  // the dtype's own unless set
-  QuantMath math = QuantMath::divide;
-  bool operator==(const QuantScheme& other) const {
-    return granularity == other.granularity && axis == other.axis && group == other.group &&
-           dtype == other.dtype && math == other.math && lowest() == other.lowest() &&
-           highest() == other.highest();
-  }
-  std::int32_t lowest() const { return range ? range->lowest : int_range(dtype).lowest; }
-  std::int32_t highest() const { return range ? range->highest : int_range(dtype).highest; }
-
-  QuantProblem problem(QuantKind kind, Dtype element, const Shape& shape) const;
-  // Shape of the scales and zero points of a tensor.
-  Shape group_shape(const Shape& shape) const;
-};
 
 // x, scale, zero_point → q
 struct Quantize {

@@ -1,4 +1,4 @@
-// The kernel table of the quantize family, best first.
+// The kernel tables of the quantize family, best first.
 #include "planck/ops/quantize/cpu/kernels.h"
 #include "planck/ops/quantize/cuda/kernels.h"
 #include "planck/plan/kernel_table.h"
@@ -20,13 +20,30 @@ PrecisionGuarantee guarantee(const QuantProblem& p) {
   return {compute, compute, Reproducibility::cross_device, max_ulp};
 }
 
-constexpr Kernel<QuantProblem> kTable[] = {
-    {"cuda:vector", kCuda, accept, quantize_cuda_workspace, guarantee, quantize_cuda},
-    {"cpu:simd", kCpu, accept, quantize_cpu_workspace, guarantee, quantize_cpu},
+// Every granularity, dtype and layout, by what the op is.
+constexpr Kernel<QuantProblem> kElementwise[] = {
+    {"cuda:vector", kCuda, accept, no_workspace, guarantee, quantize_vector_cuda},
+    {"cuda:strided", kCuda, accept, no_workspace, guarantee, quantize_strided_cuda},
+    {"cpu:simd", kCpu, quantize_simd_cpu_refusal, no_workspace, guarantee, quantize_simd_cpu},
+    {"cpu:plain", kCpu, accept, no_workspace, guarantee, quantize_plain_cpu},
+};
+constexpr Kernel<QuantProblem> kDynamic[] = {
+    {"cuda:dynamic", kCuda, accept, quantize_dynamic_cuda_workspace, guarantee,
+     quantize_dynamic_cuda},
+    {"cpu:dynamic", kCpu, accept, quantize_dynamic_cpu_workspace, guarantee, quantize_dynamic_cpu},
+};
+constexpr Kernel<QuantProblem> kLearned[] = {
+    {"cuda:learned", kCuda, accept, quantize_learned_cuda_workspace, guarantee,
+     quantize_learned_cuda},
+    {"cpu:learned", kCpu, accept, quantize_learned_cpu_workspace, guarantee, quantize_learned_cpu},
 };
 
 }  // namespace
 
-std::span<const Kernel<QuantProblem>> QuantProblem::kernels() const { return kTable; }
+std::span<const Kernel<QuantProblem>> QuantProblem::kernels() const {
+  if (kind == QuantKind::dynamic_quantize) return kDynamic;
+  if (kind == QuantKind::fake_quantize_backward && learnable) return kLearned;
+  return kElementwise;
+}
 
 }  // namespace planck

@@ -34,7 +34,9 @@ constexpr AttributeInfo kQMin = {"q_min", "", "lowest integer; the dtype's lowes
 constexpr AttributeInfo kQMax = {"q_max", "", "highest integer; the dtype's highest unless set"};
 constexpr AttributeInfo kMath = {"math", "divide",
                                  "divide: x / s, correctly rounded; reciprocal: x * (1 / s)"};
-constexpr AttributeInfo kLearnable = {"learnable", "false", "true: also dscale and dzero_point"};
+constexpr AttributeInfo kLearnable = {"learnable", "false",
+                                      "true: also dscale and dzero_point, by the kernels below; "
+                                      "false: by those of fake_quantize"};
 constexpr AttributeInfo kSymmetric = {"symmetric", "true",
                                       "false: affine, with a zero point from the data"};
 constexpr AttributeInfo kAxis = {"axis", "0", "the channel axis"};
@@ -111,6 +113,16 @@ const NamedInfo& named_info(QuantKind kind, Granularity granularity) {
 
 }  // namespace
 
+QuantProblem QuantScheme::problem(QuantKind kind, Dtype element, const Shape& shape) const {
+  QuantProblem p{*this, kind, element, shape};
+  if (axis < 0) p.axis += shape.rank();
+  return p;
+}
+
+Shape QuantScheme::group_shape(const Shape& shape) const {
+  return problem(QuantKind::quantize, Dtype::f32, shape).group_shape();
+}
+
 QuantProblem::Map QuantProblem::map() const {
   const std::int64_t count = numel(shape);
   switch (granularity) {
@@ -182,22 +194,22 @@ Result<void> QuantProblem::check() const {
   if (!is_float(element_dtype))
     return invalid(
         fmt::format("element dtype is {}, must be f32, f64, f16 or bf16", name(element_dtype)));
-  if (!is_quantized(quantized_dtype))
-    return invalid(fmt::format("dtype is {}, must be s8, u8, s4 or u4", name(quantized_dtype)));
-  const IntRange range = int_range(quantized_dtype);
+  if (!is_quantized(dtype))
+    return invalid(fmt::format("dtype is {}, must be s8, u8, s4 or u4", name(dtype)));
+  const IntRange held = int_range(dtype);
+  const std::int32_t q_min = lowest(), q_max = highest();
   if (q_min > q_max) return invalid(fmt::format("q_min is {}, above q_max {}", q_min, q_max));
-  if (q_min < range.lowest || q_max > range.highest)
+  if (q_min < held.lowest || q_max > held.highest)
     return invalid(fmt::format("[q_min, q_max] is [{}, {}], {} holds [{}, {}]", q_min, q_max,
-                               name(quantized_dtype), range.lowest, range.highest));
+                               name(dtype), held.lowest, held.highest));
   if (kind == QuantKind::dynamic_quantize && q_min == q_max)
     return invalid(
         fmt::format("q_min and q_max are both {}, a scale needs two values at least", q_min));
   const bool holds_q = kind == QuantKind::quantize || kind == QuantKind::dequantize ||
                        kind == QuantKind::dynamic_quantize;
-  if (holds_q && is_packed(quantized_dtype) &&
-      (shape.rank() == 0 || shape[shape.rank() - 1] % 2 != 0))
+  if (holds_q && is_packed(dtype) && (shape.rank() == 0 || shape[shape.rank() - 1] % 2 != 0))
     return invalid(fmt::format("{} is packed in pairs, the last extent of shape {} must be even",
-                               name(quantized_dtype), to_string(shape)));
+                               name(dtype), to_string(shape)));
   if (granularity == Granularity::per_channel && (axis < 0 || axis >= shape.rank()))
     return invalid(
         fmt::format("axis is {}, the shape {} has {} axes", axis, to_string(shape), shape.rank()));
@@ -236,9 +248,7 @@ std::array<OperandSpec, kQuantOperands> QuantProblem::specs() const {
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const std::string_view operand = op.operands[i].name;
     OperandSpec& s = out[i];
-    s.dtype = operand == "q"            ? quantized_dtype
-              : operand == "zero_point" ? Dtype::i32
-                                        : element_dtype;
+    s.dtype = operand == "q" ? dtype : operand == "zero_point" ? Dtype::i32 : element_dtype;
     s.count_only = operand == "scale" || operand == "zero_point" || operand == "dscale" ||
                    operand == "dzero_point";
     s.shape = s.count_only ? group_shape() : shape;
@@ -264,10 +274,8 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
 
   auto dtype = read.dtype("dtype");
   if (!dtype) return tl::unexpected(dtype.error());
-  p.quantized_dtype = from_q && attributes.find("dtype") == attributes.end() ? main.dtype : *dtype;
-  const IntRange range = int_range(p.quantized_dtype);
-  p.q_min = range.lowest;
-  p.q_max = range.highest;
+  p.dtype = from_q && attributes.find("dtype") == attributes.end() ? main.dtype : *dtype;
+  IntRange& range = p.range.emplace(int_range(p.dtype));
 
   // Reads an integer attribute if the op has it and it is set or has a default.
   const auto integer = [&](std::string_view attribute, auto& target) -> Result<void> {
@@ -280,7 +288,7 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
       return {};
     });
   };
-  for (Result<void> r : {integer("q_min", p.q_min), integer("q_max", p.q_max),
+  for (Result<void> r : {integer("q_min", range.lowest), integer("q_max", range.highest),
                          integer("axis", p.axis), integer("group", p.group)})
     if (!r) return tl::unexpected(r.error());
 

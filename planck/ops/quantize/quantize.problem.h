@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 
 #include "planck/plan/plan.h"
 #include "planck/plan/registry.h"
@@ -28,16 +29,35 @@ enum class QuantMath : std::uint8_t { divide, reciprocal };
 
 inline constexpr int kQuantOperands = 7;  // the most operands an op of the family has
 
-struct QuantProblem {
-  QuantKind kind = QuantKind::quantize;
+struct QuantProblem;
+
+// How a tensor is cut into groups, and what its integers are.
+struct QuantScheme {
   Granularity granularity = Granularity::per_tensor;
-  Dtype element_dtype = Dtype::f32;   // of x, y, dx, dy, scale
-  Dtype quantized_dtype = Dtype::s8;  // of q
-  Shape shape;
-  int axis = 0;            // per_channel
-  std::int64_t group = 1;  // per_group: elements per group, along the last axis
-  std::int32_t q_min = -128, q_max = 127;
+  int axis = 0;                        // per_channel
+  std::int64_t group = 128;            // per_group: elements per group, along the last axis
+  Dtype dtype = Dtype::s8;             // of q: s8, u8, s4 or u4
+  std::optional<IntRange> range = {};  // the dtype's own unless set
   QuantMath math = QuantMath::divide;
+  bool operator==(const QuantScheme& other) const {
+    return granularity == other.granularity && axis == other.axis && group == other.group &&
+           dtype == other.dtype && math == other.math && lowest() == other.lowest() &&
+           highest() == other.highest();
+  }
+  std::int32_t lowest() const { return range ? range->lowest : int_range(dtype).lowest; }
+  std::int32_t highest() const { return range ? range->highest : int_range(dtype).highest; }
+
+  // An axis below 0 counts from the end.
+  QuantProblem problem(QuantKind kind, Dtype element, const Shape& shape) const;
+  // Shape of the scales and zero points of a tensor.
+  Shape group_shape(const Shape& shape) const;
+};
+
+// A scheme on one tensor, for one op.
+struct QuantProblem : QuantScheme {
+  QuantKind kind = QuantKind::quantize;
+  Dtype element_dtype = Dtype::f32;  // of x, y, dx, dy, scale
+  Shape shape;
   bool learnable = false;  // fake_quantize_backward: also dscale and dzero_point
   bool symmetric = true;   // dynamic_quantize
 
@@ -68,7 +88,7 @@ struct QuantProblem {
   std::array<OperandSpec, kQuantOperands> specs() const;
   std::span<const Kernel<QuantProblem>> kernels() const;
   Dtype element() const { return element_dtype; }
-  std::optional<Dtype> aux() const { return quantized_dtype; }
+  std::optional<Dtype> aux() const { return dtype; }
 };
 
 // Operand positions, as in the op's table of operands.

@@ -56,9 +56,10 @@ void finish(const Job<C>& job, std::int64_t c0, int n, const qm::DataRange<C>* r
     if constexpr (std::is_same_v<C, double> == std::is_same_v<T, double>) {
       T stored[kBlock];
       for (int k = 0; k < n; ++k) {
-        stored[k] = qm::stored_scale<T>(r[k], p.symmetric, p.q_min, p.q_max);
+        stored[k] = qm::stored_scale<T>(r[k], p.symmetric, p.lowest(), p.highest());
         scale[k] = static_cast<C>(stored[k]);
-        zero_point[k] = qm::dynamic_zero_point(r[k], scale[k], p.symmetric, p.q_min, p.q_max);
+        zero_point[k] =
+            qm::dynamic_zero_point(r[k], scale[k], p.symmetric, p.lowest(), p.highest());
       }
       int done = 0;
       job.scale.walk.runs(c0, n,
@@ -245,18 +246,18 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
       }
     finish(job, c0, n, job.ranges + c0, scales, zero_points);
   });
-  return quantize_elementwise_cpu(stream, p, operands);
+  return quantize_simd_cpu(stream, {}, p, operands);
 }
 
 }  // namespace
 
-Result<void> dynamic_quantize_cpu(const Stream& stream, Workspace workspace, const QuantProblem& p,
+Result<void> quantize_dynamic_cpu(const Stream& stream, Workspace workspace, const QuantProblem& p,
                                   const Operands& operands) {
   return p.element_dtype == Dtype::f64 ? dynamic<double>(stream, workspace, p, operands)
                                        : dynamic<float>(stream, workspace, p, operands);
 }
 
-std::size_t dynamic_quantize_cpu_workspace(const QuantProblem& p) {
+std::size_t quantize_dynamic_cpu_workspace(const QuantProblem& p) {
   const std::size_t range = 2 * storage_bytes(compute_dtype(p.element_dtype));
   return static_cast<std::size_t>(splits(p.map()) * p.map().channels) * range;
 }

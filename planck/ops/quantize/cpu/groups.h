@@ -160,12 +160,4 @@ QuantNest quant_nest(const QuantProblem& p, std::initializer_list<const View*> e
 // A view of group_shape() in row-major order of the groups.
 Walk group_walk(const QuantProblem& p, const View& v);
 
-// Elementwise kinds; also the last step of dynamic_quantize.
-Result<void> quantize_elementwise_cpu(const Stream&, const QuantProblem&, const Operands&);
-// Kinds that reduce over groups.
-Result<void> fake_quantize_learn_cpu(const Stream&, Workspace, const QuantProblem&,
-                                     const Operands&);
-Result<void> dynamic_quantize_cpu(const Stream&, Workspace, const QuantProblem&, const Operands&);
-std::size_t dynamic_quantize_cpu_workspace(const QuantProblem&);
-
 }  // namespace planck

@@ -285,15 +285,13 @@ Result<void> learn(const Stream& stream, Workspace workspace, const QuantProblem
 
 }  // namespace
 
-Result<void> fake_quantize_learn_cpu(const Stream& stream, Workspace workspace,
-                                     const QuantProblem& p, const Operands& operands) {
+Result<void> quantize_learned_cpu(const Stream& stream, Workspace workspace, const QuantProblem& p,
+                                  const Operands& operands) {
   return p.element_dtype == Dtype::f64 ? learn<double>(stream, workspace, p, operands)
                                        : learn<float>(stream, workspace, p, operands);
 }
 
-std::size_t quantize_cpu_workspace(const QuantProblem& p) {
-  if (p.kind == QuantKind::dynamic_quantize) return dynamic_quantize_cpu_workspace(p);
-  if (!p.learnable) return 0;
+std::size_t quantize_learned_cpu_workspace(const QuantProblem& p) {
   const Map3 m = p.map();
   return 2 * static_cast<std::size_t>(m.channels * spans(m)) *
          storage_bytes(compute_dtype(p.element_dtype));

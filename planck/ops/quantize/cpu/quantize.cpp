@@ -1,5 +1,5 @@
-// CPU kernels of the quantize family, elementwise kinds: chunks of 1,024 elements in the
-// first-level cache.
+// "cpu:simd" and "cpu:plain": the elementwise kinds, chunks of 1,024 elements in the first-level
+// cache.
 #include "planck/loops/cpu/map.h"
 #include "planck/ops/quantize/cpu/groups.h"
 #include "planck/ops/quantize/cpu/kernels.h"
@@ -28,10 +28,10 @@ QuantNest quant_nest(const QuantProblem& p, std::initializer_list<const View*> e
 GroupNeeds group_needs(const QuantProblem& p) {
   const bool masks =
       p.kind == QuantKind::quantize_backward || p.kind == QuantKind::fake_quantize_backward;
-  return {.q_min = p.q_min,
-          .q_max = p.q_max,
+  return {.q_min = p.lowest(),
+          .q_max = p.highest(),
           .element = p.element_dtype,
-          .sign = sign_of(p.quantized_dtype),
+          .sign = sign_of(p.dtype),
           .reciprocal = p.math == QuantMath::reciprocal,
           .masks = masks,
           .ordinary = !p.learnable};
@@ -110,8 +110,10 @@ struct NestViews {
 template <class C>
 class Elementwise {
  public:
-  Elementwise(const QuantProblem& p, const NestViews& v)
+  // vectors: the vector loops, where groups are ordinary.
+  Elementwise(const QuantProblem& p, const NestViews& v, bool vectors)
       : p_(p),
+        vectors_(vectors),
         has_second_(v.has_second),
         has_zero_point_(v.has_zero_point),
         problem_(quant_nest(p, {v.out, v.main, v.second}, {v.scale, v.zero_point})),
@@ -131,9 +133,10 @@ class Elementwise {
 
   void run(const Stream& stream) const {
     const MapOperand* zero_point = has_zero_point_ ? &zero_point_ : nullptr;
-    const GroupNeeds needs = group_needs(p_);
+    GroupNeeds needs = group_needs(p_);
+    needs.ordinary &= vectors_;
     if (const TransposedQuantize<C> transposed(map_, {kOut, kMain, kScale, kZero});
-        out().dtype == p_.quantized_dtype && transposed.fits(out().dtype))
+        out().dtype == p_.dtype && transposed.fits(out().dtype))
       return transposed.run(stream, out(), in(), scale_, zero_point, needs, streams_);
     const auto make_state = [&] { return State(scale_, zero_point, needs); };
     const auto begin = [this](State& s, std::int64_t first, int rows, int columns) {
@@ -236,7 +239,7 @@ class Elementwise {
 
   void apply(const BlockGroups<C>& g, const Part& part) const {
     const int rows = part.at.rows, n = part.n;
-    if (out().dtype == p_.quantized_dtype) {
+    if (out().dtype == p_.dtype) {
       part.write(part.s.bytes, [&](Sink to) { blocks_.quantize(g, rows, n, part.first(), to); });
       return;
     }
@@ -258,7 +261,7 @@ class Elementwise {
 
   const QuantProblem& p_;
   const QuantBlocks<C>& blocks_ = quant_blocks<C>();
-  bool has_second_, has_zero_point_;
+  bool vectors_, has_second_, has_zero_point_;
   QuantNest problem_;
   Map map_;
   std::array<MapOperand, 3> element_;
@@ -268,25 +271,35 @@ class Elementwise {
   bool row_groups_;  // tiles: one group per row
 };
 
-}  // namespace
-
-Result<void> quantize_elementwise_cpu(const Stream& stream, const QuantProblem& p,
-                                      const Operands& operands) {
-  const NestViews views(p.kind, operands);
-  if (p.element_dtype == Dtype::f64)
-    Elementwise<double>(p, views).run(stream);
-  else
-    Elementwise<float>(p, views).run(stream);
+template <class C>
+Result<void> elementwise(const Stream& stream, const QuantProblem& p, const Operands& operands,
+                         bool vectors) {
+  Elementwise<C>(p, NestViews(p.kind, operands), vectors).run(stream);
   return {};
 }
 
-Result<void> quantize_cpu(const Stream& stream, Workspace workspace, const QuantProblem& p,
-                          const Operands& operands) {
-  if (p.kind == QuantKind::dynamic_quantize)
-    return dynamic_quantize_cpu(stream, workspace, p, operands);
-  if (p.kind == QuantKind::fake_quantize_backward && p.learnable)
-    return fake_quantize_learn_cpu(stream, workspace, p, operands);
-  return quantize_elementwise_cpu(stream, p, operands);
+Result<void> elementwise(const Stream& stream, const QuantProblem& p, const Operands& operands,
+                         bool vectors) {
+  return p.element_dtype == Dtype::f64 ? elementwise<double>(stream, p, operands, vectors)
+                                       : elementwise<float>(stream, p, operands, vectors);
+}
+
+}  // namespace
+
+std::string quantize_simd_cpu_refusal(const QuantProblem& p) {
+  if (p.element_dtype == Dtype::f64) return "has no loops for f64, cpu:plain has";
+  if (p.math == QuantMath::reciprocal) return "has no loops for math=reciprocal, cpu:plain has";
+  return "";
+}
+
+Result<void> quantize_simd_cpu(const Stream& stream, Workspace, const QuantProblem& p,
+                               const Operands& operands) {
+  return elementwise(stream, p, operands, true);
+}
+
+Result<void> quantize_plain_cpu(const Stream& stream, Workspace, const QuantProblem& p,
+                                const Operands& operands) {
+  return elementwise(stream, p, operands, false);
 }
 
 }  // namespace planck

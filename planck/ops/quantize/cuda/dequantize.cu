@@ -7,8 +7,8 @@ Result<void> launch_dequantize(const Stream& stream, const QuantProblem& p,
                                const ElementwiseCall& call) {
   return visit_float(p.element_dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    return is_packed(p.quantized_dtype) ? launch_elementwise<Dequantize<T, Nibbles>>(stream, call)
-                                        : launch_elementwise<Dequantize<T, Bytes>>(stream, call);
+    return is_packed(p.dtype) ? launch_elementwise<Dequantize<T, Nibbles>>(stream, call)
+                              : launch_elementwise<Dequantize<T, Bytes>>(stream, call);
   });
 }
 

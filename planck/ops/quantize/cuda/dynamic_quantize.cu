@@ -187,15 +187,15 @@ bool can_launch_dynamic_rows(const QuantProblem& p, const MemberCall& call) {
   if (!call.map.dense || call.map.outer != 1 || call.members == 0) return false;
   const int run = 16 * 8 / bits(p.element_dtype);
   return call.members % run == 0 && call.members <= run * 8 * kMostRowWarps * 32 &&
-         call.aligned(kDynamicX, 16) && call.aligned(kDynamicQ, run * bits(p.quantized_dtype) / 8);
+         call.aligned(kDynamicX, 16) && call.aligned(kDynamicQ, run * bits(p.dtype) / 8);
 }
 
 Result<void> launch_dynamic_rows(const Stream& stream, const QuantProblem& p,
                                  const MemberCall& call) {
   return visit_float(p.element_dtype, [&](auto type) {
     using T = typename decltype(type)::type;
-    return is_packed(p.quantized_dtype) ? launch_one_pass<T, Nibbles>(stream, p, call)
-                                        : launch_one_pass<T, Bytes>(stream, p, call);
+    return is_packed(p.dtype) ? launch_one_pass<T, Nibbles>(stream, p, call)
+                              : launch_one_pass<T, Bytes>(stream, p, call);
   });
 }
 

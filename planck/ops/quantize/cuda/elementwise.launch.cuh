@@ -121,6 +121,7 @@ Result<void> launch_elementwise(const Stream& stream, const ElementwiseCall& cal
   using Wide = typename TuningOf<Op>::type;
   using Narrow = typename TuningOf<Op>::narrow;
   if (call.count == 0) return {};
+  if (call.strided) return launch_strided<Op>(stream, call);
   if (can_launch_runs<Op, Wide>(call)) return launch_runs<Op, Wide>(stream, call);
   if (can_launch_columns<Op, Wide>(call)) return launch_columns<Op, Wide>(stream, call);
   if constexpr (!std::is_same_v<Wide, Narrow>)

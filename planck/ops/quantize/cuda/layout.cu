@@ -85,7 +85,7 @@ bool ElementwiseCall::aligned(int operand, int bytes) const {
 }
 
 GridAttributes grid_of(const QuantProblem& p) {
-  return {p.q_min, p.q_max, -int_range(p.quantized_dtype).lowest,
+  return {p.lowest(), p.highest(), -int_range(p.dtype).lowest,
           p.math == QuantMath::reciprocal && p.kind != QuantKind::dynamic_quantize};
 }
 

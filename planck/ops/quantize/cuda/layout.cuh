@@ -25,6 +25,7 @@ struct ElementwiseCall {
   Nest nest;  // in the order of the output's memory
   DenseMap map;
   GridAttributes grid{};
+  bool strided = false;  // take the loop over any strides, whatever the layout
 
   // Of element 0 of the nest. Only where the offset is a whole number of bytes.
   void* base(int operand) const;

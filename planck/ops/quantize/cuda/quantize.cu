@@ -1,7 +1,7 @@
-// "cuda:vector": every kind, granularity, dtype and stride pattern of the family on the GPU.
+// The rows of the kernel table on the GPU, for every granularity, dtype and stride pattern.
 //
-// Elementwise kinds are one launch (elementwise.cuh); sums and ranges over groups are in
-// fake_quantize.learn.cu, dynamic_quantize.cu and dynamic_range.cu.
+// Elementwise kinds are one launch (elementwise.cuh, strided.cuh); sums and ranges over groups are
+// in fake_quantize.learn.cu, dynamic_quantize.cu and dynamic_range.cu.
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/ops/quantize/cuda/kernels.h"
 #include "planck/ops/quantize/cuda/launchers.cuh"
@@ -12,23 +12,13 @@ namespace {
 
 namespace qd = quantize_device;
 
-Result<void> dispatch(const Stream& stream, Workspace workspace, const QuantProblem& p,
-                      const Operands& operands) {
-  using Learnable = quant_operand::FakeQuantizeBackward;
-  if (p.kind == QuantKind::dynamic_quantize) {
-    const Result<bool> done = qd::launch_dynamic(stream, workspace, p, operands);
-    if (!done) return tl::unexpected(done.error());
-    if (*done || numel(p.shape) == 0) return {};
-    return qd::launch_quantize(stream, p, qd::elementwise_call(p, operands));
-  }
-  if (p.kind == QuantKind::fake_quantize_backward && p.learnable &&
-      (operands[Learnable::dscale].present || operands[Learnable::dzero_point].present))
-    return qd::launch_learn(stream, workspace, p, operands);
+// strided: whatever the layout.
+Result<void> elementwise(const Stream& stream, const QuantProblem& p, const Operands& operands,
+                         bool strided) {
   if (numel(p.shape) == 0) return {};
-  const qd::ElementwiseCall call = qd::elementwise_call(p, operands);
+  qd::ElementwiseCall call = qd::elementwise_call(p, operands);
+  call.strided = strided;
   switch (p.kind) {
-    case QuantKind::quantize:
-      return qd::launch_quantize(stream, p, call);
     case QuantKind::quantize_backward:
       return qd::launch_quantize_backward(stream, p, call);
     case QuantKind::dequantize:
@@ -38,19 +28,51 @@ Result<void> dispatch(const Stream& stream, Workspace workspace, const QuantProb
     case QuantKind::fake_quantize:
       return qd::launch_fake_quantize(stream, p, call);
     case QuantKind::fake_quantize_backward:
-    case QuantKind::dynamic_quantize:
+      return qd::launch_fake_quantize_backward(stream, p, call);
+    case QuantKind::quantize:
+    case QuantKind::dynamic_quantize:  // its last step
       break;
   }
-  return qd::launch_fake_quantize_backward(stream, p, call);
+  return qd::launch_quantize(stream, p, call);
+}
+
+// Calls f() with the stream's device as the current one.
+template <class F>
+Result<void> on_device_of(const Stream& stream, F f) {
+  const DeviceScope scope(stream.device().ordinal);
+  if (auto entered = scope.entered(); !entered) return entered;
+  return f();
 }
 
 }  // namespace
 
-Result<void> quantize_cuda(const Stream& stream, Workspace workspace, const QuantProblem& p,
-                           const Operands& operands) {
-  const DeviceScope scope(stream.device().ordinal);
-  if (auto entered = scope.entered(); !entered) return entered;
-  return dispatch(stream, workspace, p, operands);
+Result<void> quantize_vector_cuda(const Stream& stream, Workspace, const QuantProblem& p,
+                                  const Operands& operands) {
+  return on_device_of(stream, [&] { return elementwise(stream, p, operands, false); });
+}
+
+Result<void> quantize_strided_cuda(const Stream& stream, Workspace, const QuantProblem& p,
+                                   const Operands& operands) {
+  return on_device_of(stream, [&] { return elementwise(stream, p, operands, true); });
+}
+
+Result<void> quantize_dynamic_cuda(const Stream& stream, Workspace workspace, const QuantProblem& p,
+                                   const Operands& operands) {
+  return on_device_of(stream, [&]() -> Result<void> {
+    const Result<bool> done = qd::launch_dynamic(stream, workspace, p, operands);
+    if (!done) return tl::unexpected(done.error());
+    return *done ? Result<void>() : elementwise(stream, p, operands, false);
+  });
+}
+
+Result<void> quantize_learned_cuda(const Stream& stream, Workspace workspace, const QuantProblem& p,
+                                   const Operands& operands) {
+  using Operand = quant_operand::FakeQuantizeBackward;
+  return on_device_of(stream, [&] {
+    return operands[Operand::dscale].present || operands[Operand::dzero_point].present
+               ? qd::launch_learn(stream, workspace, p, operands)
+               : elementwise(stream, p, operands, false);
+  });
 }
 
 }  // namespace planck

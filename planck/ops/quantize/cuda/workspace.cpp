@@ -23,15 +23,19 @@ std::int64_t partial_sums(const QuantProblem& p) {
   return total;
 }
 
+// Two values each: the ends of a range, or the sums of dscale and dzero_point.
+std::size_t pair_bytes(const QuantProblem& p, std::int64_t pairs) {
+  return static_cast<std::size_t>(pairs) * 2 * storage_bytes(compute_dtype(p.element_dtype));
+}
+
 }  // namespace
 
-std::size_t quantize_cuda_workspace(const QuantProblem& p) {
-  const QuantProblem::Map m = p.map();
-  std::int64_t pairs = 0;
-  if (p.kind == QuantKind::fake_quantize_backward && p.learnable)
-    pairs = m.channels * partial_sums(p);
-  if (p.kind == QuantKind::dynamic_quantize && m.members() > least_chunk(p)) pairs = m.channels;
-  return static_cast<std::size_t>(pairs) * 2 * storage_bytes(compute_dtype(p.element_dtype));
+std::size_t quantize_dynamic_cuda_workspace(const QuantProblem& p) {
+  return p.map().members() > least_chunk(p) ? pair_bytes(p, p.map().channels) : 0;
+}
+
+std::size_t quantize_learned_cuda_workspace(const QuantProblem& p) {
+  return pair_bytes(p, p.map().channels * partial_sums(p));
 }
 
 }  // namespace planck

@@ -66,7 +66,7 @@ void reference(const QuantProblem& p, Tensors& t) {
       for (std::int64_t i = 0; i < count; ++i) {
         const C v = position(value(O::x, i), value(O::scale, group_of(i)));
         t[O::q].set_pattern(i, static_cast<std::uint64_t>(qm::quantized(
-                                   v, zero(O::zero_point, group_of(i)), p.q_min, p.q_max)));
+                                   v, zero(O::zero_point, group_of(i)), p.lowest(), p.highest())));
       }
       return;
     }
@@ -79,10 +79,10 @@ void reference(const QuantProblem& p, Tensors& t) {
         const std::int64_t g = group_of(i);
         const C s = value(O::scale, g), dy = value(O::dy, i), v = position(value(O::x, i), s);
         const std::int32_t z = zero(O::zero_point, g);
-        const bool inside = qm::in_range(v, z, p.q_min, p.q_max);
+        const bool inside = qm::in_range(v, z, p.lowest(), p.highest());
         const bool ste = p.kind == QuantKind::quantize_backward;
         put<T>(t[O::dx], i, ste ? qm::ste(dy, s, inside) : inside ? qm::canonical(dy) : C(0));
-        const C steps = qm::steps<C>(qm::quantized(v, z, p.q_min, p.q_max), z);
+        const C steps = qm::steps<C>(qm::quantized(v, z, p.lowest(), p.highest()), z);
         terms[0][static_cast<std::size_t>(g)].push_back(qm::scale_term(dy, v, steps, inside));
         terms[1][static_cast<std::size_t>(g)].push_back(qm::zero_point_term(dy, s, inside));
       }
@@ -115,7 +115,7 @@ void reference(const QuantProblem& p, Tensors& t) {
         const C s = value(O::scale, group_of(i)), v = position(value(O::x, i), s);
         const std::int32_t z = zero(O::zero_point, group_of(i));
         put<T>(t[O::y], i,
-               qm::canonical(s * qm::steps<C>(qm::quantized(v, z, p.q_min, p.q_max), z)));
+               qm::canonical(s * qm::steps<C>(qm::quantized(v, z, p.lowest(), p.highest()), z)));
       }
       return;
     }
@@ -126,16 +126,16 @@ void reference(const QuantProblem& p, Tensors& t) {
         qm::include(range[static_cast<std::size_t>(group_of(i))], value(O::x, i));
       for (std::int64_t g = 0; g < m.channels; ++g) {
         const auto& r = range[static_cast<std::size_t>(g)];
-        const T s = qm::stored_scale<T>(r, p.symmetric, p.q_min, p.q_max);
+        const T s = qm::stored_scale<T>(r, p.symmetric, p.lowest(), p.highest());
         put<T>(t[O::scale], g, s);
         put<std::int32_t>(
             t[O::zero_point], g,
-            qm::dynamic_zero_point(r, static_cast<C>(s), p.symmetric, p.q_min, p.q_max));
+            qm::dynamic_zero_point(r, static_cast<C>(s), p.symmetric, p.lowest(), p.highest()));
       }
       for (std::int64_t i = 0; i < count; ++i)
         t[O::q].set_pattern(i, static_cast<std::uint64_t>(qm::quantized(
                                    value(O::x, i) / value(O::scale, group_of(i)),
-                                   zero(O::zero_point, group_of(i)), p.q_min, p.q_max)));
+                                   zero(O::zero_point, group_of(i)), p.lowest(), p.highest())));
       return;
     }
   }
@@ -145,13 +145,13 @@ void reference(const QuantProblem& p, Tensors& t) {
 
 std::string describe(const QuantProblem& p, Fill fill, Layout layout) {
   return std::string(p.info().name) + " " + std::string(name(p.element_dtype)) + " " +
-         std::string(name(p.quantized_dtype)) + " " + to_string(p.shape) +
-         " axis=" + std::to_string(p.axis) + " group=" + std::to_string(p.group) +
+         std::string(name(p.dtype)) + " " + to_string(p.shape) + " axis=" + std::to_string(p.axis) +
+         " group=" + std::to_string(p.group) +
          (p.math == QuantMath::reciprocal ? " reciprocal " : " ") +
          std::string(verify::name(fill)) + " " + std::string(verify::name(layout));
 }
 
-// Every operand in the given layout, where it is legal.
+// Every kernel, with every operand in the given layout where it is legal.
 void check(const QuantProblem& p, Fill fill, Layout layout, std::uint64_t seed) {
   SCOPED_TRACE(describe(p, fill, layout));
   ASSERT_TRUE(p.check().has_value()) << p.check().error().message;
@@ -165,7 +165,7 @@ void check(const QuantProblem& p, Fill fill, Layout layout, std::uint64_t seed) 
     HostTensor& t = tensors[k] = HostTensor(specs[k].dtype, specs[k].shape);
     if (infos[k].role == Role::output) continue;
     const bool scale = infos[k].name == "scale", zero = infos[k].name == "zero_point";
-    const IntRange range = int_range(p.quantized_dtype);
+    const IntRange range = int_range(p.dtype);
     const Fill how = scale  ? (hostile ? Fill::extreme_scale : Fill::scale)
                      : zero ? (hostile && seed % 2 ? Fill::extreme_zero_point : Fill::integers)
                      : is_quantized(t.dtype) ? Fill::integers
@@ -186,11 +186,16 @@ void check(const QuantProblem& p, Fill fill, Layout layout, std::uint64_t seed) 
     const bool counted = info.name.ends_with("scale") || info.name.ends_with("zero_point");
     return counted ? verify::Placement{row_major(t.shape), 0, t.count()} : laid_out(info, t);
   };
-  const verify::TestTensors after = verify::after_run(stream, p, before, how);
-  ASSERT_EQ(after.size(), before.size());
-  for (std::size_t k = 0; k < infos.size(); ++k)
-    if (before[k] && infos[k].role == Role::output)
-      EXPECT_EQ(verify::bit_difference(expected[k], *after[k]), "") << infos[k].name;
+  for (const Kernel<QuantProblem>& kernel : p.kernels()) {
+    if (kernel.device != DeviceKind::cuda) continue;
+    how.preference.kernel = kernel.name;
+    const verify::TestTensors after = verify::after_run(stream, p, before, how);
+    ASSERT_EQ(after.size(), before.size());
+    for (std::size_t k = 0; k < infos.size(); ++k)
+      if (before[k] && infos[k].role == Role::output)
+        EXPECT_EQ(verify::bit_difference(expected[k], *after[k]), "")
+            << kernel.name << " " << infos[k].name;
+  }
 }
 
 // ---- cases ----
@@ -235,12 +240,10 @@ QuantProblem problem(const Where& w, QuantKind kind, Dtype element, Dtype quanti
   p.kind = kind;
   p.granularity = w.granularity;
   p.element_dtype = element;
-  p.quantized_dtype = quantized;
+  p.dtype = quantized;
   p.shape = w.shape;
   p.axis = w.axis;
   p.group = w.group;
-  p.q_min = int_range(quantized).lowest;
-  p.q_max = int_range(quantized).highest;
   p.learnable = kind == QuantKind::fake_quantize_backward;
   return p;
 }
@@ -260,9 +263,10 @@ TEST_P(QuantizeCuda, MatchesTheMath) {
         if (large && (fill == Fill::adversarial) == (quantized == Dtype::s8)) continue;
         p.symmetric = seed % 2;
         p.math = seed % 3 == 0 ? QuantMath::reciprocal : QuantMath::divide;
-        if (seed % 5 == 0) p.q_min += 1;
+        p.range = int_range(quantized);
+        if (seed % 5 == 0) ++p.range->lowest;
         check(p, fill, Layout::contiguous, seed++);
-        p.q_min = int_range(quantized).lowest;
+        p.range = {};
         if (large) continue;
         check(p, fill, verify::kAllLayouts[1 + seed % (verify::kAllLayouts.size() - 1)], seed);
         ++seed;
@@ -325,7 +329,7 @@ TEST(QuantizeCudaLong, MoreThan31BitsOfElements) {
                                View{scale, Dtype::bf16, {kTall}, {1}, true},
                                View{z, Dtype::i32, {kTall}, {1}, true},
                                View{q, Dtype::s8, shape, {pitch, 1}, true}};
-    ASSERT_TRUE(quantize_cuda(stream, {}, p, operands).has_value());
+    ASSERT_TRUE(quantize_vector_cuda(stream, {}, p, operands).has_value());
     ASSERT_TRUE(stream.synchronize().has_value());
     expect_none_wrong(check_large, q, pitch);
   }

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "planck/ops/ops.h"
@@ -154,6 +155,32 @@ TEST(Quantize, PacksEvenIndicesLow) {
       {.shape = {4}}, {{x.data(), {4}}, {s.data(), {}}, {z.data(), {}}, {q.data(), {4}}});
   EXPECT_EQ(q[0].pair, 0x21);
   EXPECT_EQ(q[1].pair, 0x78);
+}
+
+// The row of a table that serves a problem on the CPU, or why none does.
+template <class SomePlan>
+std::string row_of(const typename SomePlan::Descriptor& d,
+                   std::optional<std::string_view> kernel = {}) {
+  const auto plan = SomePlan::select(Stream::cpu(1), d, {.kernel = kernel});
+  return plan ? std::string(plan->sku().kernel) : plan.error().message;
+}
+
+TEST(Quantize, RowsNameWhatRuns) {
+  using Floats = QuantizePerTensorPlan<float, std::int8_t>;
+  using Doubles = QuantizePerTensorPlan<double, std::int8_t>;
+  using Dynamic = DynamicQuantizePerTensorPlan<float, std::int8_t>;
+  using Backward = FakeQuantizePerTensorBackwardPlan<float, std::int8_t>;
+  EXPECT_EQ(row_of<Floats>({.shape = {4}}), "cpu:simd");
+  EXPECT_EQ(row_of<Floats>({.shape = {4}}, "cpu:plain"), "cpu:plain");
+  EXPECT_EQ(row_of<Floats>({.shape = {4}, .math = QuantMath::reciprocal}), "cpu:plain");
+  EXPECT_EQ(row_of<Doubles>({.shape = {4}}), "cpu:plain");
+  EXPECT_EQ(row_of<Dynamic>({.shape = {4}}), "cpu:dynamic");
+  EXPECT_EQ(row_of<Backward>({.shape = {4}}), "cpu:simd");
+  EXPECT_EQ(row_of<Backward>({.shape = {4}, .learnable = true}), "cpu:learned");
+
+  const std::string no_f64 = row_of<Doubles>({.shape = {4}}, "cpu:simd");
+  EXPECT_NE(no_f64.find("cpu:simd has no loops for f64, cpu:plain has"), std::string::npos)
+      << no_f64;
 }
 
 // ---- faults of earlier systems ---------------------------------------------------------------
