@@ -54,6 +54,7 @@ auto Conv2d<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
   return bias ? std::move(y) + per_channel(**bias) : y;
 }
 
+// The adjoint of Conv2d: its gradient by the input, as a layer.
 template <class B>
 struct ConvTranspose2d {
   ConvOptions options;

@@ -238,8 +238,8 @@ void for_each_parameter(Module& module, F f) {
   parts_of(module).template for_each<Parameter<B>>(f);
 }
 
-// Dropout drops, normalization and observers gather statistics; or not.
 void train(const PartList& parts, bool training);
+// Dropout drops, normalization and observers gather statistics; or not.
 template <class Module>
 void train(Module& module, bool training = true) {
   train(parts_of(module), training);
@@ -279,12 +279,14 @@ class Sequential {
   std::tuple<M...> modules_;
 };
 
+// A tensor's elements on the host.
 template <class B, class K>
 StateEntry to_entry(const Tensor<B, K>& t) {
   StateEntry e{t.dtype(), t.shape(), std::vector<std::byte>(bytes_for(t.dtype(), t.numel()))};
   B::to_host(t.primitive(), e.bytes.data());
   return e;
 }
+// The tensor that an entry holds, on a device.
 template <class B, class K>
 Tensor<B, K> to_tensor(const StateEntry& e, const typename B::Device& device) {
   return Tensor<B, K>(B::template from_host<K>(device, e.dtype, e.shape, e.bytes.data()));

@@ -29,6 +29,7 @@ auto LayerNorm<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
   return layer_norm(x, *weight, *bias, eps);
 }
 
+// x / √(mean of x² + eps) · weight over the trailing axes `shape`.
 template <class B>
 struct RmsNorm {
   Parameter<B> weight;

@@ -44,7 +44,6 @@ struct SavedState {
 [[nodiscard]] Result<SavedState> read_state(const std::string& path);
 
 StateDict state(const PartList& parts);
-// Every part of the model must be in the state, and nothing else.
 void load_state(const PartList& parts, const StateDict& state);
 
 // Every part of a model by path: parameters, buffers, generators.
@@ -52,6 +51,7 @@ template <class Module>
 StateDict state(Module& module) {
   return state(parts_of(module));
 }
+// Every part of the model must be in the state, and nothing else.
 template <class Module>
 void load_state(Module& module, const StateDict& from) {
   load_state(parts_of(module), from);

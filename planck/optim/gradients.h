@@ -12,7 +12,6 @@ namespace planck::optim {
 template <class B>
 using ModelGradients = std::map<std::string, Tensor<B>, std::less<>>;
 
-// The gradient of every parameter that has one.
 template <class A>
 ModelGradients<nn::Inner<A>> collect_parts(const nn::PartList& parts,
                                            const typename A::Gradients& gradients) {
@@ -22,6 +21,7 @@ ModelGradients<nn::Inner<A>> collect_parts(const nn::PartList& parts,
   });
   return found;
 }
+// The gradient of every parameter that has one.
 template <class A, class Module>
 ModelGradients<nn::Inner<A>> collect(Module& module, const typename A::Gradients& gradients) {
   return collect_parts<A>(nn::parts_of(module), gradients);

@@ -81,14 +81,15 @@ void Quantizable<Layer>::convert() {
 QuantLayerOptions qat_options(Dtype dtype, Granularity weights = Granularity::per_channel,
                               bool learned = false, Observe observer = Observe::moving_average);
 
-// Every quantizable layer observes from now on; those whose path `keep_float` accepts stay as they
-// are.
+// Of a path: whether the layer stays as it is.
 using KeepFloat = std::function<bool(const std::string&)>;
 void prepare_qat(const PartList& parts, const QuantLayerOptions& options,
                  const KeepFloat& keep_float);
 void start_quantizing(const PartList& parts);
 void convert(const PartList& parts);
 
+// Every quantizable layer observes from now on; those whose path `keep_float` accepts stay as they
+// are.
 template <class Module>
 void prepare_qat(Module& module, const QuantLayerOptions& options,
                  const KeepFloat& keep_float = {}) {

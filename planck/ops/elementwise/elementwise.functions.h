@@ -38,17 +38,17 @@ Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value, const Shape& shape);
 
 #define PLANCK_OPERATOR(sign, Op)                              \
   template <class X, SameTensors<X> Y>                         \
-  CalledOn<Op, X> operator sign(X&& a, Y&& b) {                \
+  CalledOn<Op, X> sign(X&& a, Y&& b) {                         \
     return call(Op{}, std::forward<X>(a), std::forward<Y>(b)); \
   }
-PLANCK_OPERATOR(+, Add)  // add
-PLANCK_OPERATOR(-, Sub)  // sub
-PLANCK_OPERATOR(*, Mul)  // mul
-PLANCK_OPERATOR(/, Div)  // div
-PLANCK_OPERATOR(<, Lt)   // lt
-PLANCK_OPERATOR(<=, Le)  // le
-PLANCK_OPERATOR(>, Gt)   // gt
-PLANCK_OPERATOR(>=, Ge)  // ge
+PLANCK_OPERATOR(operator+, Add)  // add
+PLANCK_OPERATOR(operator-, Sub)  // sub
+PLANCK_OPERATOR(operator*, Mul)  // mul
+PLANCK_OPERATOR(operator/, Div)  // div
+PLANCK_OPERATOR(operator<, Lt)   // lt
+PLANCK_OPERATOR(operator<=, Le)  // le
+PLANCK_OPERATOR(operator>, Gt)   // gt
+PLANCK_OPERATOR(operator>=, Ge)  // ge
 #undef PLANCK_OPERATOR
 
 // −x
