@@ -21,8 +21,8 @@ constexpr Scalar scalar(S s) {
 template <class B, class K>
 Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value, const Shape& shape);
 
-// Functions of the table's names: neg(x), add(a, b). Tensors are taken as they come: the buffer of a
-// temporary becomes the result's.
+// Functions of the table's names: neg(x), add(a, b). Tensors are taken as they come: the buffer of
+// a temporary becomes the result's.
 #define PLANCK_UNARY_OP(name, Op, ...)     \
   template <AnyTensor X>                   \
   CalledOn<Op, X> name(X&& x) {            \

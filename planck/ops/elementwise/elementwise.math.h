@@ -234,11 +234,11 @@ template <class... F>
 struct Ops {};
 template <class... F, class... G>
 Ops<F..., G...> operator+(Ops<F...>, Ops<G...>);
-template <bool taken, class F>
+template <class F, bool taken>
 using If = std::conditional_t<taken, Ops<F>, Ops<>>;
 // Those that read some of the dtypes.
 template <std::uint8_t dtypes, class... F>
-using Reading = decltype((Ops<>{} + ... + If<(dtypes_of(F::kOp) & dtypes) != 0, F>{}));
+using Reading = decltype((Ops<>{} + ... + If<F, (dtypes_of(F::kOp) & dtypes) != 0>{}));
 
 #define PLANCK_UNARY_OP(name, F, ...) , F
 #define PLANCK_SCALAR_OP PLANCK_UNARY_OP
@@ -259,8 +259,10 @@ using IntegerBinary = Binary<elementwise_dtypes::integers>;
 using BooleanUnary = Unary<elementwise_dtypes::booleans>;
 using BooleanBinary = Binary<elementwise_dtypes::booleans>;
 
+template <class F>
+inline constexpr bool kNarrow = HasNarrow<F>;
 template <class... F>
-decltype((Ops<>{} + ... + If<HasNarrow<F>, F>{})) narrow_ones(Ops<F...>);
+auto narrow_ones(Ops<F...>) -> decltype((Ops<>{} + ... + If<F, kNarrow<F>>{}));
 using NarrowUnary = decltype(narrow_ones(FloatUnary{}));
 using NarrowBinary = decltype(narrow_ones(FloatBinary{}));
 
