@@ -22,12 +22,13 @@ using test::Wide;
 using verify::Case;
 using verify::HostTensor;
 
-// A scalar attribute in the compute type of floats.
+// A scalar attribute in the compute type.
 Wide scalar(const Case& c, std::size_t k, Dtype dtype) {
   const AttributeInfo& info = find_op(all_ops(), c.op)->info->attributes[k];
   const auto it = c.attributes.find(info.name);
   const double v =
       std::stod(it == c.attributes.end() ? std::string(info.default_value) : it->second);
+  if (dtype == Dtype::boolean) return v != 0;
   return dtype == Dtype::f64 ? v : static_cast<double>(static_cast<float>(v));
 }
 
