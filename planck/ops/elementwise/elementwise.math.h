@@ -114,6 +114,11 @@ PLANCK_UNARY(LeakyRelu, leaky_relu, return x > C(0) ? x : s.a * x;)
 PLANCK_FUNCTION(Gelu, gelu)
 PLANCK_FUNCTION(Silu, silu)
 PLANCK_UNARY(Softplus, softplus, return math::softplus(x);)
+// Beyond 2^60 the quotient is 1; infinity is held back from inf / inf.
+PLANCK_UNARY(Softsign, softsign, {
+  const C a = math::abs_of(x) > C(0x1p60) ? C(0x1p60) : math::abs_of(x);
+  return math::with_sign(a / (C(1) + a), x);
+})
 PLANCK_UNARY(Erf, erf, return math::erf(x);)
 PLANCK_UNARY(Floor, floor, return math::floor_of(x);)
 PLANCK_UNARY(Ceil, ceil, return -math::floor_of(-x);)

@@ -60,6 +60,7 @@ PLANCK_SCALAR_OP(leaky_relu, LeakyRelu, floats, 0, "y = x > 0 ? x : slope * x", 
 PLANCK_UNARY_OP(gelu, Gelu, floats, 5, "y = x * (1 + erf(x / sqrt(2))) / 2")
 PLANCK_UNARY_OP(silu, Silu, floats, 3.5, "y = x / (1 + e^-x)")
 PLANCK_UNARY_OP(softplus, Softplus, floats, 1.9, "y = log(1 + e^x)")
+PLANCK_UNARY_OP(softsign, Softsign, floats, 1.5, "y = x / (1 + |x|)")
 PLANCK_UNARY_OP(erf, Erf, floats, 1.3, "y = erf(x)")  // the error function
 PLANCK_UNARY_OP(floor, Floor, floats, 0, "y = the largest integer <= x")
 PLANCK_UNARY_OP(ceil, Ceil, floats, 0, "y = the smallest integer >= x")

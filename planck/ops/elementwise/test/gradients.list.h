@@ -29,6 +29,7 @@ PLANCK_UNARY_GRADIENT(second, sigmoid(x), kMatrix)
 PLANCK_UNARY_GRADIENT(second, gelu(x), kMatrix)
 PLANCK_UNARY_GRADIENT(second, silu(x), kMatrix)
 PLANCK_UNARY_GRADIENT(second, softplus(x), kMatrix)
+PLANCK_UNARY_GRADIENT(second, softsign(x), kMatrix)
 PLANCK_UNARY_GRADIENT(second, erf(x), kMatrix)
 // Away from their kinks.
 PLANCK_UNARY_GRADIENT(second, abs(x), kMatrix)

@@ -66,6 +66,7 @@ inline const std::map<std::string_view, ElementwiseReference>& elementwise_refer
       {"silu", PLANCK_VALUE(naive_silu(x))},
       {"softplus",
        PLANCK_VALUE(x != x ? x : (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))))},
+      {"softsign", PLANCK_VALUE(std::isinf(x) ? std::copysign(1, x) : x / (1 + std::fabs(x)))},
       {"erf", PLANCK_VALUE(std::erf(x))},
       {"floor", PLANCK_VALUE(std::floor(x))},
       {"ceil", PLANCK_VALUE(std::ceil(x))},
