@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <string>
 
 #include "planck/core/exception.h"
+#include "planck/ops/elementwise/test/reference.test.h"
 
 namespace planck {
 
@@ -113,82 +113,6 @@ ReferenceValues put_together(const Assembly& assembly, const ReferenceInputs& in
   return y;
 }
 
-namespace {
-
-using Scalar3 = double (*)(double a, double b, double c, double p, double q);
-double fail_if_nan(double a, double b, double chosen) {
-  return std::isnan(a) || std::isnan(b) ? std::nan("") : chosen;
-}
-
-#define F1(expression) [](double a, double, double, double, double) -> double { return expression; }
-#define F2(expression) \
-  [](double a, double b, double, double, double) -> double { return expression; }
-#define F3(expression) \
-  [](double a, double b, double c, double, double) -> double { return expression; }
-#define FP(expression) \
-  [](double a, double, double, double p, double) -> double { return expression; }
-
-const std::map<std::string_view, Scalar3>& scalars() {
-  static const std::map<std::string_view, Scalar3> table = {
-      {"neg", F1(-a)},
-      {"abs", F1(std::fabs(a))},
-      {"sign", F1(std::isnan(a) ? a : double(a > 0) - double(a < 0))},
-      {"square", F1(a * a)},
-      {"sqrt", F1(std::sqrt(a))},
-      {"rsqrt", F1(1 / std::sqrt(a))},
-      {"reciprocal", F1(1 / a)},
-      {"exp", F1(std::exp(a))},
-      {"expm1", F1(std::expm1(a))},
-      {"log", F1(std::log(a))},
-      {"log1p", F1(std::log1p(a))},
-      {"sin", F1(std::sin(a))},
-      {"cos", F1(std::cos(a))},
-      {"tanh", F1(std::tanh(a))},
-      {"sigmoid", F1(1 / (1 + std::exp(-a)))},
-      {"relu", F1(std::isnan(a) ? a : std::max(a, 0.0))},
-      {"gelu", F1(0.5 * a * (1 + std::erf(a / std::sqrt(2.0))))},
-      {"silu", F1(a / (1 + std::exp(-a)))},
-      {"softplus", F1(std::max(a, 0.0) + std::log1p(std::exp(-std::fabs(a))))},
-      {"erf", F1(std::erf(a))},
-      {"floor", F1(std::floor(a))},
-      {"ceil", F1(std::ceil(a))},
-      {"round", F1(std::nearbyint(a))},
-      {"trunc", F1(std::trunc(a))},
-      {"add", F2(a + b)},
-      {"sub", F2(a - b)},
-      {"mul", F2(a * b)},
-      {"div", F2(a / b)},
-      {"maximum", F2(fail_if_nan(a, b, std::max(a, b)))},
-      {"minimum", F2(fail_if_nan(a, b, std::min(a, b)))},
-      {"pow", F2(std::pow(a, b))},
-      {"atan2", F2(std::atan2(a, b))},
-      {"eq", F2(a == b)},
-      {"ne", F2(a != b)},
-      {"lt", F2(a < b)},
-      {"le", F2(a <= b)},
-      {"gt", F2(a > b)},
-      {"ge", F2(a >= b)},
-      {"logical_and", F2(a != 0 && b != 0)},
-      {"logical_or", F2(a != 0 || b != 0)},
-      {"logical_xor", F2((a != 0) != (b != 0))},
-      {"logical_not", F1(a == 0)},
-      {"where", F3(a != 0 ? b : c)},
-      {"to_float", F1(a)},
-      {"to_int", F1(std::isnan(a) ? 0 : std::trunc(a))},
-      {"to_bool", F1(a != 0)},
-      {"leaky_relu", FP(a > 0 ? a : a * p)},
-      {"add_scalar", FP(a + p)},
-      {"mul_scalar", FP(a * p)},
-      {"pow_scalar", FP(std::pow(a, p))},
-      {"mask_fill", [](double a, double b, double, double p, double) { return b != 0 ? p : a; }},
-      {"clamp", [](double a, double, double, double p,
-                   double q) { return std::isnan(a) ? a : std::min(std::max(a, p), q); }},
-  };
-  return table;
-}
-
-}  // namespace
-
 ReferenceOutputs elementwise(std::string_view op, const ReferenceInputs& in, Dtype dtype, double p,
                              double q) {
   for (const ReferenceValues* v : in)
@@ -196,10 +120,10 @@ ReferenceOutputs elementwise(std::string_view op, const ReferenceInputs& in, Dty
       raise(ErrorCode::invalid_problem, std::string(op) + ": shapes " + to_string(in[0]->shape) +
                                             " and " + to_string(v->shape));
   ReferenceValues y{dtype, in[0]->shape, {}};
-  const Scalar3 f = scalars().at(op);
+  const auto f = test::elementwise_references().at(op);
   const auto at = [&](std::size_t k, std::size_t i) { return k < in.size() ? in[k]->at[i] : 0.0; };
   for (std::size_t i = 0; i < in[0]->at.size(); ++i)
-    y.at.push_back(f(at(0, i), at(1, i), at(2, i), p, q));
+    y.at.push_back(static_cast<double>(f(at(0, i), at(1, i), at(2, i), p, q)));
   return {y};
 }
 

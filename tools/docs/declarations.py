@@ -1,10 +1,14 @@
 """Reads the declarations of a C++ header: what these headers use, not the language.
 
-Known are namespaces, templates, functions, structs, and macros that make one function or struct from each line. A
-comment belongs to the declaration below it, or stands behind a line of a macro.
+Known are namespaces, templates, functions, structs, and macros that make one function or struct from each line, or
+from each line of a table (*.table.h) that is included below them. A comment belongs to the declaration below it, or
+stands behind a line of a macro; a table says what its functions mean in a formula.
 """
 import dataclasses
+import pathlib
 import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @dataclasses.dataclass
@@ -36,7 +40,13 @@ def read_file(path):
             m = re.match(r"#define (\w+)\(([^)]*)\)\s*(.*)", whole)
             if m:
                 macros[m[1]] = ([p.strip() for p in m[2].split(",")], m[3])
+            elif (m := re.match(r"#define (\w+) (\w+)$", line)) and m[2] in macros:
+                macros[m[1]] = macros[m[2]]
             comment = []
+        elif m := re.match(r'#include "(planck/.*\.table\.h)"', line):
+            for row in table_rows(ROOT / m[1]):
+                if row.macro in macros:
+                    out.append(split(row.meaning, expanded(macros[row.macro], row.arguments), start + 1))
         elif line.startswith("//"):
             comment.append(line[2:].strip())
         elif line.startswith("namespace"):
@@ -46,10 +56,7 @@ def read_file(path):
             hidden -= hidden > 0
             comment = []
         elif m := re.match(r"(\w+)\(([^)]*)\)(?:\s*//\s*(.*))?$", line) if line.split("(")[0] in macros else None:
-            parameters, made = macros[m[1]]
-            for name, value in zip(parameters, m[2].split(",")):
-                made = re.sub(rf"\b{name}\b", value.strip(), made)
-            out.append(split(m[3] or "", made, start + 1))
+            out.append(split(m[3] or "", expanded(macros[m[1]], m[2].split(",")), start + 1))
         elif not line or line.startswith("#"):
             comment = []
         else:
@@ -71,6 +78,34 @@ def is_definition(head):
     before, _, parameters = template_of(head)[1].partition("(")
     return "::" in before.split(" ")[-1] or head.startswith(("PLANCK_", "extern")) or \
         parameters.startswith("const PartList&")
+
+
+def expanded(macro, arguments):
+    parameters, made = macro
+    for name, value in zip(parameters, arguments):
+        if name != "...":
+            made = re.sub(rf"#{name}\b", f'"{value.strip()}"', made)
+            made = re.sub(rf"\b{name}\b", value.strip(), made)
+    return made
+
+
+@dataclasses.dataclass
+class Row:
+    macro: str
+    arguments: list  # those before the formula
+    meaning: str     # the formula, and the remark behind the line
+
+
+def table_rows(path):
+    """PLANCK_UNARY_OP(exp, Exp, floats, 1.1, "y = e^x")  // a remark"""
+    for m in re.finditer(r'^(\w+)\(([^"\n]*),\s*"([^"]*)"[^)\n]*\)(?: *// *(.*))?$', path.read_text(), re.M):
+        yield Row(m[1], [a.strip() for a in m[2].split(",")], typeset(m[3]) + (f", {m[4]}" if m[4] else ""))
+
+
+def typeset(formula):
+    text = formula.removeprefix("y = ").replace("e^-x", "e⁻ˣ").replace("e^x", "eˣ").replace("x * x", "x²")
+    text = re.sub(r"sqrt\((\w)\)", r"√\1", text).replace("log(x)", "ln x").replace("log(", "ln(")
+    return text.replace("-", "−").replace(" * ", " · ")
 
 
 def end_of(lines, start):
@@ -159,7 +194,7 @@ def members(path):
         made = re.sub(r"requires std::same_as<[^\n]*\n", "", made)
         made = re.sub(r" (?:const&?|&&)? ?requires AutodiffBackend<B>", "", made)
         d = split(" ".join(comment), made, start)
-        if not re.match(r"\s*(const Primitive|Primitive|friend)", d.head):
+        if not re.match(r"\s*(const Primitive|Primitive|friend|explicit)", d.head):
             found.append(d)
         comment = []
     return found

@@ -13,7 +13,7 @@ import re
 import sys
 
 sys.dont_write_bytecode = True
-from declarations import balanced, commas, flat, members, read_file, template_of
+from declarations import balanced, commas, expanded, flat, members, read_file, table_rows, template_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/tensors.md"
@@ -54,15 +54,15 @@ HELPERS = [
     ("attention", "Attention"),
     ("quantize/quantizable", "Quantizing a model"),
     ("quantize/observer", "Observers"),
+    ("state_dict", "State dicts"),
     ("state", "State"),
-    ("state_dict", "Entries of a state"),
     ("module", "Parts of a module"),
     ("initialize", "First values"),
 ]
 OPTIM = ["adam", "sgd", "gradients", "schedule", "optimizer"]
 # Functions that other functions are made of.
-INTERNAL = {"scalar", "refuse_bad", "target_mask", "sum_to", "per_channel", "adam_scalars", "pullback",
-            "part_type", "parts_of", "collect_parts"}
+INTERNAL = {"scalar", "refuse_bad", "target_mask", "sum_to", "per_channel", "adam_scalars", "pullback", "part_type",
+            "parts_of", "collect_parts"}
 
 
 def shown_type(t):
@@ -122,6 +122,10 @@ class Ops:
                 g = re.search(r"using Gives = ([^;]+);", m[2])
                 if g:
                     self.gives[m[1]] = g[1]
+            for m in re.finditer(r"#define (\w+)\(([^)]*)\) (using .*)", text):  # made of the lines of a table
+                for table in path.parent.glob("*.table.h"):
+                    text += "\n".join(expanded((m[2].split(", "), m[3]), row.arguments)
+                                      for row in table_rows(table) if row.macro == m[1])
             alias |= {m[1]: m[2] for m in re.finditer(r"using (\w+) = (\w+)<", text)}
         for name, target in alias.items():
             if target in self.gives:
@@ -129,6 +133,10 @@ class Ops:
 
     def result(self, body):
         m = re.search(r"(?:call|reduce)\((\w+)(?:<(\w+)>)?\{", body)
+        return self.kind_of(m)
+
+    def kind_of(self, m):
+        """A match of an op, and of the kind it is told."""
         kind = self.gives.get(m[1]) if m else None
         if kind == "K" and m[2]:
             kind = m[2]
@@ -177,8 +185,12 @@ def function_of(d):
                 told.append(which + (f" = {shown_default(default)}" if default else ""))
         call = name + (f"<{', '.join(told)}>" if told else "") + f"({', '.join(shown)})"
     result = m["type"]
-    if result == "auto" or result.startswith("CalledOn"):
+    if result.endswith("::"):  # a member
+        return None
+    if result == "auto":
         result = OPS.result(d.body)
+    elif called := re.match(r"CalledOn<(\w+)(?:<(\w+)>)?, \w+>$", result):
+        result = OPS.kind_of(called)
     result = shown_type(result)
     arrow = f" → {result}" if result and result != "void" else ""
     return Function(name, call + arrow, d.comment, declared)
@@ -207,9 +219,11 @@ class Page:
     def functions(self, path):
         opening, declarations = read_file(path)
         rows = []
-        for d in declarations:
-            f = function_of(d)
-            if f is None or f.name in INTERNAL:
+        defined = {d.head for d in declarations if d.body}
+        known = [(d, f) for d in declarations if (f := function_of(d)) and f.name not in INTERNAL]
+        of_modules = {f.name for d, f in known if any("Module&" in t for t in f.types)}
+        for d, f in known:
+            if not d.body and d.head in defined or f.name in of_modules and any("PartList&" in t for t in f.types):
                 continue
             if not f.meaning:
                 self.faults.append(f"{path.relative_to(ROOT)}:{d.line}: {f.name} has no comment")
@@ -221,7 +235,7 @@ class Page:
         rows = []
         for d in read_file(path)[1]:
             template, rest = template_of(d.head)
-            m = re.match(r"(?:struct|class) (\w+)(?: final : public \w+)?$", rest)
+            m = re.match(r"(?:struct|class) (\w+)(?: final)?(?: : .*)?$", rest)
             if not m or "operator()" not in d.body or m[1] == "PartList":
                 continue
             if not d.comment:
@@ -344,7 +358,7 @@ def left_out(p):
     known |= {f"planck/nn/{name}.h" for name, _ in HELPERS} | {f"planck/optim/{name}.h" for name in OPTIM}
     modules = {f"planck/nn/{name}.h" for name in MODULES}
     for name, path in sorted(headers.items()):
-        if name.startswith("planck/ops/") and not name.endswith(".functions.h"):
+        if name.startswith("planck/ops/") and not name.endswith(".functions.h") or path.name == "compiled.h":
             continue
         if name not in known and p.functions(path)[1] or \
                 name.startswith("planck/nn/") and name not in modules and p.modules(path):

@@ -81,6 +81,7 @@ void Quantizable<Layer>::convert() {
 QuantLayerOptions qat_options(Dtype dtype, Granularity weights = Granularity::per_channel,
                               bool learned = false, Observe observer = Observe::moving_average);
 
+// Of a path: whether the layer stays as it is.
 using KeepFloat = std::function<bool(const std::string&)>;
 void prepare_qat(const PartList& parts, const QuantLayerOptions& options,
                  const KeepFloat& keep_float);

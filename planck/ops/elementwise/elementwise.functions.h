@@ -24,70 +24,35 @@ Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value, const Shape& shape) 
   return create<B>(Full<K>(value, x.dtype(), shape), x.device());
 }
 
-// Tensors are taken as they come: the buffer of a temporary becomes the result's.
-#define PLANCK_UNARY(function, Op)         \
+// Functions of the table's names: neg(x), add(a, b). Tensors are taken as they come: the buffer of
+// a temporary becomes the result's.
+#define PLANCK_UNARY_OP(name, Op, ...)     \
   template <AnyTensor X>                   \
-  CalledOn<Op, X> function(X&& x) {        \
+  CalledOn<Op, X> name(X&& x) {            \
     return call(Op{}, std::forward<X>(x)); \
   }
-PLANCK_UNARY(neg, Neg)                 // −x
-PLANCK_UNARY(abs, Abs)                 // |x|
-PLANCK_UNARY(sign, Sign)               // −1, 0 or 1
-PLANCK_UNARY(square, Square)           // x²
-PLANCK_UNARY(sqrt, Sqrt)               // √x
-PLANCK_UNARY(rsqrt, Rsqrt)             // 1 / √x
-PLANCK_UNARY(reciprocal, Reciprocal)   // 1 / x
-PLANCK_UNARY(exp, Exp)                 // eˣ
-PLANCK_UNARY(expm1, Expm1)             // eˣ − 1, accurate near 0
-PLANCK_UNARY(log, Log)                 // ln x
-PLANCK_UNARY(log1p, Log1p)             // ln(1 + x), accurate near 0
-PLANCK_UNARY(sin, Sin)                 // sin x
-PLANCK_UNARY(cos, Cos)                 // cos x
-PLANCK_UNARY(tanh, Tanh)               // tanh x
-PLANCK_UNARY(sigmoid, Sigmoid)         // 1 / (1 + e⁻ˣ)
-PLANCK_UNARY(relu, Relu)               // max(x, 0)
-PLANCK_UNARY(gelu, Gelu)               // x (1 + erf(x / √2)) / 2
-PLANCK_UNARY(silu, Silu)               // x / (1 + e⁻ˣ)
-PLANCK_UNARY(softplus, Softplus)       // ln(1 + eˣ)
-PLANCK_UNARY(erf, Erf)                 // the error function
-PLANCK_UNARY(floor, Floor)             // the largest integer <= x
-PLANCK_UNARY(ceil, Ceil)               // the smallest integer >= x
-PLANCK_UNARY(round, Round)             // the nearest integer, ties to even
-PLANCK_UNARY(trunc, Trunc)             // x without its fraction
-PLANCK_UNARY(logical_not, LogicalNot)  // not x
-#undef PLANCK_UNARY
-
-#define PLANCK_BINARY(function, Op)                            \
+#define PLANCK_BINARY_OP(name, Op, ...)                        \
   template <class X, SameTensors<X> Y>                         \
-  CalledOn<Op, X> function(X&& x, Y&& y) {                     \
-    return call(Op{}, std::forward<X>(x), std::forward<Y>(y)); \
+  CalledOn<Op, X> name(X&& a, Y&& b) {                         \
+    return call(Op{}, std::forward<X>(a), std::forward<Y>(b)); \
   }
-PLANCK_BINARY(add, Add)                 // x + y
-PLANCK_BINARY(sub, Sub)                 // x − y
-PLANCK_BINARY(mul, Mul)                 // x y
-PLANCK_BINARY(div, Div)                 // x / y; integers truncate, x / 0 = 0
-PLANCK_BINARY(maximum, Maximum)         // the larger; NaN wins
-PLANCK_BINARY(minimum, Minimum)         // the smaller; NaN wins
-PLANCK_BINARY(pow, Pow)                 // x to the power of y
-PLANCK_BINARY(atan2, Atan2)             // the angle of the point (y, x)
-PLANCK_BINARY(eq, Eq)                   // x == y
-PLANCK_BINARY(ne, Ne)                   // x != y
-PLANCK_BINARY(lt, Lt)                   // x < y
-PLANCK_BINARY(le, Le)                   // x <= y
-PLANCK_BINARY(gt, Gt)                   // x > y
-PLANCK_BINARY(ge, Ge)                   // x >= y
-PLANCK_BINARY(logical_and, LogicalAnd)  // x and y
-PLANCK_BINARY(logical_or, LogicalOr)    // x or y
-PLANCK_BINARY(logical_xor, LogicalXor)  // x or y, not both
-PLANCK_BINARY(operator+, Add)           // add
-PLANCK_BINARY(operator-, Sub)           // sub
-PLANCK_BINARY(operator*, Mul)           // mul
-PLANCK_BINARY(operator/, Div)           // div
-PLANCK_BINARY(operator<, Lt)            // lt
-PLANCK_BINARY(operator<=, Le)           // le
-PLANCK_BINARY(operator>, Gt)            // gt
-PLANCK_BINARY(operator>=, Ge)           // ge
-#undef PLANCK_BINARY
+#define PLANCK_COMPARE_OP PLANCK_BINARY_OP
+#include "planck/ops/elementwise/elementwise.table.h"
+
+#define PLANCK_OPERATOR(sign, Op)                              \
+  template <class X, SameTensors<X> Y>                         \
+  CalledOn<Op, X> sign(X&& a, Y&& b) {                         \
+    return call(Op{}, std::forward<X>(a), std::forward<Y>(b)); \
+  }
+PLANCK_OPERATOR(operator+, Add)  // add
+PLANCK_OPERATOR(operator-, Sub)  // sub
+PLANCK_OPERATOR(operator*, Mul)  // mul
+PLANCK_OPERATOR(operator/, Div)  // div
+PLANCK_OPERATOR(operator<, Lt)   // lt
+PLANCK_OPERATOR(operator<=, Le)  // le
+PLANCK_OPERATOR(operator>, Gt)   // gt
+PLANCK_OPERATOR(operator>=, Ge)  // ge
+#undef PLANCK_OPERATOR
 
 // −x
 template <AnyTensor X>

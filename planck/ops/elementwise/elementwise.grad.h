@@ -123,6 +123,10 @@ auto pullback(const Softplus&, const R& r) {
   return [x = in<0>(r)](auto& g) { g.give(g.dy() * sigmoid(g[x])); };
 }
 template <class R>
+auto pullback(const Softsign&, const R& r) {  // 1 / (1 + |x|)²
+  return [x = in<0>(r)](auto& g) { g.give(g.dy() * square(reciprocal(abs(g[x]) + 1))); };
+}
+template <class R>
 auto pullback(const Erf&, const R& r) {  // 2/√π exp(−x²)
   return [x = in<0>(r)](auto& g) {
     constexpr double kTwoOverRootPi = 1.12837916709551257390;

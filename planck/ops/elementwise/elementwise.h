@@ -24,6 +24,7 @@
 //   clamp              lower bound first: min > max gives max; NaN stays; a NaN bound is none
 //   maximum, minimum   NaN where either is; +0 is larger than −0
 //   silu, gelu         of −Inf: −0, the limit
+//   softsign           of ±Inf: ±1, the limit
 //   round              ties to even
 // integers   wrap around (two's complement); div truncates, a / 0 = 0, lowest / −1 = lowest
 //

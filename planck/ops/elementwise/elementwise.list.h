@@ -1,70 +1,27 @@
 // The ops of this family that the library has compiled, and the kinds of tensors they take: see
 // autodiff/compiled.h.
-PLANCK_OP(Neg, FloatKind);
-PLANCK_OP(Abs, FloatKind);
-PLANCK_OP(Sign, FloatKind);
-PLANCK_OP(Square, FloatKind);
-PLANCK_OP(Sqrt, FloatKind);
-PLANCK_OP(Rsqrt, FloatKind);
-PLANCK_OP(Reciprocal, FloatKind);
-PLANCK_OP(Exp, FloatKind);
-PLANCK_OP(Expm1, FloatKind);
-PLANCK_OP(Log, FloatKind);
-PLANCK_OP(Log1p, FloatKind);
-PLANCK_OP(Sin, FloatKind);
-PLANCK_OP(Cos, FloatKind);
-PLANCK_OP(Tanh, FloatKind);
-PLANCK_OP(Sigmoid, FloatKind);
-PLANCK_OP(Relu, FloatKind);
-PLANCK_OP(Gelu, FloatKind);
-PLANCK_OP(Silu, FloatKind);
-PLANCK_OP(Softplus, FloatKind);
-PLANCK_OP(Erf, FloatKind);
-PLANCK_OP(Floor, FloatKind);
-PLANCK_OP(Ceil, FloatKind);
-PLANCK_OP(Round, FloatKind);
-PLANCK_OP(Trunc, FloatKind);
-PLANCK_OP(LeakyRelu, FloatKind);
-PLANCK_OP(Clamp, FloatKind);
-PLANCK_OP(AddScalar, FloatKind);
-PLANCK_OP(MulScalar, FloatKind);
-PLANCK_OP(PowScalar, FloatKind);
-PLANCK_OP(Neg, IntKind);
-PLANCK_OP(Abs, IntKind);
-PLANCK_OP(Sign, IntKind);
-PLANCK_OP(Clamp, IntKind);
-PLANCK_OP(AddScalar, IntKind);
-PLANCK_OP(MulScalar, IntKind);
-PLANCK_OP(Add, FloatKind, FloatKind);
-PLANCK_OP(Sub, FloatKind, FloatKind);
-PLANCK_OP(Mul, FloatKind, FloatKind);
-PLANCK_OP(Div, FloatKind, FloatKind);
-PLANCK_OP(Maximum, FloatKind, FloatKind);
-PLANCK_OP(Minimum, FloatKind, FloatKind);
-PLANCK_OP(Pow, FloatKind, FloatKind);
-PLANCK_OP(Atan2, FloatKind, FloatKind);
-PLANCK_OP(Eq, FloatKind, FloatKind);
-PLANCK_OP(Ne, FloatKind, FloatKind);
-PLANCK_OP(Lt, FloatKind, FloatKind);
-PLANCK_OP(Le, FloatKind, FloatKind);
-PLANCK_OP(Gt, FloatKind, FloatKind);
-PLANCK_OP(Ge, FloatKind, FloatKind);
-PLANCK_OP(Add, IntKind, IntKind);
-PLANCK_OP(Sub, IntKind, IntKind);
-PLANCK_OP(Mul, IntKind, IntKind);
-PLANCK_OP(Div, IntKind, IntKind);
-PLANCK_OP(Maximum, IntKind, IntKind);
-PLANCK_OP(Minimum, IntKind, IntKind);
-PLANCK_OP(Eq, IntKind, IntKind);
-PLANCK_OP(Ne, IntKind, IntKind);
-PLANCK_OP(Lt, IntKind, IntKind);
-PLANCK_OP(Le, IntKind, IntKind);
-PLANCK_OP(Gt, IntKind, IntKind);
-PLANCK_OP(Ge, IntKind, IntKind);
-PLANCK_OP(LogicalAnd, BoolKind, BoolKind);
-PLANCK_OP(LogicalOr, BoolKind, BoolKind);
-PLANCK_OP(LogicalXor, BoolKind, BoolKind);
-PLANCK_OP(LogicalNot, BoolKind);
+#define PLANCK_OF_ONE(Op, K) PLANCK_OP(Op, K)
+#define PLANCK_OF_TWO(Op, K) PLANCK_OP(Op, K, K)
+// By the dtypes of the table.
+#define PLANCK_OF_floats(OF, Op) OF(Op, FloatKind);
+#define PLANCK_OF_numbers(OF, Op) \
+  OF(Op, FloatKind);              \
+  OF(Op, IntKind);
+#define PLANCK_OF_booleans(OF, Op) OF(Op, BoolKind);
+
+#define PLANCK_UNARY_OP(name, Op, dtypes, ...) PLANCK_OF_##dtypes(PLANCK_OF_ONE, Op)
+#define PLANCK_SCALAR_OP PLANCK_UNARY_OP
+#define PLANCK_BINARY_OP(name, Op, dtypes, ...) PLANCK_OF_##dtypes(PLANCK_OF_TWO, Op)
+#define PLANCK_COMPARE_OP PLANCK_BINARY_OP
+#include "planck/ops/elementwise/elementwise.table.h"
+
+#undef PLANCK_OF_ONE
+#undef PLANCK_OF_TWO
+#undef PLANCK_OF_floats
+#undef PLANCK_OF_numbers
+#undef PLANCK_OF_booleans
+
+// For several kinds of inputs.
 PLANCK_OP(Where<FloatKind>, BoolKind, FloatKind, FloatKind);
 PLANCK_OP(MaskFill, FloatKind, BoolKind);
 PLANCK_OP(Where<IntKind>, BoolKind, IntKind, IntKind);

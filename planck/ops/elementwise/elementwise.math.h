@@ -114,6 +114,11 @@ PLANCK_UNARY(LeakyRelu, leaky_relu, return x > C(0) ? x : s.a * x;)
 PLANCK_FUNCTION(Gelu, gelu)
 PLANCK_FUNCTION(Silu, silu)
 PLANCK_UNARY(Softplus, softplus, return math::softplus(x);)
+// Beyond 2^60 the quotient is 1; infinity is held back from inf / inf.
+PLANCK_UNARY(Softsign, softsign, {
+  const C a = math::abs_of(x) > C(0x1p60) ? C(0x1p60) : math::abs_of(x);
+  return math::with_sign(a / (C(1) + a), x);
+})
 PLANCK_UNARY(Erf, erf, return math::erf(x);)
 PLANCK_UNARY(Floor, floor, return math::floor_of(x);)
 PLANCK_UNARY(Ceil, ceil, return -math::floor_of(-x);)
@@ -164,6 +169,10 @@ struct Cos {
 template <class F>
 concept HasFar = requires {
   F::kHasFar;
+};
+template <class F>
+concept HasNarrow = requires {
+  F::kHasNarrow;
 };
 
 PLANCK_BINARY(Add, add, return plus(a, b);)
@@ -224,23 +233,47 @@ PLANCK_BINARY(LogicalXor, logical_xor, return static_cast<C>((a != 0) != (b != 0
 #undef PLANCK_FUNCTION
 #undef PLANCK_BINARY
 
+// ---- lists of ops, in the order of the table ----
+
 template <class... F>
 struct Ops {};
-using FloatUnary = Ops<Neg, Abs, Sign, Square, Sqrt, Rsqrt, Reciprocal, Exp, Expm1, Log, Log1p, Sin,
-                       Cos, Tanh, Sigmoid, Relu, LeakyRelu, Gelu, Silu, Softplus, Erf, Floor, Ceil,
-                       Round, Trunc, Clamp, AddScalar, MulScalar, PowScalar>;
-using NarrowUnary = Ops<Exp, Log, Sin, Tanh, Sigmoid, Gelu, Silu>;  // and Pow
-using IntegerUnary = Ops<Neg, Abs, Sign, Square, Relu, Clamp, AddScalar, MulScalar>;
-using FloatBinary = Ops<Add, Sub, Mul, Div, Maximum, Minimum, Pow, Atan2, Eq, Ne, Lt, Le, Gt, Ge>;
-using IntegerBinary = Ops<Add, Sub, Mul, Div, Maximum, Minimum, Eq, Ne, Lt, Le, Gt, Ge>;
-using BooleanUnary = Ops<LogicalNot>;
-using BooleanBinary = Ops<LogicalAnd, LogicalOr, LogicalXor>;
+template <class... F, class... G>
+Ops<F..., G...> operator+(Ops<F...>, Ops<G...>);
+template <class F, bool taken>
+using If = std::conditional_t<taken, Ops<F>, Ops<>>;
+// Those that read some of the dtypes.
+template <std::uint8_t dtypes, class... F>
+using Reading = decltype((Ops<>{} + ... + If<F, (dtypes_of(F::kOp) & dtypes) != 0>{}));
+
+#define PLANCK_UNARY_OP(name, F, ...) , F
+#define PLANCK_SCALAR_OP PLANCK_UNARY_OP
+template <std::uint8_t dtypes>
+using Unary = Reading<dtypes
+#include "planck/ops/elementwise/elementwise.table.h"
+                      >;
+#define PLANCK_BINARY_OP(name, F, ...) , F
+#define PLANCK_COMPARE_OP PLANCK_BINARY_OP
+template <std::uint8_t dtypes>
+using Binary = Reading<dtypes
+#include "planck/ops/elementwise/elementwise.table.h"
+                       >;
+using FloatUnary = Unary<elementwise_dtypes::floats>;
+using FloatBinary = Binary<elementwise_dtypes::floats>;
+using IntegerUnary = Unary<elementwise_dtypes::integers>;
+using IntegerBinary = Binary<elementwise_dtypes::integers>;
+using BooleanUnary = Unary<elementwise_dtypes::booleans>;
+using BooleanBinary = Binary<elementwise_dtypes::booleans>;
+
+template <class F>
+inline constexpr bool kNarrow = HasNarrow<F>;
+template <class... F>
+auto narrow_ones(Ops<F...>) -> decltype((Ops<>{} + ... + If<F, kNarrow<F>>{}));
+using NarrowUnary = decltype(narrow_ones(FloatUnary{}));
+using NarrowBinary = decltype(narrow_ones(FloatBinary{}));
 
 // The op for a stored type: computed values of T.
 template <class F, class T>
-concept Narrow = (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)&&requires {
-  F::kHasNarrow;
-};
+concept Narrow = (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)&&HasNarrow<F>;
 template <class F, class T, class C>
 PLANCK_HD C unary_of(C x, const Scalars<C>& s) {
   if constexpr (Narrow<F, T>)

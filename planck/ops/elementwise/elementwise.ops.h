@@ -30,39 +30,16 @@ struct Elementwise {
   }
 };
 
-using Neg = Elementwise<"neg", ElementwiseOp::neg>;
-using Abs = Elementwise<"abs", ElementwiseOp::abs>;
-using Sign = Elementwise<"sign", ElementwiseOp::sign>;
-using Square = Elementwise<"square", ElementwiseOp::square>;
-using Sqrt = Elementwise<"sqrt", ElementwiseOp::sqrt>;
-using Rsqrt = Elementwise<"rsqrt", ElementwiseOp::rsqrt>;
-using Reciprocal = Elementwise<"reciprocal", ElementwiseOp::reciprocal>;
-using Exp = Elementwise<"exp", ElementwiseOp::exp>;
-using Expm1 = Elementwise<"expm1", ElementwiseOp::expm1>;
-using Log = Elementwise<"log", ElementwiseOp::log>;
-using Log1p = Elementwise<"log1p", ElementwiseOp::log1p>;
-using Sin = Elementwise<"sin", ElementwiseOp::sin>;
-using Cos = Elementwise<"cos", ElementwiseOp::cos>;
-using Tanh = Elementwise<"tanh", ElementwiseOp::tanh>;
-using Sigmoid = Elementwise<"sigmoid", ElementwiseOp::sigmoid>;
-using Relu = Elementwise<"relu", ElementwiseOp::relu>;
-using Gelu = Elementwise<"gelu", ElementwiseOp::gelu>;
-using Silu = Elementwise<"silu", ElementwiseOp::silu>;
-using Softplus = Elementwise<"softplus", ElementwiseOp::softplus>;
-using Erf = Elementwise<"erf", ElementwiseOp::erf>;
-using Floor = Elementwise<"floor", ElementwiseOp::floor>;
-using Ceil = Elementwise<"ceil", ElementwiseOp::ceil>;
-using Round = Elementwise<"round", ElementwiseOp::round>;
-using Trunc = Elementwise<"trunc", ElementwiseOp::trunc>;
+template <OpName N, ElementwiseOp Op>
+struct CompareOp : Elementwise<N, Op> {
+  using Gives = BoolKind;
+};
 
-using Add = Elementwise<"add", ElementwiseOp::add>;
-using Sub = Elementwise<"sub", ElementwiseOp::sub>;
-using Mul = Elementwise<"mul", ElementwiseOp::mul>;
-using Div = Elementwise<"div", ElementwiseOp::div>;
-using Maximum = Elementwise<"maximum", ElementwiseOp::maximum>;
-using Minimum = Elementwise<"minimum", ElementwiseOp::minimum>;
-using Pow = Elementwise<"pow", ElementwiseOp::pow>;
-using Atan2 = Elementwise<"atan2", ElementwiseOp::atan2>;
+// Ops without attributes: using Exp = Elementwise<"exp", ElementwiseOp::exp>.
+#define PLANCK_UNARY_OP(name, Type, ...) using Type = Elementwise<#name, ElementwiseOp::name>;
+#define PLANCK_BINARY_OP PLANCK_UNARY_OP
+#define PLANCK_COMPARE_OP(name, Type, ...) using Type = CompareOp<#name, ElementwiseOp::name>;
+#include "planck/ops/elementwise/elementwise.table.h"
 
 struct LeakyRelu : Elementwise<"leaky_relu", ElementwiseOp::leaky_relu> {
   double slope = 0.01;
@@ -94,22 +71,6 @@ struct PowScalar : Elementwise<"pow_scalar", ElementwiseOp::pow_scalar> {
     return of(in[0], exponent, {});
   }
 };
-
-template <OpName N, ElementwiseOp Op>
-struct CompareOp : Elementwise<N, Op> {
-  using Gives = BoolKind;
-};
-using Eq = CompareOp<"eq", ElementwiseOp::eq>;
-using Ne = CompareOp<"ne", ElementwiseOp::ne>;
-using Lt = CompareOp<"lt", ElementwiseOp::lt>;
-using Le = CompareOp<"le", ElementwiseOp::le>;
-using Gt = CompareOp<"gt", ElementwiseOp::gt>;
-using Ge = CompareOp<"ge", ElementwiseOp::ge>;
-
-using LogicalAnd = Elementwise<"logical_and", ElementwiseOp::logical_and>;
-using LogicalOr = Elementwise<"logical_or", ElementwiseOp::logical_or>;
-using LogicalXor = Elementwise<"logical_xor", ElementwiseOp::logical_xor>;
-using LogicalNot = Elementwise<"logical_not", ElementwiseOp::logical_not>;
 
 // mask ? a : b, for tensors of kind K.
 template <class K>

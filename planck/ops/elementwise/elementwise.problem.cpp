@@ -12,7 +12,7 @@ using Op = ElementwiseOp;
 
 std::size_t at(Op op) { return static_cast<std::size_t>(op); }
 
-// ---- the table of ops ----
+// ---- operands and attributes that the table of ops names ----
 
 constexpr OperandInfo kUnary[] = {{"x", Role::input}, {"y", Role::output}};
 constexpr OperandInfo kBinary[] = {{"a", Role::input}, {"b", Role::input}, {"y", Role::output}};
@@ -22,6 +22,7 @@ constexpr OperandInfo kMaskFill[] = {
     {"x", Role::input}, {"mask", Role::input}, {"y", Role::output}};
 constexpr OperandInfo kOutput[] = {{"y", Role::output}};
 
+constexpr std::span<const AttributeInfo> kNone;
 constexpr AttributeInfo kSlope[] = {{"slope", "0.01", "factor of negative values"}};
 constexpr AttributeInfo kBounds[] = {{"min", "-inf", "lower bound"}, {"max", "inf", "upper bound"}};
 constexpr AttributeInfo kValue[] = {{"value", "1", "the scalar"}};
@@ -40,86 +41,22 @@ constexpr AttributeInfo kNormal[] = {
 constexpr AttributeInfo kBernoulli[] = {
     {"p", "0.5", "probability of 1"}, PLANCK_PLACE, PLANCK_SEED};
 
-// Which dtypes an op reads.
-enum Kinds : std::uint8_t { floats = 1, integers = 2, booleans = 4, bytes = 8 };
-constexpr std::uint8_t kNumbers = floats | integers, kAny = floats | integers | booleans | bytes;
-
 struct Row {
   OpInfo info;
-  std::uint8_t kinds;
-  int scalars = 0;
-  double max_ulp = 0;
+  double max_ulp;
 };
-
-constexpr Row row(std::string_view name, std::string_view formula,
-                  std::span<const OperandInfo> operands, std::uint8_t kinds, double max_ulp = 0,
-                  std::span<const AttributeInfo> attributes = {}, int scalars = 0) {
-  return {{name, OpCategory::elementwise, formula, operands, attributes}, kinds, scalars, max_ulp};
-}
-
-// In the order of ElementwiseOp.
 constexpr Row kRows[] = {
-    row("neg", "y = -x", kUnary, kNumbers),
-    row("abs", "y = |x|", kUnary, kNumbers),
-    row("sign", "y = 1, 0 or -1; NaN stays", kUnary, kNumbers),
-    row("square", "y = x * x", kUnary, kNumbers),
-    row("sqrt", "y = sqrt(x)", kUnary, floats),
-    row("rsqrt", "y = 1 / sqrt(x)", kUnary, floats, 1.5),
-    row("reciprocal", "y = 1 / x", kUnary, floats),
-    row("exp", "y = e^x", kUnary, floats, 1.1),
-    row("expm1", "y = e^x - 1", kUnary, floats, 1.8),
-    row("log", "y = log(x)", kUnary, floats, 1.0),
-    row("log1p", "y = log(1 + x)", kUnary, floats, 1.6),
-    row("sin", "y = sin(x)", kUnary, floats, 1.6),
-    row("cos", "y = cos(x)", kUnary, floats, 1.6),
-    row("tanh", "y = tanh(x)", kUnary, floats, 1.5),
-    row("sigmoid", "y = 1 / (1 + e^-x)", kUnary, floats, 2.5),
-    row("relu", "y = max(x, 0)", kUnary, kNumbers),
-    row("leaky_relu", "y = x > 0 ? x : slope * x", kUnary, floats, 0, kSlope, 1),
-    row("gelu", "y = x * (1 + erf(x / sqrt(2))) / 2", kUnary, floats, 5),
-    row("silu", "y = x / (1 + e^-x)", kUnary, floats, 3.5),
-    row("softplus", "y = log(1 + e^x)", kUnary, floats, 1.9),
-    row("erf", "y = erf(x)", kUnary, floats, 1.3),
-    row("floor", "y = the largest integer <= x", kUnary, floats),
-    row("ceil", "y = the smallest integer >= x", kUnary, floats),
-    row("round", "y = the nearest integer, ties to even", kUnary, floats),
-    row("trunc", "y = x without its fraction", kUnary, floats),
-    row("clamp", "y = min(max(x, min), max)", kUnary, kNumbers, 0, kBounds, 2),
-    row("add_scalar", "y = x + value", kUnary, kNumbers, 0, kValue, 1),
-    row("mul_scalar", "y = x * value", kUnary, kNumbers, 0, kValue, 1),
-    row("pow_scalar", "y = x^value", kUnary, floats, 1.3, kValue, 1),
-    row("add", "y = a + b", kBinary, kNumbers),
-    row("sub", "y = a - b", kBinary, kNumbers),
-    row("mul", "y = a * b", kBinary, kNumbers),
-    row("div", "y = a / b; integers truncate, a / 0 = 0", kBinary, kNumbers),
-    row("maximum", "y = max(a, b); NaN wins", kBinary, kNumbers),
-    row("minimum", "y = min(a, b); NaN wins", kBinary, kNumbers),
-    row("pow", "y = a^b", kBinary, floats, 1.3),
-    row("atan2", "y = the angle of the point (b, a)", kBinary, floats, 2.4),
-    row("eq", "y = a == b", kBinary, kNumbers),
-    row("ne", "y = a != b", kBinary, kNumbers),
-    row("lt", "y = a < b", kBinary, kNumbers),
-    row("le", "y = a <= b", kBinary, kNumbers),
-    row("gt", "y = a > b", kBinary, kNumbers),
-    row("ge", "y = a >= b", kBinary, kNumbers),
-    row("logical_and", "y = a and b", kBinary, booleans),
-    row("logical_or", "y = a or b", kBinary, booleans),
-    row("logical_xor", "y = a xor b", kBinary, booleans),
-    row("logical_not", "y = not x", kUnary, booleans),
-    row("where", "y = condition ? a : b", kWhere, kAny),
-    row("mask_fill", "y = mask ? value : x", kMaskFill, kAny, 0, kValue, 1),
-    row("cast", "y = x as another dtype", kUnary, kAny, 0, kTo),
-    row("copy", "y = x, bit for bit", kUnary, kAny),
-    row("fill", "y = value", kOutput, kAny, 0, kFill, 1),
-    row("arange", "y[i] = start + i * step", kOutput, kNumbers, 0, kArange, 2),
-    row("random_uniform", "y[i] = low + u[i] * (high - low), u in [0, 1)", kOutput, floats, 0,
-        kUniform, 2),
-    row("random_normal", "y[i] = mean + z[i] * std", kOutput, floats, 0, kNormal, 2),
-    row("random_bernoulli", "y[i] = u[i] < p", kOutput, floats | booleans, 0, kBernoulli, 1),
+#define PLANCK_ELEMENTWISE_OP(name, Type, dtypes, ulp, formula, attributes, operands) \
+  {{#name, OpCategory::elementwise, formula, operands, attributes}, ulp},
+#include "planck/ops/elementwise/elementwise.table.h"
 };
 static_assert(std::size(kRows) == kElementwiseOps);
 
+// Scalars come before the shape, the dtype and the seed.
+bool is_scalar(const AttributeInfo& a) { return a.name != "shape" && a.name != "dtype"; }
+
 std::uint8_t kind_of(Dtype t) {
+  using namespace elementwise_dtypes;
   if (is_float(t)) return floats;
   if (t == Dtype::i32 || t == Dtype::i64) return integers;
   if (t == Dtype::boolean) return booleans;
@@ -131,7 +68,7 @@ bool is_comparison(Op op) { return op >= Op::eq && op <= Op::ge; }
 }  // namespace
 
 double elementwise_max_ulp(Op op) { return kRows[at(op)].max_ulp; }
-bool elementwise_accepts(Op op, Dtype dtype) { return (kRows[at(op)].kinds & kind_of(dtype)) != 0; }
+bool elementwise_accepts(Op op, Dtype dtype) { return (dtypes_of(op) & kind_of(dtype)) != 0; }
 
 const OpInfo& ElementwiseProblem::info() const { return kRows[at(op)].info; }
 
@@ -220,7 +157,7 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& info, const Attributes& 
     p.shape = inputs.find(main)->second.shape;
     p.dtype = inputs.find(main)->second.dtype;
   }
-  for (std::size_t k = 0; k < static_cast<std::size_t>(kRows[at(p.op)].scalars); ++k) {
+  for (std::size_t k = 0; k < info.attributes.size() && is_scalar(info.attributes[k]); ++k) {
     const std::string_view attribute = info.attributes[k].name;
     auto scalar = parse_scalar(info, attribute, read.text(attribute), p.dtype);
     if (!scalar) return tl::unexpected(scalar.error());

@@ -1,4 +1,5 @@
 // The elementwise family as one plain value: which op, which dtype, which shape, which scalars.
+// elementwise.table.h declares the ops.
 //
 // All operands of a problem have the full shape; what is broadcast comes as a view with stride 0.
 // elementwise.h says what each op computes.
@@ -12,66 +13,8 @@
 namespace planck {
 
 enum class ElementwiseOp : std::uint8_t {
-  // y = f(x), y = f(x, scalars)
-  neg,
-  abs,
-  sign,
-  square,
-  sqrt,
-  rsqrt,
-  reciprocal,
-  exp,
-  expm1,
-  log,
-  log1p,
-  sin,
-  cos,
-  tanh,
-  sigmoid,
-  relu,
-  leaky_relu,  // slope
-  gelu,
-  silu,
-  softplus,
-  erf,
-  floor,
-  ceil,
-  round,
-  trunc,
-  clamp,       // min, max
-  add_scalar,  // value
-  mul_scalar,  // value
-  pow_scalar,  // value
-  // y = f(a, b)
-  add,
-  sub,
-  mul,
-  div,
-  maximum,
-  minimum,
-  pow,
-  atan2,
-  eq,
-  ne,
-  lt,
-  le,
-  gt,
-  ge,
-  logical_and,
-  logical_or,
-  logical_xor,
-  logical_not,
-  // selection and movement: bits are kept
-  where,
-  mask_fill,  // value
-  cast,
-  copy,
-  fill,    // value
-  arange,  // start, step
-  // random numbers
-  random_uniform,    // low, high
-  random_normal,     // mean, std
-  random_bernoulli,  // p
+#define PLANCK_ELEMENTWISE_OP(name, ...) name,
+#include "planck/ops/elementwise/elementwise.table.h"
 };
 inline constexpr int kElementwiseOps = static_cast<int>(ElementwiseOp::random_bernoulli) + 1;
 inline constexpr int kElementwiseOperands = 4;  // the most operands an op of the family has
@@ -123,7 +66,25 @@ struct ElementwiseProblem {
 // Largest error of a result in the compute type, in units in the last place; 0: rounded once.
 double elementwise_max_ulp(ElementwiseOp op);
 
-// Whether an op knows a dtype of its inputs.
+// Which dtypes an op reads.
+namespace elementwise_dtypes {
+enum : std::uint8_t {
+  floats = 1,
+  integers = 2,  // i32, i64
+  booleans = 4,
+  bytes = 8,  // s8, u8
+  numbers = floats | integers,
+  any = floats | integers | booleans | bytes,
+};
+}
+constexpr std::uint8_t dtypes_of(ElementwiseOp op) {
+  using namespace elementwise_dtypes;
+  constexpr std::uint8_t kDtypes[] = {
+#define PLANCK_ELEMENTWISE_OP(name, Type, dtypes, ...) dtypes,
+#include "planck/ops/elementwise/elementwise.table.h"
+  };
+  return kDtypes[static_cast<std::size_t>(op)];
+}
 bool elementwise_accepts(ElementwiseOp op, Dtype dtype);
 
 // The bits of the problem's first scalar in its dtype: what fill and mask_fill write.

@@ -65,11 +65,15 @@ template <class T, class... F>
 constexpr void put_unary(LoopTable& table, em::Ops<F...>) {
   ((table.loop[static_cast<std::size_t>(F::kOp)] = &half_unary<F, T>), ...);
 }
+template <class T, class... F>
+constexpr void put_binary(LoopTable& table, em::Ops<F...>) {
+  ((table.loop[static_cast<std::size_t>(F::kOp)] = &half_binary<F, T>), ...);
+}
 template <class T>
 constexpr LoopTable table_of() {
   LoopTable table;
   put_unary<T>(table, em::NarrowUnary{});
-  table.loop[static_cast<std::size_t>(em::Pow::kOp)] = &half_binary<em::Pow, T>;
+  put_binary<T>(table, em::NarrowBinary{});
   return table;
 }
 

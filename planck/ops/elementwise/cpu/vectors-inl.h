@@ -72,6 +72,11 @@ struct Vectors;
     }                                                 \
   };
 
+HWY_INLINE V softsign(V x) {
+  const V a = vm::at_most(hn::Abs(x), 0x1p60f);
+  return hn::CopySign(hn::Div(a, hn::Add(vm::all(1.0f), a)), x);
+}
+
 PLANCK_VECTORS(Neg, hn::Neg(x))
 PLANCK_VECTORS(Abs, hn::Abs(x))
 PLANCK_VECTORS(Square, hn::Mul(x, x))
@@ -82,6 +87,7 @@ PLANCK_VECTORS(Ceil, hn::Ceil(x))
 PLANCK_VECTORS(Round, hn::Round(x))
 PLANCK_VECTORS(Trunc, hn::Trunc(x))
 PLANCK_VECTORS(Relu, hn::Add(vm::at_least(x, 0.0f), hn::Zero(D())))  // the sum makes −0 +0
+PLANCK_VECTORS(Softsign, softsign(x))
 PLANCK_VECTORS(LeakyRelu, hn::IfThenElse(hn::Gt(x, hn::Zero(D())), x, hn::Mul(s.a, x)))
 PLANCK_VECTORS(Clamp, hn::Min(s.b, hn::Max(s.a, x)))  // the second where there is a NaN
 PLANCK_VECTORS(AddScalar, hn::Add(x, s.a))

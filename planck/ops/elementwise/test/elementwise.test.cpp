@@ -1,15 +1,15 @@
-// The elementwise family against naive references: the C library in long double for floats, plain
-// 64-bit integers and their definitions for everything else.
+// The elementwise family against naive references: reference.test.h for floats, plain 64-bit
+// integers and their definitions for everything else.
 #include "planck/ops/elementwise/elementwise.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
-#include <map>
+#include <random>
 #include <set>
 
 #include "planck/math/random.h"
+#include "planck/ops/elementwise/test/reference.test.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
 #include "planck/verify/checks/values.h"
@@ -17,123 +17,36 @@
 namespace planck {
 namespace {
 
+using test::elementwise_references;
+using test::Wide;
 using verify::Case;
 using verify::HostTensor;
-using Wide = long double;
-// Basic arithmetic is rounded once where it is done in f64.
-double f64(Wide x) { return static_cast<double>(x); }
 
-Wide silu(Wide x) {
-  if (std::isinf(x)) return x < 0 ? -0.0L : x;
-  return x < 0 ? x * std::exp(x) / (1 + std::exp(x)) : x / (1 + std::exp(-x));
-}
-Wide gelu(Wide x) {
-  if (std::isinf(x)) return x < 0 ? -0.0L : x;
-  // erfc is steep: what x / sqrt(2) loses in rounding is put back.
-  const Wide root = std::sqrt(0.5L), h = -x * root;
-  const Wide rest = std::fma(-x, root, -h) - x * (0.5L - std::fma(root, root, 0.0L)) / (2 * root);
-  return 0.5L * x * (std::erfc(h) - rest * 2 / std::sqrt(std::acos(-1.0L)) * std::exp(-h * h));
-}
-
-// s, t: the scalars as the compute type has them.
-const std::map<std::string, std::function<Wide(Wide, Wide, Wide)>>& unary() {
-  static const std::map<std::string, std::function<Wide(Wide, Wide, Wide)>> all = {
-      {"neg", [](Wide x, Wide, Wide) { return -x; }},
-      {"abs", [](Wide x, Wide, Wide) { return std::fabs(x); }},
-      {"sign", [](Wide x, Wide, Wide) { return x > 0    ? 1.0L
-                                               : x < 0  ? -1.0L
-                                               : x == 0 ? 0.0L
-                                                        : x; }},
-      {"square", [](Wide x, Wide, Wide) { return f64(x) * f64(x); }},
-      {"sqrt", [](Wide x, Wide, Wide) { return std::sqrt(f64(x)); }},
-      {"rsqrt", [](Wide x, Wide, Wide) { return 1 / std::sqrt(x); }},
-      {"reciprocal", [](Wide x, Wide, Wide) { return 1 / f64(x); }},
-      {"exp", [](Wide x, Wide, Wide) { return std::exp(x); }},
-      {"expm1", [](Wide x, Wide, Wide) { return std::expm1(x); }},
-      {"log", [](Wide x, Wide, Wide) { return std::log(x); }},
-      {"log1p", [](Wide x, Wide, Wide) { return std::log1p(x); }},
-      {"sin", [](Wide x, Wide, Wide) { return std::sin(x); }},
-      {"cos", [](Wide x, Wide, Wide) { return std::cos(x); }},
-      {"tanh", [](Wide x, Wide, Wide) { return std::tanh(x); }},
-      {"sigmoid",
-       [](Wide x, Wide, Wide) {
-         return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
-       }},
-      {"relu", [](Wide x, Wide, Wide) { return x <= 0 ? 0.0L : x; }},
-      {"leaky_relu", [](Wide x, Wide s, Wide) { return x > 0 ? f64(x) : f64(s) * f64(x); }},
-      {"gelu", [](Wide x, Wide, Wide) { return gelu(x); }},
-      {"silu", [](Wide x, Wide, Wide) { return silu(x); }},
-      {"softplus",
-       [](Wide x, Wide, Wide) {
-         return x != x ? x : (x > 0 ? x : 0.0L) + std::log1p(std::exp(-std::fabs(x)));
-       }},
-      {"erf", [](Wide x, Wide, Wide) { return std::erf(x); }},
-      {"floor", [](Wide x, Wide, Wide) { return std::floor(x); }},
-      {"ceil", [](Wide x, Wide, Wide) { return std::ceil(x); }},
-      {"round", [](Wide x, Wide, Wide) { return std::nearbyint(x); }},
-      {"trunc", [](Wide x, Wide, Wide) { return std::trunc(x); }},
-      {"clamp",
-       [](Wide x, Wide s, Wide t) {
-         const Wide y = x < s ? s : x;
-         return y > t ? t : y;
-       }},
-      {"add_scalar", [](Wide x, Wide s, Wide) { return f64(x) + f64(s); }},
-      {"mul_scalar", [](Wide x, Wide s, Wide) { return f64(x) * f64(s); }},
-      {"pow_scalar", [](Wide x, Wide s, Wide) { return std::pow(x, s); }},
-  };
-  return all;
-}
-const std::map<std::string, std::function<Wide(Wide, Wide)>>& binary() {
-  const auto either_nan = [](Wide a, Wide b) { return a != a || b != b; };
-  static const std::map<std::string, std::function<Wide(Wide, Wide)>> all = {
-      {"add", [](Wide a, Wide b) { return f64(a) + f64(b); }},
-      {"sub", [](Wide a, Wide b) { return f64(a) - f64(b); }},
-      {"mul", [](Wide a, Wide b) { return f64(a) * f64(b); }},
-      {"div", [](Wide a, Wide b) { return f64(a) / f64(b); }},
-      {"maximum", [=](Wide a, Wide b) { return either_nan(a, b) ? NAN
-                                               : a > b          ? a
-                                                                : b; }},
-      {"minimum", [=](Wide a, Wide b) { return either_nan(a, b) ? NAN
-                                               : a < b          ? a
-                                                                : b; }},
-      {"pow", [](Wide a, Wide b) { return std::pow(a, b); }},
-      {"atan2", [](Wide a, Wide b) { return std::atan2(a, b); }},
-      {"eq", [](Wide a, Wide b) { return a == b; }},
-      {"ne", [](Wide a, Wide b) { return a != b; }},
-      {"lt", [](Wide a, Wide b) { return a < b; }},
-      {"le", [](Wide a, Wide b) { return a <= b; }},
-      {"gt", [](Wide a, Wide b) { return a > b; }},
-      {"ge", [](Wide a, Wide b) { return a >= b; }},
-      {"logical_and", [](Wide a, Wide b) { return a != 0 && b != 0; }},
-      {"logical_or", [](Wide a, Wide b) { return a != 0 || b != 0; }},
-      {"logical_xor", [](Wide a, Wide b) { return (a != 0) != (b != 0); }},
-  };
-  return all;
-}
-
-// A scalar attribute in the compute type of floats.
+// A scalar attribute in the compute type.
 Wide scalar(const Case& c, std::size_t k, Dtype dtype) {
   const AttributeInfo& info = find_op(all_ops(), c.op)->info->attributes[k];
   const auto it = c.attributes.find(info.name);
   const double v =
       std::stod(it == c.attributes.end() ? std::string(info.default_value) : it->second);
+  if (dtype == Dtype::boolean) return v != 0;
   return dtype == Dtype::f64 ? v : static_cast<double>(static_cast<float>(v));
 }
 
 verify::ReferenceOutputs reference(const Case& c, const verify::NamedTensors& inputs) {
+  const OpInfo& info = *find_op(all_ops(), c.op)->info;
+  std::vector<const HostTensor*> in;
+  for (const OperandInfo& operand : info.operands)
+    if (operand.role == Role::input) in.push_back(&inputs.find(operand.name)->second);
+  const std::size_t scalars = info.attributes.size();
+  const Wide s = scalars > 0 ? scalar(c, 0, in[0]->dtype) : 0,
+             t = scalars > 1 ? scalar(c, 1, in[0]->dtype) : 0;
+  const auto f = elementwise_references().at(c.op);
+  const auto at = [&](std::size_t k, std::int64_t i) {
+    return k < in.size() ? in[k]->number(i) : 0.0;
+  };
   std::vector<double> y;
-  if (const auto f = unary().find(c.op); f != unary().end()) {
-    const HostTensor& x = inputs.find("x")->second;
-    const std::size_t scalars = find_op(all_ops(), c.op)->info->attributes.size();
-    const Wide s = scalars > 0 ? scalar(c, 0, x.dtype) : 0,
-               t = scalars > 1 ? scalar(c, 1, x.dtype) : 0;
-    for (std::int64_t i = 0; i < x.count(); ++i)
-      y.push_back(static_cast<double>(f->second(x.number(i), s, t)));
-  } else if (const auto g = binary().find(c.op); g != binary().end()) {
-    const HostTensor &a = inputs.find("a")->second, &b = inputs.find("b")->second;
-    for (std::int64_t i = 0; i < a.count(); ++i)
-      y.push_back(static_cast<double>(g->second(a.number(i), b.number(i))));
-  }
+  for (std::int64_t i = 0; i < in[0]->count(); ++i)
+    y.push_back(static_cast<double>(f(at(0, i), at(1, i), at(2, i), s, t)));
   return {{"y", y}};
 }
 
@@ -143,12 +56,69 @@ TEST(Elementwise, ValuesOfFloats) {
   for (const Case& c : verify::elementwise_cases(verify::ListSize::usual)) {
     if (c.inputs.empty() || (!is_float(c.inputs[0].dtype) && c.inputs[0].dtype != Dtype::boolean))
       continue;
-    if (!unary().contains(c.op) && !binary().contains(c.op)) continue;
+    if (!elementwise_references().contains(c.op)) continue;
     seen.insert(c.op);
     const auto checked = verify::check_values(all_ops(), c, stream, reference);
     for (const std::string& failure : checked.failures) ADD_FAILURE() << failure;
   }
-  EXPECT_EQ(seen.size(), unary().size() + binary().size());
+#define PLANCK_UNARY_OP(name, ...) EXPECT_TRUE(seen.contains(#name)) << #name;
+#define PLANCK_SCALAR_OP PLANCK_UNARY_OP
+#define PLANCK_BINARY_OP PLANCK_UNARY_OP
+#define PLANCK_COMPARE_OP PLANCK_UNARY_OP
+#include "planck/ops/elementwise/elementwise.table.h"
+}
+
+// ---- stated bounds ----
+
+// Numbers of every size, and ordinary ones.
+template <class T>
+std::vector<T> arguments() {
+  std::mt19937_64 random(5);
+  std::normal_distribution<double> normal(0, 3);
+  constexpr int kExponent = std::numeric_limits<T>::max_exponent - 1;
+  std::uniform_real_distribution<double> size(-kExponent, kExponent);
+  std::vector<T> x;
+  for (int i = 0; i < 20000; ++i) {
+    const double sign = i % 4 < 2 ? 1 : -1;
+    x.push_back(static_cast<T>(i % 2 == 0 ? normal(random) : sign * std::exp2(size(random))));
+  }
+  return x;
+}
+
+// Of a number's neighbours in T.
+template <class T>
+Wide spacing(Wide v) {
+  const int exponent = v == 0 ? std::numeric_limits<T>::min_exponent : std::ilogb(v) + 1;
+  return std::ldexp(1.0L, std::max(exponent, std::numeric_limits<T>::min_exponent) -
+                              std::numeric_limits<T>::digits);
+}
+
+template <class T>
+void hold_bound(ElementwiseOp op, std::string_view name, double ulp) {
+  std::vector<T> x = arguments<T>(), y(x.size());
+  const auto n = static_cast<std::int64_t>(x.size());
+  const Stream stream = Stream::cpu();
+  const auto plan = ElementwisePlan::select(stream, {.op = op, .dtype = dtype_of<T>, .shape = {n}});
+  ASSERT_TRUE(plan->run(
+      stream, {},
+      elementwise_operands({TensorView<T>(x.data(), {n}), TensorView<T>(y.data(), {n})})));
+  const double own = std::is_same_v<T, double> ? 0.01 : 0;  // error of the reference
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const Wide want = elementwise_references().at(name)(x[i], 0, 0, 0, 0);
+    if (!(std::fabs(want) <= std::numeric_limits<T>::max())) continue;
+    ASSERT_LE(std::fabs(y[i] - want) / spacing<T>(want), std::max(ulp, 0.5) + own)
+        << name << " of " << x[i];
+  }
+}
+
+// What elementwise.table.h states of functions of one float, in f32 and f64.
+TEST(Elementwise, ErrorsAreWithinTheStatedBounds) {
+#define PLANCK_UNARY_OP(name, Type, dtypes, ulp, ...)         \
+  if (elementwise_accepts(ElementwiseOp::name, Dtype::f32)) { \
+    hold_bound<float>(ElementwiseOp::name, #name, ulp);       \
+    hold_bound<double>(ElementwiseOp::name, #name, ulp);      \
+  }
+#include "planck/ops/elementwise/elementwise.table.h"
 }
 
 // ---- integers ----
