@@ -8,15 +8,14 @@
 
 // `how` is template, or extern template for what is compiled elsewhere.
 #ifdef PLANCK_TESTS_REFERENCE
-#define PLANCK_COMPILE_TESTED_OP(how, ...)       \
+#define PLANCK_COMPILE_TESTED_OP(how, ...)         \
   how struct Tracking<TestedBackend, __VA_ARGS__>; \
   how struct Tracking<Autodiff<TestedBackend>, __VA_ARGS__>
 #define PLANCK_COMPILE_TESTED_TAPE(how)    \
   PLANCK_COMPILE_TAPE(how, TestedBackend); \
   PLANCK_COMPILE_TAPE(how, Autodiff<TestedBackend>)
 #else
-#define PLANCK_COMPILE_TESTED_OP(how, ...) \
-  how struct Tracking<Autodiff<TestedBackend>, __VA_ARGS__>
+#define PLANCK_COMPILE_TESTED_OP(how, ...) how struct Tracking<Autodiff<TestedBackend>, __VA_ARGS__>
 #define PLANCK_COMPILE_TESTED_TAPE(how) PLANCK_COMPILE_TAPE(how, Autodiff<TestedBackend>)
 #endif
 #define PLANCK_CREATION(...)

@@ -15,16 +15,16 @@ TEST_F(Gradients, OfConv2d) {
   };
   check_gradient("plain", Order::second, conv({}), Input{{2, 2, 4, 3}}, Input{{3, 2, 2, 2}});
   check_gradient("padded", Order::second, conv({.padding = {1, 2}}), Input{{1, 2, 3, 2}},
-                    Input{{2, 2, 3, 3}});
+                 Input{{2, 2, 3, 3}});
   check_gradient("with stride", Order::second, conv({.stride = {2, 3}, .padding = {1, 0}}),
-                    Input{{1, 2, 5, 7}}, Input{{2, 2, 3, 2}});
+                 Input{{1, 2, 5, 7}}, Input{{2, 2, 3, 2}});
   check_gradient("dilated", Order::second, conv({.padding = {1, 1}, .dilation = {2, 3}}),
-                    Input{{1, 1, 5, 6}}, Input{{2, 1, 2, 2}});
+                 Input{{1, 1, 5, 6}}, Input{{2, 1, 2, 2}});
   check_gradient("in groups", Order::second,
-                    conv({.stride = {1, 2}, .padding = {1, 1}, .groups = 2}), Input{{2, 4, 3, 4}},
-                    Input{{2, 2, 2, 3}});
+                 conv({.stride = {1, 2}, .padding = {1, 1}, .groups = 2}), Input{{2, 4, 3, 4}},
+                 Input{{2, 2, 2, 3}});
   check_gradient("depthwise", Order::first, conv({.padding = {1, 1}, .groups = 3}),
-                    Input{{1, 3, 3, 3}}, Input{{6, 1, 3, 3}});
+                 Input{{1, 3, 3, 3}}, Input{{6, 1, 3, 3}});
   check_gradient("one by one", Order::first, conv({}), Input{{2, 3, 2, 2}}, Input{{2, 3, 1, 1}});
 }
 
@@ -33,10 +33,10 @@ TEST_F(Gradients, OfConvTranspose2d) {
     return [how, more](const auto& x, const auto& w) { return conv_transpose2d(x, w, how, more); };
   };
   check_gradient("plain", Order::second, transposed({}, {0, 0}), Input{{1, 2, 3, 2}},
-                    Input{{2, 2, 2, 2}});
+                 Input{{2, 2, 2, 2}});
   check_gradient("with stride", Order::second,
-                    transposed({.stride = {2, 3}, .padding = {1, 1}, .groups = 2}, {1, 2}),
-                    Input{{1, 4, 2, 3}}, Input{{4, 1, 3, 3}});
+                 transposed({.stride = {2, 3}, .padding = {1, 1}, .groups = 2}, {1, 2}),
+                 Input{{1, 4, 2, 3}}, Input{{4, 1, 3, 3}});
 }
 
 // The gradient of one argument alone, and of a product of two convolutions.

@@ -127,9 +127,9 @@ TEST_F(Gradients, OfGridSample) {
   };
   check_gradient("bilinear", Order::first, sample({}), picture, points);
   check_gradient("border", Order::first, sample({.padding = SamplePadding::border}), picture,
-                    points);
+                 points);
   check_gradient("bicubic, aligned", Order::first,
-                    sample({.mode = SampleMode::bicubic, .align_corners = true}), picture, points);
+                 sample({.mode = SampleMode::bicubic, .align_corners = true}), picture, points);
   check_gradient(
       "of the input alone", Order::first,
       [&]<class X>(const Tensor<X>& x) {

@@ -13,13 +13,13 @@ const Input kMatrix{{2, 3}}, kPositive{{2, 3}, 0.3, 3}, kVector{{3}}, kColumn{{2
     kPositiveRow{{3}, 0.3, 3};
 
 #define CHECK(order, expression, ...) \
-  check_gradient(                  \
+  check_gradient(                     \
       #expression, order, [](const auto&... in) { return expression(in...); }, __VA_ARGS__)
 #define CHECK1(order, body, ...) \
-  check_gradient(             \
+  check_gradient(                \
       #body, order, [](const auto& x) { return body; }, __VA_ARGS__)
 #define CHECK2(order, body, ...) \
-  check_gradient(             \
+  check_gradient(                \
       #body, order, [](const auto& x, const auto& y) { return body; }, __VA_ARGS__)
 
 TEST_F(Gradients, OfUnaryOps) {

@@ -3,7 +3,6 @@
 #include <future>
 #include <thread>
 
-#include "tests/autodiff/gradcheck.h"
 #include "tests/autodiff/tested_backend.h"
 
 namespace planck::test {

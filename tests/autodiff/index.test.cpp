@@ -21,10 +21,10 @@ auto ints(const Like&, std::initializer_list<std::int64_t> values, const Shape& 
 }
 
 #define CHECK1(body, ...) \
-  check_gradient(      \
+  check_gradient(         \
       #body, kSecond, [](const auto& x) { return body; }, __VA_ARGS__)
 #define CHECK2(body, ...) \
-  check_gradient(      \
+  check_gradient(         \
       #body, kSecond, [](const auto& x, const auto& y) { return body; }, __VA_ARGS__)
 
 TEST_F(Gradients, OfGathering) {

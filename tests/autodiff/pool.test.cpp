@@ -15,7 +15,7 @@ constexpr auto kSecond = Order::second;
 const Input kImage{{5, 6}}, kImages{{2, 1, 4, 5}};
 
 #define CHECK1(body, ...) \
-  check_gradient(      \
+  check_gradient(         \
       #body, kSecond, [](const auto& x) { return body; }, __VA_ARGS__)
 
 constexpr PoolOptions kPairs{.kernel = {2, 2}};

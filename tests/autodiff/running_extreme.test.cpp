@@ -13,7 +13,7 @@ using Doubles = std::vector<double>;
 using Ints = std::vector<std::int64_t>;
 
 #define CHECK1(body, ...) \
-  check_gradient(      \
+  check_gradient(         \
       #body, Order::second, [](const auto& x) { return body; }, __VA_ARGS__)
 
 TEST_F(Gradients, OfRunningExtremes) {
