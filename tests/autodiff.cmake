@@ -12,7 +12,7 @@ function(add_autodiff_tests backend)
   add_executable(autodiff_${name}_test autodiff/compiled.cpp autodiff/gradcheck.cpp
     autodiff/gradients.test.cpp autodiff/graphs.test.cpp autodiff/conv.test.cpp autodiff/index.test.cpp
     autodiff/pool.test.cpp autodiff/rows.test.cpp autodiff/running_extreme.test.cpp)
-  planck_precompile(autodiff_${name}_test ${CMAKE_CURRENT_SOURCE_DIR}/autodiff/gradcheck.h)
+  planck_compile_together(autodiff_${name}_test autodiff/compiled.cpp)
   if(backend STREQUAL "Reference")
     target_compile_definitions(autodiff_${name}_test PRIVATE PLANCK_TESTS_REFERENCE)
   else()

@@ -6,7 +6,6 @@ namespace planck::test {
 
 namespace {
 
-using B = TestedBackend;
 using V = std::vector<double>;
 
 TEST_F(Gradients, OfConv2d) {

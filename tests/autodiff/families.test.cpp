@@ -7,8 +7,6 @@ namespace planck::test {
 
 namespace {
 
-using B = TestedBackend;
-using A = Autodiff<B>;
 using V = std::vector<double>;
 
 template <class T>

@@ -6,7 +6,6 @@ namespace planck::test {
 
 namespace {
 
-using B = TestedBackend;
 using Values = std::vector<std::vector<double>>;
 
 std::vector<double> draw(const Input& input, std::uint64_t seed) {
@@ -74,8 +73,7 @@ class GradientCheck {
   // [k][j * inputs + i] = d out[j] / d in_k[i]
   Values jacobian(bool recomputes) const {
     SwitchedCheckpointing::recomputes = recomputes;
-    using A = OnceTracked;
-    const auto x = leaves<A>(values_);
+    const auto x = leaves<OnceTracked>(values_);
     const auto y = f_.once(f_.function, x.data());
     const auto count = static_cast<std::size_t>(y.numel());
     Values all(values_.size());
@@ -83,8 +81,8 @@ class GradientCheck {
       std::vector<double> unit(count, 0);
       unit[j] = 1;
       const auto seed = Tensor<B>::from(std::span<const double>(unit), y.shape());
-      const auto grads =
-          A::backward(y.primitive(), seed.primitive(), BackwardOptions{.retain_graph = true});
+      const auto grads = OnceTracked::backward(y.primitive(), seed.primitive(),
+                                               BackwardOptions{.retain_graph = true});
       for (std::size_t k = 0; k < x.size(); ++k) {
         const auto g = x[k].grad(grads);
         std::vector<double> row(values_[k].size(), 0);  // an output may not depend on an input
@@ -121,7 +119,6 @@ class GradientCheck {
     return {total};
   }
   Values curvature() const {
-    using A = Autodiff<B>;
     const auto inner = leaves<A>(values_);
     std::vector<Tensor<TwiceTracked>> outer;
     for (const auto& t : inner)

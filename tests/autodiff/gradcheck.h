@@ -24,7 +24,10 @@ struct Input {
   std::vector<double> values = {};  // drawn where none are given
 };
 
+inline const Input kMatrix{{2, 3}};
+
 enum class Order { first, second };
+inline constexpr Order kFirst = Order::first, kSecond = Order::second;
 
 // Recomputes or not as it is told, so that a function is compiled once for both.
 struct SwitchedCheckpointing {
@@ -68,3 +71,11 @@ void check_gradient(const char* name, Order order, const F& f, const I&... input
 }
 
 }  // namespace planck::test
+
+// The same, of an expression in x, or in x and y.
+#define CHECK1(order, body, ...) \
+  check_gradient(                \
+      #body, order, [](const auto& x) { return body; }, __VA_ARGS__)
+#define CHECK2(order, body, ...) \
+  check_gradient(                \
+      #body, order, [](const auto& x, const auto& y) { return body; }, __VA_ARGS__)

@@ -9,8 +9,6 @@ namespace planck::test {
 
 namespace {
 
-using B = TestedBackend;
-using A = Autodiff<B>;
 using V = std::vector<double>;
 
 Tensor<A> leaf(const V& values, const Shape& shape) {

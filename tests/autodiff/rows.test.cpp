@@ -6,7 +6,6 @@ namespace planck::test {
 
 namespace {
 
-using B = TestedBackend;
 const Input kBox{{2, 3, 4}}, kLogits{{3, 5}}, kRow{{4}}, kPlane{{3, 4}};
 
 template <class X>
