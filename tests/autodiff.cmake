@@ -9,10 +9,13 @@ target_link_libraries(planck_reference PUBLIC planck::planck PRIVATE planck_buil
 # One executable of every test that is generic over the backend.
 function(add_autodiff_tests backend)
   string(TOLOWER ${backend} name)
-  add_executable(autodiff_${name}_test autodiff/gradients.test.cpp autodiff/graphs.test.cpp
-    autodiff/conv.test.cpp autodiff/index.test.cpp autodiff/pool.test.cpp autodiff/rows.test.cpp
-    autodiff/running_extreme.test.cpp)
-  if(NOT backend STREQUAL "Reference")
+  add_executable(autodiff_${name}_test autodiff/compiled.cpp autodiff/gradcheck.cpp
+    autodiff/gradients.test.cpp autodiff/graphs.test.cpp autodiff/conv.test.cpp autodiff/index.test.cpp
+    autodiff/pool.test.cpp autodiff/rows.test.cpp autodiff/running_extreme.test.cpp)
+  planck_compile_together(autodiff_${name}_test autodiff/compiled.cpp)
+  if(backend STREQUAL "Reference")
+    target_compile_definitions(autodiff_${name}_test PRIVATE PLANCK_TESTS_REFERENCE)
+  else()
     target_sources(autodiff_${name}_test PRIVATE
       autodiff/families.test.cpp autodiff/tensors.test.cpp autodiff/training.test.cpp)
   endif()
@@ -32,19 +35,19 @@ if(PLANCK_WITH_CUDA)
   add_autodiff_tests(Cuda)
 endif()
 
-# Eight threads under the thread sanitizer. The Reference backend has no threads of its own, so what is reported is
-# about graphs, and every source can be instrumented.
-if(NOT PLANCK_SANITIZE)
+# Several threads under the thread sanitizer, in its build alone: cmake --preset tsan. The Reference
+# backend has no threads of its own, so what is reported is about graphs, and with these few sources
+# everything is instrumented.
+if(PLANCK_SANITIZE STREQUAL "thread")
   set(core ${PROJECT_SOURCE_DIR}/planck)
-  add_executable(autodiff_threads_test autodiff/graphs.test.cpp reference/evaluate.cpp
-    ${core}/backend/format.cpp ${core}/core/allocator.cpp ${core}/core/cuda_absent.cpp ${core}/core/refuse.cpp ${core}/core/shape.cpp
-    ${core}/core/stream.cpp ${core}/core/view.cpp ${core}/ops/matmul/matmul.ops.cpp ${core}/ops/shape/shape.ops.cpp)
-  target_include_directories(autodiff_threads_test PRIVATE ${PROJECT_SOURCE_DIR})
-  target_compile_definitions(autodiff_threads_test PRIVATE PLANCK_TESTED_BACKEND=planck::Reference)
-  target_compile_options(autodiff_threads_test PRIVATE -O1 -fsanitize=thread)
-  target_link_options(autodiff_threads_test PRIVATE -fsanitize=thread)
-  target_link_libraries(autodiff_threads_test PRIVATE tl::expected fmt::fmt GTest::gtest_main)
-  add_test(NAME autodiff.threads COMMAND autodiff_threads_test --gtest_filter=-*Million*:*Recipes*)
+  add_executable(threads_test autodiff/graphs.test.cpp autodiff/threads.test.cpp reference/evaluate.cpp
+    ${core}/backend/format.cpp ${core}/backend/primitive.cpp ${core}/core/allocator.cpp ${core}/core/cuda_absent.cpp ${core}/core/refuse.cpp
+    ${core}/core/shape.cpp ${core}/core/stream.cpp ${core}/core/view.cpp ${core}/ops/matmul/matmul.ops.cpp
+    ${core}/ops/shape/shape.ops.cpp)
+  target_include_directories(threads_test PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+  target_compile_definitions(threads_test PRIVATE PLANCK_TESTED_BACKEND=planck::Reference)
+  target_link_libraries(threads_test PRIVATE planck_build_flags tl::expected fmt::fmt GTest::gtest_main)
+  gtest_discover_tests(threads_test TEST_PREFIX threads. TEST_FILTER -*Million*:*Recipes* DISCOVERY_TIMEOUT 60)
 endif()
 
 # What must not compile, and how the compiler says so.

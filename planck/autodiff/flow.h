@@ -41,10 +41,10 @@ class Record {
 
   // Whether input i is tracked. Save nothing for a gradient that nobody wants.
   bool needs(std::size_t i) const {
-    bool found = false;
-    std::size_t at = 0;
-    std::apply([&](const auto&... in) { ((found |= at++ == i && is_tracked(in)), ...); }, inputs_);
-    return found;
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return ((I == i && is_tracked(std::get<I>(inputs_))) || ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<Inputs>>{});
   }
   const Inputs& inputs() const { return inputs_; }
   const Outputs& outputs() const { return outputs_; }

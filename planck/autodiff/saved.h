@@ -77,19 +77,16 @@ void Saved<B>::carry_out(std::vector<Shared<Recipe<B>>>* done) const {
 
 namespace autodiff_detail {
 
-// An op and its inputs: floats saved, the others as they are.
-template <class B, class Op, class... Input>
-class OpRecipe final : public Recipe<B> {
+// Inputs of an op: floats saved, the others as they are.
+template <class B, class... Input>
+class RecipeFrom : public Recipe<B> {
  public:
-  OpRecipe(const Op& op, Input... inputs) : op_(op), inputs_(std::move(inputs)...) {}
+  explicit RecipeFrom(Input... inputs) : inputs_(std::move(inputs)...) {}
 
   Recipe<B>* missing() override {
     Recipe<B>* found = nullptr;
     std::apply([&](const auto&... in) { (look(in, found), ...); }, inputs_);
     return found;
-  }
-  typename B::FloatTensor compute() const override {
-    return std::apply([&](const auto&... in) { return B::apply(op_, value(in)...); }, inputs_);
   }
 
  private:
@@ -100,6 +97,8 @@ class OpRecipe final : public Recipe<B> {
     for (const auto& s : all) look(s, found);
   }
   static void look(const auto&, Recipe<B>*&) {}
+
+ protected:
   static const auto& value(const Saved<B>& s) { return s.known(); }
   static auto value(const std::vector<Saved<B>>& all) {
     std::vector<typename B::FloatTensor> values;
@@ -108,8 +107,26 @@ class OpRecipe final : public Recipe<B> {
   }
   static const auto& value(const auto& other) { return other; }
 
-  Op op_;
   std::tuple<Input...> inputs_;
+};
+
+template <class B, class Op, class... Input>
+class OpRecipe final : public RecipeFrom<B, Input...> {
+ public:
+  OpRecipe(const Op& op, Input... inputs)
+      : RecipeFrom<B, Input...>(std::move(inputs)...), op_(op) {}
+
+  typename B::FloatTensor compute() const override {
+    return compute(std::index_sequence_for<Input...>{});
+  }
+
+ private:
+  template <std::size_t... I>
+  typename B::FloatTensor compute(std::index_sequence<I...>) const {
+    return B::apply(op_, this->value(std::get<I>(this->inputs_))...);
+  }
+
+  Op op_;
 };
 
 }  // namespace autodiff_detail

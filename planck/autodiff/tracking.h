@@ -22,21 +22,33 @@ inline std::uint64_t next_stamp() {
 }
 
 // Edges: an array of them, or a vector for ops on any number of tensors.
-template <class B, class Op, class Fn, class Edges>
-class OpNode final : public Node<B> {
+template <class B, class Edges>
+class NodeWith : public Node<B> {
  public:
-  OpNode(Fn fn, Edges edges) : fn_(std::move(fn)), edges_(std::move(edges)) {
-    this->stamp = next_stamp();
-  }
-  std::string_view op() const override { return Op::name; }
+  explicit NodeWith(Edges edges) : edges_(std::move(edges)) { this->stamp = next_stamp(); }
   std::span<Edge<B>> edges() override { return edges_; }
-  void pull(Flow<B>& flow) override { (*fn_)(flow); }
-  bool released() const override { return !fn_.has_value(); }
-  void release_saved() override { fn_.reset(); }
 
  private:
-  std::optional<Fn> fn_;
   Edges edges_;
+};
+
+template <class B, class Op, class Fn, class Edges>
+class OpNode final : public NodeWith<B, Edges> {
+ public:
+  OpNode(Fn fn, Edges edges) : NodeWith<B, Edges>(std::move(edges)), fn_(std::move(fn)) {}
+  ~OpNode() override { release_saved(); }
+  std::string_view op() const override { return Op::name; }
+  void pull(Flow<B>& flow) override { fn_(flow); }
+  bool released() const override { return released_; }
+  void release_saved() override {
+    if (!std::exchange(released_, true)) fn_.~Fn();
+  }
+
+ private:
+  union {  // an optional costs each op more to compile than all the rest of its node
+    Fn fn_;
+  };
+  bool released_ = false;
 };
 
 template <class B, class Op, class Fn, class Edges>
@@ -101,44 +113,57 @@ struct TrackedTensors {
 
 namespace autodiff_detail {
 
+// The outputs of an op, one or several, as a tuple of references.
+template <class T>
+std::tuple<T&> refer(T& out) {
+  return {out};
+}
+template <class... T>
+std::tuple<T&...> refer(std::tuple<T...>& out) {
+  return std::apply([](auto&... t) { return std::tuple<T&...>{t...}; }, out);
+}
+
+template <class B, class... In>
+std::array<Edge<B>, sizeof...(In)> edges_of(const In&... in) {
+  return {TrackedTensors<B>::edge(in)...};
+}
+template <class B, class T>
+std::vector<Edge<B>> edges_of(const std::vector<T>& all) {
+  std::vector<Edge<B>> edges;
+  for (const auto& t : all) edges.push_back(TrackedTensors<B>::edge(t));
+  return edges;
+}
+
+template <class B, class... Out>
+void set_node(const Shared<Node<B>>& node, const std::tuple<Out&...>& out) {
+  node->outputs = sizeof...(Out);
+  std::uint32_t position = 0;
+  const auto set = [&](auto& t) {
+    if constexpr (std::same_as<std::remove_cvref_t<decltype(t)>, Tracked<B>>)
+      t.from = {node, position};
+    ++position;
+  };
+  std::apply([&](auto&... t) { (set(t), ...); }, out);
+}
+
 // Gives the float outputs of an op their node.
-template <class B, class Op, class... In, class... Out>
-inline void connect(const Op& op, bool recomputes, std::tuple<const In&...> in,
-                    std::tuple<Out&...> out) {
+template <class B, class Op, class... Out, class... In>
+inline void connect(const Op& op, bool recomputes, const std::tuple<Out&...>& out,
+                    const In&... in) {
   using T = TrackedTensors<B>;
   if constexpr ((std::same_as<Out, Tracked<B>> || ...)) {
+    static_assert(sizeof...(In) == 1 || !(kIsVector<In> || ...),
+                  "a vector of tensors is an op's only input");
     if constexpr (memory_bound<Op>() && sizeof...(Out) == 1)
       if (recomputes)
-        std::get<0>(out).recipe = std::apply(
-            [&](const auto&... x) {
-              using Again = OpRecipe<B, Op, decltype(T::keep(x))...>;
-              return Shared<Recipe<B>>::adopt(new Again(op, T::keep(x)...));
-            },
-            in);
+        std::get<0>(out).recipe = Shared<Recipe<B>>::adopt(
+            new OpRecipe<B, Op, decltype(T::keep(in))...>(op, T::keep(in)...));
     using R = Record<B, std::tuple<const In&...>, std::tuple<Out&...>>;
-    const R record(in, out);
+    const std::tuple<const In&...> inputs(in...);
+    const R record(inputs, out);
     static_assert(HasPullback<Op, R>,
                   "an op that gives floats needs a pullback(const Op&, const R&) beside it");
-    auto fn = pullback(op, record);
-    Shared<Node<B>> node;
-    if constexpr ((kIsVector<In> || ...)) {
-      static_assert(sizeof...(In) == 1, "a vector of tensors is an op's only input");
-      std::vector<Edge<B>> edges;
-      for (const auto& t : std::get<0>(in)) edges.push_back(T::edge(t));
-      node = make_node<B, Op>(std::move(fn), std::move(edges));
-    } else {
-      node = make_node<B, Op>(
-          std::move(fn),
-          std::apply([](const auto&... t) { return std::array{T::edge(t)...}; }, in));
-    }
-    node->outputs = sizeof...(Out);
-    std::uint32_t position = 0;
-    const auto set = [&](auto& t) {
-      if constexpr (std::same_as<std::remove_cvref_t<decltype(t)>, Tracked<B>>)
-        t.from = {node, position};
-      ++position;
-    };
-    std::apply([&](auto&... t) { (set(t), ...); }, out);
+    set_node<B>(make_node<B, Op>(pullback(op, record), edges_of<B>(in...)), out);
   }
 }
 
@@ -159,14 +184,7 @@ auto Tracking<B, Op, K...>::apply(const Op& op, bool recomputes, unsigned handed
   const bool tracked = (T::any_tracked(in) || ...);
   if (tracked) handed = 0;  // pullbacks may keep them
   Out out = T::lift(apply_handed<B>(op, handed, T::value(in)...));
-  if (!tracked) return out;
-  const auto inputs = std::tie(in...);
-  if constexpr (requires { std::tuple_size<Out>::value; })
-    std::apply(
-        [&](auto&... o) { autodiff_detail::connect<B>(op, recomputes, inputs, std::tie(o...)); },
-        out);
-  else
-    autodiff_detail::connect<B>(op, recomputes, inputs, std::tie(out));
+  if (tracked) autodiff_detail::connect<B>(op, recomputes, autodiff_detail::refer(out), in...);
   return out;
 }
 

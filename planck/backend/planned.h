@@ -16,8 +16,6 @@ namespace planck {
 
 namespace backend_detail {
 
-// The stream that tensors of a device use unless told otherwise.
-Stream shared_stream(Device device);
 [[noreturn]] void refuse_other_place(std::string_view op, const Stream& first, const Stream& other);
 std::uint64_t hash(std::span<const InputSpec> specs);
 // Puts an Assembly together on `out`.

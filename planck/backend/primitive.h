@@ -9,6 +9,11 @@
 
 namespace planck {
 
+namespace backend_detail {
+// The stream that tensors of a device use unless told otherwise.
+Stream shared_stream(Device device);
+}  // namespace backend_detail
+
 // One block of memory and the stream it belongs to.
 class Storage final : public Counted {
  public:

@@ -6,48 +6,47 @@ namespace planck::test {
 
 namespace {
 
-using B = TestedBackend;
 using V = std::vector<double>;
 
 TEST_F(Gradients, OfConv2d) {
   const auto conv = [](Conv2dOptions how) {
     return [how](const auto& x, const auto& w) { return conv2d(x, w, how); };
   };
-  check_gradient<B>("plain", Order::second, conv({}), Input{{2, 2, 4, 3}}, Input{{3, 2, 2, 2}});
-  check_gradient<B>("padded", Order::second, conv({.padding = {1, 2}}), Input{{1, 2, 3, 2}},
-                    Input{{2, 2, 3, 3}});
-  check_gradient<B>("with stride", Order::second, conv({.stride = {2, 3}, .padding = {1, 0}}),
-                    Input{{1, 2, 5, 7}}, Input{{2, 2, 3, 2}});
-  check_gradient<B>("dilated", Order::second, conv({.padding = {1, 1}, .dilation = {2, 3}}),
-                    Input{{1, 1, 5, 6}}, Input{{2, 1, 2, 2}});
-  check_gradient<B>("in groups", Order::second,
-                    conv({.stride = {1, 2}, .padding = {1, 1}, .groups = 2}), Input{{2, 4, 3, 4}},
-                    Input{{2, 2, 2, 3}});
-  check_gradient<B>("depthwise", Order::first, conv({.padding = {1, 1}, .groups = 3}),
-                    Input{{1, 3, 3, 3}}, Input{{6, 1, 3, 3}});
-  check_gradient<B>("one by one", Order::first, conv({}), Input{{2, 3, 2, 2}}, Input{{2, 3, 1, 1}});
+  check_gradient("plain", Order::second, conv({}), Input{{2, 2, 4, 3}}, Input{{3, 2, 2, 2}});
+  check_gradient("padded", Order::second, conv({.padding = {1, 2}}), Input{{1, 2, 3, 2}},
+                 Input{{2, 2, 3, 3}});
+  check_gradient("with stride", Order::second, conv({.stride = {2, 3}, .padding = {1, 0}}),
+                 Input{{1, 2, 5, 7}}, Input{{2, 2, 3, 2}});
+  check_gradient("dilated", Order::second, conv({.padding = {1, 1}, .dilation = {2, 3}}),
+                 Input{{1, 1, 5, 6}}, Input{{2, 1, 2, 2}});
+  check_gradient("in groups", Order::second,
+                 conv({.stride = {1, 2}, .padding = {1, 1}, .groups = 2}), Input{{2, 4, 3, 4}},
+                 Input{{2, 2, 2, 3}});
+  check_gradient("depthwise", Order::first, conv({.padding = {1, 1}, .groups = 3}),
+                 Input{{1, 3, 3, 3}}, Input{{6, 1, 3, 3}});
+  check_gradient("one by one", Order::first, conv({}), Input{{2, 3, 2, 2}}, Input{{2, 3, 1, 1}});
 }
 
 TEST_F(Gradients, OfConvTranspose2d) {
   const auto transposed = [](Conv2dOptions how, std::array<std::int64_t, 2> more) {
     return [how, more](const auto& x, const auto& w) { return conv_transpose2d(x, w, how, more); };
   };
-  check_gradient<B>("plain", Order::second, transposed({}, {0, 0}), Input{{1, 2, 3, 2}},
-                    Input{{2, 2, 2, 2}});
-  check_gradient<B>("with stride", Order::second,
-                    transposed({.stride = {2, 3}, .padding = {1, 1}, .groups = 2}, {1, 2}),
-                    Input{{1, 4, 2, 3}}, Input{{4, 1, 3, 3}});
+  check_gradient("plain", Order::second, transposed({}, {0, 0}), Input{{1, 2, 3, 2}},
+                 Input{{2, 2, 2, 2}});
+  check_gradient("with stride", Order::second,
+                 transposed({.stride = {2, 3}, .padding = {1, 1}, .groups = 2}, {1, 2}),
+                 Input{{1, 4, 2, 3}}, Input{{4, 1, 3, 3}});
 }
 
 // The gradient of one argument alone, and of a product of two convolutions.
 TEST_F(Gradients, OfConv2dByOneArgument) {
-  check_gradient<B>(
+  check_gradient(
       "by x", Order::second,
       [](const auto& x) {
         return square(conv2d(x, full_like(x, 0.5, {2, 2, 2, 2})));
       },
       Input{{1, 2, 3, 3}});
-  check_gradient<B>(
+  check_gradient(
       "by weight", Order::second,
       [](const auto& w) {
         const auto x = full_like(w, 0.25, {1, 2, 3, 3});

@@ -7,8 +7,6 @@ namespace planck::test {
 
 namespace {
 
-using B = TestedBackend;
-using A = Autodiff<B>;
 using V = std::vector<double>;
 
 template <class T>
@@ -43,13 +41,13 @@ TEST_F(Gradients, OfDequantizeBelongToTheScale) {
   const auto q = integers<std::int8_t>({5, -3, 7, 100, -128, 0, 1, 2}, {2, 4});
   const auto zero1 = integers<std::int32_t>({1}, {1});
   const auto zero4 = integers<std::int32_t>({1, 0, -2, 3}, {4});
-  check_gradient<B>(
+  check_gradient(
       "per tensor", Order::second,
       [&]<class X>(const Tensor<X>& s) {
         return square(dequantize(QuantizedTensor<X>{lifted<X>(q), s, lifted<X>(zero1), {}}));
       },
       Input{{1}, 0.1, 1});
-  check_gradient<B>(
+  check_gradient(
       "per channel", Order::second,
       [&]<class X>(const Tensor<X>& s) {
         return square(
@@ -59,7 +57,7 @@ TEST_F(Gradients, OfDequantizeBelongToTheScale) {
                                           {.granularity = Granularity::per_channel, .axis = 1}}));
       },
       Input{{4}, 0.1, 1});
-  check_gradient<B>(
+  check_gradient(
       "per group", Order::first,
       [&]<class X>(const Tensor<X>& s) {
         return dequantize(QuantizedTensor<X>{lifted<X>(q),
@@ -75,32 +73,32 @@ TEST_F(Gradients, OfEmbeddings) {
   const auto row = integers<std::int64_t>({0, 3, 3, 1, 3, 0}, {6});
   const auto offsets = integers<std::int64_t>({0, 2, 5}, {3});
   const Input table{{4, 2}};
-  check_gradient<B>(
+  check_gradient(
       "rows", Order::second,
       [&]<class X>(const Tensor<X>& w) { return square(embedding(w, lifted<X>(indices))); }, table);
-  check_gradient<B>(
+  check_gradient(
       "with a padding row", Order::second,
       [&]<class X>(const Tensor<X>& w) { return square(embedding(w, lifted<X>(indices), 3)); },
       table);
-  check_gradient<B>(
+  check_gradient(
       "bag of sums", Order::first,
       [&]<class X>(const Tensor<X>& w) {
         return square(embedding_bag<BagMode::sum>(w, lifted<X>(row), lifted<X>(offsets)));
       },
       table);
-  check_gradient<B>(
+  check_gradient(
       "bag of means", Order::first,
       [&]<class X>(const Tensor<X>& w) {
         return square(embedding_bag<BagMode::mean>(w, lifted<X>(row), lifted<X>(offsets)));
       },
       table);
-  check_gradient<B>(
+  check_gradient(
       "bag of maxima", Order::first,
       [&]<class X>(const Tensor<X>& w) {
         return square(embedding_bag<BagMode::max>(w, lifted<X>(row), lifted<X>(offsets)));
       },
       table);
-  check_gradient<B>(
+  check_gradient(
       "weighted bag", Order::first,
       [&]<class X>(const Tensor<X>& w, const Tensor<X>& p) {
         return square(embedding_bag_weighted(w, lifted<X>(row), lifted<X>(offsets), p));
@@ -125,18 +123,18 @@ TEST_F(Gradients, OfGridSample) {
   const auto sample = [](GridSample how) {
     return [how](const auto& x, const auto& g) { return grid_sample(x, g, how); };
   };
-  check_gradient<B>("bilinear", Order::first, sample({}), picture, points);
-  check_gradient<B>("border", Order::first, sample({.padding = SamplePadding::border}), picture,
-                    points);
-  check_gradient<B>("bicubic, aligned", Order::first,
-                    sample({.mode = SampleMode::bicubic, .align_corners = true}), picture, points);
-  check_gradient<B>(
+  check_gradient("bilinear", Order::first, sample({}), picture, points);
+  check_gradient("border", Order::first, sample({.padding = SamplePadding::border}), picture,
+                 points);
+  check_gradient("bicubic, aligned", Order::first,
+                 sample({.mode = SampleMode::bicubic, .align_corners = true}), picture, points);
+  check_gradient(
       "of the input alone", Order::first,
       [&]<class X>(const Tensor<X>& x) {
         return grid_sample(x, full_like(x, 0.1, {1, 2, 3, 2}));
       },
       picture);
-  check_gradient<B>(
+  check_gradient(
       "affine_grid", Order::second,
       [](const auto& t) {
         return square(affine_grid(t, {2, 1, 3, 2}));

@@ -7,20 +7,7 @@ namespace planck::test {
 
 namespace {
 
-using B = TestedBackend;
-constexpr auto kFirst = Order::first, kSecond = Order::second;
-const Input kMatrix{{2, 3}}, kPositive{{2, 3}, 0.3, 3}, kVector{{3}}, kColumn{{2, 1}},
-    kPositiveRow{{3}, 0.3, 3};
-
-#define CHECK(order, expression, ...) \
-  check_gradient<B>(                  \
-      #expression, order, [](const auto&... in) { return expression(in...); }, __VA_ARGS__)
-#define CHECK1(order, body, ...) \
-  check_gradient<B>(             \
-      #body, order, [](const auto& x) { return body; }, __VA_ARGS__)
-#define CHECK2(order, body, ...) \
-  check_gradient<B>(             \
-      #body, order, [](const auto& x, const auto& y) { return body; }, __VA_ARGS__)
+const Input kPositive{{2, 3}, 0.3, 3}, kVector{{3}}, kColumn{{2, 1}}, kPositiveRow{{3}, 0.3, 3};
 
 TEST_F(Gradients, OfUnaryOps) {
 #define PLANCK_UNARY_GRADIENT(order, body, ...) CHECK1(Order::order, body, __VA_ARGS__);
@@ -69,7 +56,6 @@ TEST_F(Gradients, OfProductsWithZeros) {
 // By hand: of a b c the gradient is (bc, ac, ab), and of its sum (b + c, a + c, a + b), whatever is
 // zero.
 TEST_F(Gradients, OfTheGradientOfAProductWithTwoZeros) {
-  using A = Autodiff<B>;
   using AA = Autodiff<A>;
   const auto inner = Tensor<A>::template from<double>({0, 5, 0}, {3}).require_grad();
   const auto x = Tensor<AA>(AA::require_grad(AA::from_inner(inner.primitive())));
@@ -81,7 +67,6 @@ TEST_F(Gradients, OfTheGradientOfAProductWithTwoZeros) {
 
 // The product of the first two exceeds f16, no gradient does.
 TEST_F(Gradients, OfProductsOf16BitsAreRoundedOnce) {
-  using A = Autodiff<B>;
   const auto wide = Tensor<A>::template from<double>({300, 300, 0x1p-10, 0.5}, {4});
   const auto x = to_float(wide, Dtype::f16).require_grad();
   const auto dx = *x.grad(prod(x).backward());
@@ -118,7 +103,6 @@ TEST_F(Gradients, OfMatrixProducts) {
 }
 
 TEST_F(Gradients, WhereTiesAndZerosAre) {
-  using A = Autodiff<B>;
   const auto gradient = [](const std::vector<double>& values, auto f) {
     const auto x =
         Tensor<A>::from(std::span<const double>(values), {static_cast<std::int64_t>(values.size())})
@@ -139,7 +123,6 @@ TEST_F(Gradients, WhereTiesAndZerosAre) {
 }
 
 TEST_F(Gradients, OfNothing) {
-  using A = Autodiff<B>;
   const auto x = Tensor<A>::from(std::span<const double>(), {0, 3}).require_grad();
   const auto y = sum(exp(x) * 2) + sum(x, 1).numel();
   const auto grads = y.backward();

@@ -3,15 +3,12 @@
 #include <future>
 #include <thread>
 
-#include "tests/autodiff/gradcheck.h"
 #include "tests/autodiff/tested_backend.h"
 
 namespace planck::test {
 
 namespace {
 
-using B = TestedBackend;
-using A = Autodiff<B>;
 using V = std::vector<double>;
 
 Tensor<A> leaf(const V& values, const Shape& shape) {

@@ -6,7 +6,6 @@ namespace planck::test {
 
 namespace {
 
-using B = TestedBackend;
 const Input kBox{{2, 3, 4}}, kLogits{{3, 5}}, kRow{{4}}, kPlane{{3, 4}};
 
 template <class X>
@@ -17,15 +16,15 @@ Tensor<X, IntKind> targets(const Tensor<X>& like) {
 
 TEST_F(Gradients, OfSoftmax) {
   for (int axis : {0, 1, -1}) {
-    check_gradient<B>(
+    check_gradient(
         "softmax", Order::second, [axis](const auto& x) { return softmax(x, axis); }, kBox);
-    check_gradient<B>(
+    check_gradient(
         "log_softmax", Order::second, [axis](const auto& x) { return log_softmax(x, axis); }, kBox);
   }
 }
 
 TEST_F(Gradients, OfCrossEntropy) {
-  check_gradient<B>(
+  check_gradient(
       "cross_entropy", Order::second, [](const auto& x) { return cross_entropy(x, targets(x)); },
       kLogits);
   const auto x = full<B>({3, 5}, 0.0, Dtype::f64);
@@ -36,19 +35,19 @@ TEST_F(Gradients, OfCrossEntropy) {
 }
 
 TEST_F(Gradients, OfNorms) {
-  check_gradient<B>(
+  check_gradient(
       "layer_norm", Order::second, [](const auto& x) { return layer_norm(x); }, kBox);
-  check_gradient<B>(
+  check_gradient(
       "over two axes", Order::second, [](const auto& x) { return layer_norm(x, 2, 1e-3); }, kBox);
-  check_gradient<B>(
+  check_gradient(
       "with weight and bias", Order::second,
       [](const auto& x, const auto& w, const auto& b) { return layer_norm(x, w, b); }, kBox, kRow,
       kRow);
-  check_gradient<B>(
+  check_gradient(
       "of a plane", Order::first,
       [](const auto& x, const auto& w, const auto& b) { return layer_norm(x, w, b); }, kBox, kPlane,
       kPlane);
-  check_gradient<B>(
+  check_gradient(
       "rms_norm", Order::second, [](const auto& x, const auto& w) { return rms_norm(x, w); }, kBox,
       kRow);
 }

@@ -8,7 +8,6 @@ namespace planck::test {
 
 namespace {
 
-using B = TestedBackend;
 using Tensors = Gradients;
 using F = std::vector<float>;
 
@@ -68,7 +67,6 @@ TEST_F(Tensors, GoFromBackendToBackend) {
     ++backends;
   });
   EXPECT_GE(backends, 1);
-  using A = Autodiff<B>;
   EXPECT_THROW((void)Tensor<A>(A::from_inner(x.primitive())).require_grad().template to<B>(),
                Exception);
   EXPECT_THROW((void)(x + x.to(B::default_device()) + full<B>({1}, 0, Dtype::f16)), Exception);

@@ -9,6 +9,8 @@
 namespace planck::test {
 
 using TestedBackend = PLANCK_TESTED_BACKEND;
+using B = TestedBackend;
+using A = Autodiff<B>;
 
 // Skips, visibly, where the backend's device is absent.
 class Gradients : public testing::Test {

@@ -29,7 +29,7 @@ struct Trained {
 template <class A, class Loss>
 Trained descend(std::vector<Tensor<typename A::InnerBackend>> weights, double rate, int steps,
                 const Loss& loss) {
-  using B = typename A::InnerBackend;
+  using Inner = typename A::InnerBackend;
   Trained result{};
   for (int step = 0; step < steps; ++step) {
     std::vector<Tensor<A>> leaves;
@@ -43,7 +43,7 @@ Trained descend(std::vector<Tensor<typename A::InnerBackend>> weights, double ra
     if (step == 0) result.first_loss = value;
     result.last_loss = value;
   }
-  result.digest = digest<B>(weights);
+  result.digest = digest<Inner>(weights);
   return result;
 }
 
@@ -60,40 +60,40 @@ Tensor<A, IntKind> constant(const Tensor<typename A::InnerBackend, IntKind>& t) 
 // are rounded to s8 in the forward pass, with a learned step.
 template <class A>
 Trained train_mlp(const typename A::Device& device) {
-  using B = typename A::InnerBackend;
+  using Inner = typename A::InnerBackend;
   Rng rng{.seed = 1};
-  const auto x = normal<B>(rng, {64, 16}, 0, 1, Dtype::f32, device);
+  const auto x = normal<Inner>(rng, {64, 16}, 0, 1, Dtype::f32, device);
   const auto target = sin(sum(x, 1, true)) + square(slice(x, 1, 0, 1)) * 0.5;
-  const auto scale = full<B>({32}, 0.02, Dtype::f32, device);
-  const Tensor<B, IntKind> zero = to_int(zeros<B>({32}, Dtype::f32, device), Dtype::i32);
-  return descend<A>(
-      {normal<B>(rng, {16, 32}, 0, 0.25, Dtype::f32, device), zeros<B>({32}, Dtype::f32, device),
-       normal<B>(rng, {32, 1}, 0, 0.2, Dtype::f32, device), zeros<B>({1}, Dtype::f32, device),
-       scale},
-      0.05, 100, [&](const std::vector<Tensor<A>>& w, int) {
-        const auto hidden = gelu(matmul(constant<A>(x), w[0]) + w[1]);
-        const QuantScheme scheme{.granularity = Granularity::per_channel, .axis = 0};
-        const auto rounded = fake_quantize(w[2], w[4], constant<A>(zero), scheme);
-        const auto y = matmul(hidden, rounded) + w[3];
-        return mean(square(y - constant<A>(target)));
-      });
+  const auto scale = full<Inner>({32}, 0.02, Dtype::f32, device);
+  const Tensor<Inner, IntKind> zero = to_int(zeros<Inner>({32}, Dtype::f32, device), Dtype::i32);
+  return descend<A>({normal<Inner>(rng, {16, 32}, 0, 0.25, Dtype::f32, device),
+                     zeros<Inner>({32}, Dtype::f32, device),
+                     normal<Inner>(rng, {32, 1}, 0, 0.2, Dtype::f32, device),
+                     zeros<Inner>({1}, Dtype::f32, device), scale},
+                    0.05, 100, [&](const std::vector<Tensor<A>>& w, int) {
+                      const auto hidden = gelu(matmul(constant<A>(x), w[0]) + w[1]);
+                      const QuantScheme scheme{.granularity = Granularity::per_channel, .axis = 0};
+                      const auto rounded = fake_quantize(w[2], w[4], constant<A>(zero), scheme);
+                      const auto y = matmul(hidden, rounded) + w[3];
+                      return mean(square(y - constant<A>(target)));
+                    });
 }
 
 // Learns the affine map that a picture was moved by.
 template <class A>
 Trained train_transformer(const typename A::Device& device) {
-  using B = typename A::InnerBackend;
+  using Inner = typename A::InnerBackend;
   Rng rng{.seed = 2};
   // Two smooth pictures of two channels.
-  const auto line = to_float(arange<B>(20, Dtype::i64, device), Dtype::f32) * 0.3;
+  const auto line = to_float(arange<Inner>(20, Dtype::i64, device), Dtype::f32) * 0.3;
   const auto waves = sin(reshape(line, {20, 1}) + reshape(line, {1, 20}) * 0.5);
-  const auto phases = normal<B>(rng, {2, 2, 1, 1}, 0, 1, Dtype::f32, device);
+  const auto phases = normal<Inner>(rng, {2, 2, 1, 1}, 0, 1, Dtype::f32, device);
   const auto pictures = cos(waves * 2 + phases);
-  const auto moved =
-      Tensor<B>::from({0.9f, 0.1f, 0.05f, -0.1f, 1.1f, 0.1f, 1.0f, 0.0f, 0.1f, 0.1f, 0.9f, 0.0f},
-                      {2, 2, 3}, device);
+  const auto moved = Tensor<Inner>::from(
+      {0.9f, 0.1f, 0.05f, -0.1f, 1.1f, 0.1f, 1.0f, 0.0f, 0.1f, 0.1f, 0.9f, 0.0f}, {2, 2, 3},
+      device);
   const auto target = grid_sample(pictures, affine_grid(moved, {2, 2, 20, 20}));
-  const auto identity = Tensor<B>::from(
+  const auto identity = Tensor<Inner>::from(
       {1.0f, 0.0f, 0.0f, 0.0f, 1.0f, 0.0f, 1.0f, 0.0f, 0.0f, 0.0f, 1.0f, 0.0f}, {2, 2, 3}, device);
   return descend<A>({identity, pictures * 0.9}, 0.02, 100,
                     [&](const std::vector<Tensor<A>>& w, int) {
@@ -106,17 +106,17 @@ Trained train_transformer(const typename A::Device& device) {
 // Which of eight classes a sequence of words belongs to, by the mean of their vectors.
 template <class A>
 Trained train_classifier(const typename A::Device& device) {
-  using B = typename A::InnerBackend;
+  using Inner = typename A::InnerBackend;
   constexpr std::int64_t kWords = 100, kBatch = 64, kLength = 12, kClasses = 8, kDim = 24;
   Rng rng{.seed = 3};
-  const auto words = to_int(uniform<B>(rng, {kBatch, kLength}, 0, kWords, Dtype::f32, device));
-  const auto labels = to_int(uniform<B>(rng, {kBatch}, 0, kClasses, Dtype::f32, device));
+  const auto words = to_int(uniform<Inner>(rng, {kBatch, kLength}, 0, kWords, Dtype::f32, device));
+  const auto labels = to_int(uniform<Inner>(rng, {kBatch}, 0, kClasses, Dtype::f32, device));
   const auto wanted =
       to_float(eq(expand(reshape(labels, {kBatch, 1}), {kBatch, kClasses}),
-                  expand(arange<B>(kClasses, Dtype::i64, device), {kBatch, kClasses})),
+                  expand(arange<Inner>(kClasses, Dtype::i64, device), {kBatch, kClasses})),
                Dtype::f32);
-  return descend<A>({normal<B>(rng, {kWords, kDim}, 0, 1, Dtype::f32, device),
-                     normal<B>(rng, {kDim, kClasses}, 0, 0.2, Dtype::f32, device)},
+  return descend<A>({normal<Inner>(rng, {kWords, kDim}, 0, 1, Dtype::f32, device),
+                     normal<Inner>(rng, {kDim, kClasses}, 0, 0.2, Dtype::f32, device)},
                     1.0, 100, [&](const std::vector<Tensor<A>>& w, int) {
                       const auto vectors = embedding(w[0], constant<A>(words));
                       const auto logits = matmul(mean(vectors, 1), w[1]);

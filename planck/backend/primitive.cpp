@@ -1,0 +1,36 @@
+#include "planck/backend/primitive.h"
+
+#include <map>
+#include <mutex>
+
+#include "planck/core/exception.h"
+
+namespace planck {
+
+Shared<Storage> Storage::allocate(const Stream& stream, std::size_t bytes) {
+  return Shared<Storage>::adopt(
+      new Storage(value_or_throw(planck::allocate(stream, bytes)), stream));
+}
+
+StoredView StoredView::empty(const Stream& stream, Dtype dtype, const Shape& shape) {
+  StoredView t;
+  t.storage = Storage::allocate(stream, bytes_for(dtype, numel(shape)));
+  t.view = View{t.storage->data(), dtype, shape, row_major(shape), true};
+  return t;
+}
+
+namespace backend_detail {
+
+Stream shared_stream(Device device) {
+  // Streams of the defaults live as long as the process.
+  static std::mutex mutex;
+  static auto& streams = *new std::map<std::pair<DeviceKind, int>, Stream>;
+  std::lock_guard lock(mutex);
+  const auto key = std::pair{device.kind, device.ordinal};
+  if (auto it = streams.find(key); it != streams.end()) return it->second;
+  return streams.emplace(key, value_or_throw(Stream::on(device))).first->second;
+}
+
+}  // namespace backend_detail
+
+}  // namespace planck
