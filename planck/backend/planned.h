@@ -86,7 +86,8 @@ struct Primitives {
   using BoolTensor = Primitive<BoolKind>;
 };
 
-// One op on tensors of these kinds. The library has it compiled for its own ops (autodiff/compiled.h).
+// One op on tensors of these kinds. The library has it compiled for its own ops
+// (autodiff/compiled.h).
 template <class Op, class... K>
 struct Planned {
   using First = std::tuple_element_t<0, std::tuple<K..., FloatKind>>;

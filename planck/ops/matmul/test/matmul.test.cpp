@@ -1,6 +1,5 @@
 // Products against a plain loop: the chain of fma bit for bit, and every kernel's error against
 // sums in more precision.
-#include "planck/loops/gemm/geometry.h"
 #include "planck/ops/matmul/matmul.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "planck/loops/gemm/geometry.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
 #include "planck/verify/run_plan.test.h"

@@ -1,6 +1,7 @@
 // Rows of a tensor on the device: where each begins, elements as keys, results stored.
 #pragma once
 
+#include "planck/loops/cuda/launch.cuh"
 #include "planck/loops/cuda/nest.cuh"
 #include "planck/ops/sort/sort.math.h"
 #include "planck/ops/sort/sort.problem.h"
