@@ -10,6 +10,10 @@ add_executable(math_test
   ${PROJECT_SOURCE_DIR}/planck/math/test/random.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/test/vectors.test.cpp)
 target_link_libraries(math_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest hwy::hwy quadmath)
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # quadmath.h comes with GCC
+  execute_process(COMMAND g++ -print-file-name=include OUTPUT_VARIABLE gcc_headers OUTPUT_STRIP_TRAILING_WHITESPACE)
+  target_compile_options(math_test PRIVATE -idirafter ${gcc_headers})
+endif()
 gtest_discover_tests(math_test TEST_PREFIX math. TEST_FILTER "-Long*")
 gtest_discover_tests(math_test TEST_PREFIX math. TEST_FILTER "Long*" TEST_LIST math_long PROPERTIES LABELS long)
 if(NOT PLANCK_SANITIZE)

@@ -19,7 +19,8 @@ StateEntry entry(std::span<const T> values) {
 
 template <class T>
 std::vector<T> numbers(const StateDict& state, std::string_view name, std::int64_t count) {
-  const StateEntry& e = find_entry(state, name, dtype_of<T>, {count});
+  const Shape shape{count};
+  const StateEntry& e = find_entry(state, name, dtype_of<T>, shape);
   std::vector<T> values(static_cast<std::size_t>(count));
   if (count > 0) std::memcpy(values.data(), e.bytes.data(), e.bytes.size());
   return values;
