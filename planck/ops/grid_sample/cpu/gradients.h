@@ -12,12 +12,12 @@ namespace planck {
 // Rows of the images of a group, and where they come from.
 template <class C>
 struct GroupRows {
-  const C* base;                     // of the group's first image
+  const C* base;                     // of the group's first image; null where there is none
   std::int64_t image_step, step[3];  // elements from image to image; along depth, height, width
   std::int64_t length;               // that may be read of a row: its channels, and zeros
 
   ImageRows<C> image(std::int64_t i) const {
-    return {base + i * image_step, {step[0], step[1], step[2]}};
+    return {base == nullptr ? nullptr : base + i * image_step, {step[0], step[1], step[2]}};
   }
 };
 
