@@ -1,6 +1,5 @@
 // Test cases of the softmax family: shapes, axes and values that all its kernels must survive.
-#include "planck/ops/ops.h"
-#include "planck/verify/case_lists.h"
+#include "planck/verify/row_cases.h"
 
 namespace planck::verify {
 
@@ -46,44 +45,19 @@ Case make_case(const OpInfo& info, Dtype element, const Shape& shape, Fill fill,
   return c;
 }
 
-const Shape kShapes[] = {{1},        {5},       {3, 7},    {7, 1},     {2, 3, 4},
-                         {33, 65},   {4, 1025}, {9, 512},  {5, 33, 3}, {2, 4100},
-                         {1, 17000}, {600, 8},  {3, 8192}, {130, 31},  {2, 2, 3, 2, 1, 2, 3, 2},
-                         {0, 4},     {3, 0}};
-const Shape kLargeShapes[] = {{1100, 130}, {40, 5000}, {3, 33000}};
+constexpr RowFamily kFamily{.category = OpCategory::softmax, .make = make_case};
 
 }  // namespace
 
-std::vector<Case> softmax_cases(ListSize size) {
-  std::vector<Case> cases;
-  std::uint64_t seed = 1;
-  for (const OpEntry& entry : all_ops()) {
-    if (entry.info->category != OpCategory::softmax) continue;
-    constexpr Fill kFills[] = {Fill::normal, Fill::adversarial, Fill::uniform};
-    const auto add = [&](Dtype element, const Shape& shape) {
-      cases.push_back(make_case(*entry.info, element, shape, kFills[seed / 2 % 3], seed));
-      ++seed;
-    };
-    for (int round = 0; round < (size == ListSize::lengthy ? 4 : 1); ++round)
-      for (const Shape& shape : kShapes)
-        for (const DtypePair& t : entry.dtypes) add(t.element, shape);
-    for (const Shape& shape : kLargeShapes) add(entry.dtypes[seed % 4].element, shape);
-  }
-  return cases;
-}
+std::vector<Case> softmax_cases(ListSize size) { return row_cases(kFamily, size); }
 
 std::optional<Case> softmax_example(std::string_view op, DtypePair dtypes, const Shape& shape) {
-  const OpEntry* entry = find_op(all_ops(), op);
-  if (entry == nullptr || entry->info->category != OpCategory::softmax) return std::nullopt;
-  const Shape s = shape.rank() == 0 ? Shape{1} : shape;
-  return make_case(*entry->info, dtypes.element, s, Fill::normal, 4);
+  return row_example(kFamily, op, dtypes, shape);
 }
 
 std::optional<Case> softmax_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                     std::uint64_t seed) {
-  const OpEntry* entry = find_op(all_ops(), op);
-  if (entry == nullptr || entry->info->category != OpCategory::softmax) return std::nullopt;
-  return make_case(*entry->info, dtypes.element, shape, Fill::adversarial, seed);
+  return row_hostile(kFamily, op, dtypes, shape, seed);
 }
 
 }  // namespace planck::verify
