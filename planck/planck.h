@@ -5,5 +5,7 @@
 #include "planck/autodiff/autodiff.h"
 #include "planck/autodiff/checkpoint.h"
 #include "planck/autodiff/compiled.h"
+#include "planck/backend/anomaly.h"
 #include "planck/backend/device_backend.h"
+#include "planck/backend/profile.h"
 #include "planck/ops/families.grad.h"

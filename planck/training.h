@@ -2,7 +2,7 @@
 #pragma once
 
 #include "planck/nn/nn.h"
-#include "planck/optim/adam.h"
 #include "planck/optim/compiled.h"
+#include "planck/optim/ema.h"
+#include "planck/optim/loss_scale.h"
 #include "planck/optim/schedule.h"
-#include "planck/optim/sgd.h"

@@ -10,14 +10,14 @@ target_link_libraries(planck_reference PUBLIC planck::planck PRIVATE planck_buil
 function(add_autodiff_tests backend)
   string(TOLOWER ${backend} name)
   add_executable(autodiff_${name}_test autodiff/compiled.cpp autodiff/gradcheck.cpp
-    autodiff/gradients.test.cpp autodiff/graphs.test.cpp autodiff/conv.test.cpp autodiff/index.test.cpp
-    autodiff/pool.test.cpp autodiff/rows.test.cpp autodiff/running_extreme.test.cpp)
+    autodiff/gradients.test.cpp autodiff/graphs.test.cpp autodiff/attention.test.cpp autodiff/conv.test.cpp autodiff/index.test.cpp
+    autodiff/indexing.test.cpp autodiff/pool.test.cpp autodiff/rows.test.cpp autodiff/running_extreme.test.cpp autodiff/segments.test.cpp)
   planck_compile_together(autodiff_${name}_test autodiff/compiled.cpp)
   if(backend STREQUAL "Reference")
     target_compile_definitions(autodiff_${name}_test PRIVATE PLANCK_TESTS_REFERENCE)
   else()
     target_sources(autodiff_${name}_test PRIVATE
-      autodiff/families.test.cpp autodiff/tensors.test.cpp autodiff/training.test.cpp)
+      autodiff/families.test.cpp autodiff/quantized.test.cpp autodiff/tensors.test.cpp autodiff/training.test.cpp)
   endif()
   target_compile_definitions(autodiff_${name}_test PRIVATE PLANCK_TESTED_BACKEND=planck::${backend})
   if(PLANCK_SANITIZE)  # thousands of small functions, which the sanitizers make large
@@ -35,6 +35,14 @@ if(PLANCK_WITH_CUDA)
   add_autodiff_tests(Cuda)
 endif()
 
+# The tape with modules on it: state in segments, failures, scopes, and what it is handed.
+add_executable(tape_test tape/contracts.test.cpp tape/failing_new.cpp tape/failures.test.cpp tape/replay.test.cpp
+  tape/scopes.test.cpp)
+target_compile_options(tape_test PRIVATE -O1)
+target_link_libraries(tape_test PRIVATE planck::planck planck_build_flags GTest::gtest_main)
+planck_precompile(tape_test <gtest/gtest.h> ${PROJECT_SOURCE_DIR}/planck/training.h)
+gtest_discover_tests(tape_test TEST_PREFIX tape. DISCOVERY_TIMEOUT 60)
+
 # Several threads under the thread sanitizer, in its build alone: cmake --preset tsan. The Reference
 # backend has no threads of its own, so what is reported is about graphs, and with these few sources
 # everything is instrumented.
@@ -42,8 +50,9 @@ if(PLANCK_SANITIZE STREQUAL "thread")
   set(core ${PROJECT_SOURCE_DIR}/planck)
   add_executable(threads_test autodiff/graphs.test.cpp autodiff/threads.test.cpp reference/evaluate.cpp
     ${core}/backend/format.cpp ${core}/backend/primitive.cpp ${core}/core/allocator.cpp ${core}/core/cuda_absent.cpp ${core}/core/refuse.cpp
+    ${core}/core/scalar.cpp ${core}/core/replay.cpp
     ${core}/core/shape.cpp ${core}/core/stream.cpp ${core}/core/view.cpp ${core}/ops/matmul/matmul.ops.cpp
-    ${core}/ops/shape/shape.ops.cpp)
+    ${core}/ops/shape/indices.cpp ${core}/ops/shape/shape.ops.cpp)
   target_include_directories(threads_test PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
   target_compile_definitions(threads_test PRIVATE PLANCK_TESTED_BACKEND=planck::Reference)
   target_link_libraries(threads_test PRIVATE planck_build_flags tl::expected fmt::fmt GTest::gtest_main)

@@ -2,23 +2,25 @@
 //
 // apply(op, inputs…) lets B do the op on the values. Where an input is tracked and the op gives
 // floats, the result gets a node with pullback(op, record), found beside the op (ops/*/*.grad.h);
-// an op without one does not compile. Integer and boolean tensors are B's own and pass untouched;
-// work on untracked tensors makes no node. Pullbacks are written in ops on B, so
+// an op without one does not compile. Integer and boolean tensors are B's own and pass untouched,
+// but for the integers of quantized tensors, whose gradients are floats (flow.h); work on untracked
+// tensors makes no node. Pullbacks are written in ops on B, so
 // Autodiff<Autodiff<B>> gives second derivatives.
 //
-// No global state and no lock: tensors own the graph (node.h). Gradients of one graph are found by
-// one thread at a time; graphs that share nothing but leaves may be differentiated by several.
-// C says what is kept for the backward pass (checkpoint.h); it never changes a bit.
+// No lock and no state but a thread's scopes (grad_mode.h): tensors own the graph (node.h).
+// Gradients of one graph are found by one thread at a time; graphs that share nothing but leaves
+// may be differentiated by several. C says what is kept for the backward pass (strategy.h); it
+// never changes a bit.
 #pragma once
 
-#include "planck/autodiff/backward.h"
-#include "planck/autodiff/strategy.h"
+#include "planck/autodiff/tape.h"
 #include "planck/autodiff/tracking.h"
 #include "planck/backend/call.h"
+#include "planck/backend/quantized.h"
 
 namespace planck {
 
-template <class B, class C = NoCheckpointing>
+template <class B, CheckpointStrategy C = NoCheckpointing>
 class Autodiff {
  public:
   using InnerBackend = B;
@@ -29,7 +31,8 @@ class Autodiff {
   using FloatTensor = Tracked<B>;
   using IntTensor = typename B::IntTensor;
   using BoolTensor = typename B::BoolTensor;
-  using QuantizedTensor = typename B::QuantizedTensor;
+  using CodeTensor = TrackedCodes<B>;
+  using QuantizedTensor = Quantized<Autodiff>;
   using Gradients = planck::Gradients<B>;
   using InnerFloat = typename B::FloatTensor;
 
@@ -37,6 +40,12 @@ class Autodiff {
   static constexpr bool applies = B::template applies<Op>;
 
   static Device default_device() { return B::default_device(); }
+  static std::size_t device_count() { return B::device_count(); }
+  static std::string name(const Device& device) { return "autodiff(" + B::name(device) + ")"; }
+  static decltype(auto) dtypes(const Device& device) { return B::dtypes(device); }
+  static void seed(const Device& device, std::uint64_t seed) { B::seed(device, seed); }
+  static Rng& generator(const Device& device) { return B::generator(device); }
+  static void synchronize(const Device& device) { B::synchronize(device); }
   static decltype(auto) shape(const auto& t) { return B::shape(T::value(t)); }
   static decltype(auto) dtype(const auto& t) { return B::dtype(T::value(t)); }
   static decltype(auto) device(const auto& t) { return B::device(T::value(t)); }
@@ -58,7 +67,9 @@ class Autodiff {
   template <class Op, class First, class... Rest>
   static Given<Autodiff, Op, KindOf<First>> apply_handed(const Op& op, unsigned handed,
                                                          const First& first, const Rest&... rest) {
-    return Tracking<B, Op, KindOf<First>, KindOf<Rest>...>::apply(op, C::recomputes, handed, first,
+    constexpr autodiff_detail::Recomputes kRecomputes =
+        std::same_as<C, NoCheckpointing> ? nullptr : &C::recomputes;
+    return Tracking<B, Op, KindOf<First>, KindOf<Rest>...>::apply(op, kRecomputes, handed, first,
                                                                   rest...);
   }
 
@@ -67,8 +78,9 @@ class Autodiff {
   // A leaf with this value; a leaf already is one.
   static FloatTensor require_grad(FloatTensor&& t) { return Tape<B>::leaf(std::move(t)); }
   static bool is_tracked(const FloatTensor& t) { return t.is_tracked(); }
-  // What fn returns replaces the gradient of a leaf, before backward() hands it out. Register hooks
-  // before threads share the leaf.
+  // What fn returns replaces the gradient of a leaf, before backward() hands it out. It is called
+  // once in a backward pass, as soon as the leaf's gradient is complete, while those of others are
+  // still to be found. Register hooks before threads share the leaf.
   static void add_hook(const FloatTensor& leaf, typename Leaf<B>::Hook fn) {
     Tape<B>::add_hook(leaf, std::move(fn));
   }
@@ -100,11 +112,18 @@ class Autodiff {
   static InnerFloat inner(FloatTensor t) { return std::move(t.value); }
   static IntTensor int_inner(IntTensor t) { return t; }
   static BoolTensor bool_inner(BoolTensor t) { return t; }
-  static QuantizedTensor q_inner(QuantizedTensor t) { return t; }
+  static typename B::QuantizedTensor q_inner(QuantizedTensor t) {
+    return {std::move(t.values.value), std::move(t.scale.value), std::move(t.zero_point), t.scheme};
+  }
   static FloatTensor from_inner(InnerFloat t) { return {std::move(t), {}, nullptr}; }
   static IntTensor int_from_inner(IntTensor t) { return t; }
   static BoolTensor bool_from_inner(BoolTensor t) { return t; }
-  static QuantizedTensor q_from_inner(QuantizedTensor t) { return t; }
+  static QuantizedTensor q_from_inner(typename B::QuantizedTensor t) {
+    return {{std::move(t.values), {}},
+            from_inner(std::move(t.scale)),
+            std::move(t.zero_point),
+            t.scheme};
+  }
 
  private:
   using T = TrackedTensors<B>;

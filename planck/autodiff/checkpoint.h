@@ -2,17 +2,19 @@
 //
 //   auto y = checkpoint([&](const auto& x) { return block(x); }, x);
 //
-// The segment runs once now, and once more in the backward pass, which then differentiates it.
-// Random ops are functions of seed and position; a segment that draws from an Rng gets it as its
-// first argument, checkpoint(rng, segment, inputs…), and the second run draws the same values.
-// Tensors the segment captures must be leaves or untracked: pass others as inputs. Same bits as
-// without.
+// The segment runs once now, and once more in the backward pass, where the graph of that run takes
+// its place: gradients are summed in the order of the graph without segments, to the same bits, and
+// hooks see whole gradients. The second run sees the state that the first saw: draws from any Rng
+// are repeated and move nothing, and so is what modules say with once() (core/replay.h), as
+// dropout, normalization and observers do. A second run that does something else is refused.
+//
+// Tensors that the segment captures must be leaves or untracked: pass others as inputs. Second
+// derivatives are right, and not bit for bit those without segments: the graph of a gradient has
+// both runs in it, as two sets of nodes whose gradients are summed apart.
 #pragma once
 
-#include <memory>
-
 #include "planck/autodiff/autodiff.h"
-#include "planck/ops/elementwise/elementwise.functions.h"
+#include "planck/core/rng.h"
 
 namespace planck {
 
@@ -22,35 +24,53 @@ struct Checkpoint {
 
 namespace autodiff_detail {
 
-// Refuses a segment that reached tracked tensors of its surroundings other than leaves.
+// The leaves that a run of a segment reached, in the order of addresses. Refuses one that reached
+// tracked tensors of its surroundings other than leaves.
 template <class B>
-void refuse_captures(Node<B>* root, std::uint64_t begin) {
-  std::vector<Node<B>*> stack{root};
-  std::vector<Node<B>*> seen;
-  const auto visit = [&](Node<B>* node) {
-    if (node->is_leaf() || node->consumers != 0) return;
-    if (node->stamp <= begin)
-      refuse("checkpoint: the segment captures a tracked tensor that {} gave; pass it as an input",
-             {node->op()});
-    node->consumers = 1;  // seen; the graph is this thread's alone
-    seen.push_back(node);
-    stack.push_back(node);
-  };
-  struct Reset {
-    std::vector<Node<B>*>& nodes;
-    ~Reset() {
+std::vector<Shared<Node<B>>> leaves_of_segment(Node<B>* root, std::uint64_t segment) {
+  struct Seen {  // marks nodes by their count of consumers; the graph is this thread's alone
+    std::vector<Node<B>*> nodes;
+    ~Seen() {
       for (Node<B>* n : nodes) n->consumers = 0;
     }
-  } reset{seen};
-  stack.clear();
+  } seen;
+  std::vector<Shared<Node<B>>> leaves;
+  const auto visit = [&](Node<B>* node) {
+    if (node->consumers != 0) return;
+    if (node->segment != segment)
+      refuse("checkpoint: the segment captures a tracked tensor that {} gave; pass it as an input",
+             {node->op()});
+    seen.nodes.push_back(node);
+    node->consumers = 1;
+  };
   visit(root);
-  while (!stack.empty()) {
-    Node<B>* node = stack.back();
-    stack.pop_back();
-    for (const auto& edge : node->edges())
-      if (edge.node) visit(edge.node.get());
-  }
+  for (std::size_t i = 0; i < seen.nodes.size(); ++i)
+    for (const auto& edge : seen.nodes[i]->edges()) {
+      if (!edge.node) continue;
+      if (!edge.node->is_leaf())
+        visit(edge.node.get());
+      else if (edge.node->segment != segment)  // a leaf that a run makes is that run's alone
+        leaves.push_back(edge.node);
+    }
+  std::sort(leaves.begin(), leaves.end(),
+            [](const auto& a, const auto& b) { return std::less<>()(a.get(), b.get()); });
+  leaves.erase(std::unique(leaves.begin(), leaves.end()), leaves.end());
+  return leaves;
 }
+
+// A leaf that stands for an input of a segment, and where the input came from.
+template <class B>
+struct StandIn {
+  Shared<Node<B>> leaf;
+  Edge<B> input;
+
+  // What an edge to a leaf is outside of the segment.
+  static Edge<B> outside(std::span<const StandIn> all, const Shared<Node<B>>& leaf) {
+    for (const StandIn& s : all)
+      if (s.leaf == leaf) return s.input;
+    return {leaf, 0};
+  }
+};
 
 }  // namespace autodiff_detail
 
@@ -58,45 +78,54 @@ template <class Segment, class A, class... K>
 requires AutodiffBackend<A> Tensor<A> checkpoint(const Segment& segment,
                                                  const Tensor<A, K>&... inputs) {
   using B = typename A::InnerBackend;
+  using StandIn = autodiff_detail::StandIn<B>;
   // Inputs cut off from their history: leaves of their own where they were tracked.
-  const auto cut = []<class Kind>(const Tensor<A, Kind>& t) {
+  std::vector<StandIn> stand_ins;
+  const auto cut = [&]<class Kind>(const Tensor<A, Kind>& t) {
     if constexpr (std::same_as<Kind, FloatKind>) {
-      Tensor<A> fresh = t.detach();
-      return t.is_tracked() ? std::move(fresh).require_grad() : fresh;
+      if (!t.is_tracked() || !grad_enabled()) return t.detach();
+      Tensor<A> fresh = t.detach().require_grad();
+      stand_ins.push_back({fresh.primitive().from.node, t.primitive().from});
+      return fresh;
     } else {
       return t;
     }
   };
-  const std::uint64_t begin = autodiff_detail::next_stamp();
-  Tensor<A> y = segment(cut(inputs)...);
-  if (!y.is_tracked()) return y;
-  if (!y.primitive().from.node->is_leaf())
-    autodiff_detail::refuse_captures(y.primitive().from.node.get(), begin);
+  std::tuple<Tensor<A, K>...> kept{cut(inputs)...};
 
-  auto again = [segment, kept = std::tuple(cut(inputs)...)](Flow<B>& g) {
-    const Tensor<A> out = std::apply(segment, kept);
-    auto found = A::backward(out.primitive(), g.dy().primitive());
-    std::vector<Shared<Node<B>>> own;
-    std::size_t i = 0;
-    const auto give = [&](const auto& t) {
-      if constexpr (std::same_as<typename std::remove_cvref_t<decltype(t)>::Kind, FloatKind>)
-        if (t.is_tracked()) {
-          own.push_back(t.primitive().from.node);
-          if (auto d = t.grad(found)) g.give(i, std::move(*d));
-        }
-      ++i;
-    };
-    std::apply([&](const auto&... t) { (give(t), ...); }, kept);
-    g.merge(std::move(found), own);
+  Replay log;
+  std::uint64_t run = 0;
+  Tensor<A> y = [&] {
+    const Replay::Run first(log);
+    run = first.id();
+    return std::apply(segment, std::as_const(kept));
+  }();
+  if (!y.is_tracked()) return y;
+  const Edge<B>& root = y.primitive().from;
+  if (root.node->is_leaf())  // an input, or a leaf that the segment captures
+    return Tensor<A>(Tracked<B>{y.primitive().value, StandIn::outside(stand_ins, root.node), {}});
+
+  auto leaves = autodiff_detail::leaves_of_segment(root.node.get(), run);
+  std::vector<Edge<B>> edges;
+  for (const auto& leaf : leaves) edges.push_back(StandIn::outside(stand_ins, leaf));
+  auto again = [segment, kept = std::move(kept), log = std::move(log),
+                leaves = std::move(leaves)](Flow<B>& g) {
+    const autodiff_detail::Recording on(true);
+    std::uint64_t second = 0;
+    const Tensor<A> out = [&] {
+      const Replay::Run replay(log);
+      second = replay.id();
+      Tensor<A> t = std::apply(segment, kept);
+      replay.finish();
+      return t;
+    }();
+    if (!out.is_tracked())
+      raise(ErrorCode::invalid_problem,
+            "checkpoint: the segment's second run gave a tensor that is not tracked");
+    g.splice(out.primitive().from, second, leaves);
   };
-  const auto edge = []<class Kind>(const Tensor<A, Kind>& t) {
-    if constexpr (std::same_as<Kind, FloatKind>)
-      return t.primitive().from;
-    else
-      return Edge<B>{};
-  };
-  auto node = autodiff_detail::make_node<B, Checkpoint>(
-      std::move(again), std::array<Edge<B>, sizeof...(K)>{edge(inputs)...});
+  auto node = autodiff_detail::make_node<B, Checkpoint>(std::move(again), std::move(edges));
+  node->first_output = InputSpec{y.dtype(), y.shape()};
   return Tensor<A>(Tracked<B>{y.primitive().value, {std::move(node), 0}, nullptr});
 }
 

@@ -17,6 +17,7 @@
 #define PLANCK_COMPILE_TAPE(how, B) \
   how class Gradients<B>;           \
   how class Saved<B>;               \
+  how class Recompute<B>;           \
   how class Pass<B>;                \
   how class Flow<B>;                \
   how class Tape<B>

@@ -14,7 +14,7 @@
 #pragma once
 
 #include "planck/autodiff/gradients.h"
-#include "planck/autodiff/saved.h"
+#include "planck/autodiff/recompute.h"
 
 namespace planck {
 
@@ -32,9 +32,47 @@ struct Tracked {
   Saved<B> saved() const { return recipe ? Saved<B>(recipe) : Saved<B>(value); }
 };
 
+// Integers of Autodiff<B, C> that stand for floats. Their gradient is a float tensor of their
+// shape: quantize and dequantize pass it straight through.
+template <class B>
+struct TrackedCodes {
+  using Kind = CodeKind;
+  using Inner = B;
+
+  TensorOf<B, CodeKind> value;
+  Edge<B> from;  // null where it is not tracked
+
+  bool is_tracked() const { return static_cast<bool>(from.node); }
+};
+
+namespace autodiff_detail {
+
+template <class B>
+struct History<Tracked<B>> {
+  explicit History(const Tracked<B>& t) : from(t.from), recipe(t.recipe) {}
+  static Tracked<B> without(const Tracked<B>& t) { return {t.value, {}, nullptr}; }
+  Tracked<B> given_to(Tracked<B>&& t) const { return {std::move(t.value), from, recipe}; }
+
+  Edge<B> from;
+  Shared<Recipe<B>> recipe;
+};
+
+// Notes which recipes a pullback saves.
+template <class B>
+class Notes {
+ public:
+  Saved<B> noted(Saved<B> saved) const {
+    if (saved.recipe()) recipes.push_back(saved.recipe().get());
+    return saved;
+  }
+  mutable std::vector<Recipe<B>*> recipes;
+};
+
+}  // namespace autodiff_detail
+
 // What a pullback sees of the forward pass: inputs and outputs, as the op got and gave them.
 template <class B, class Inputs, class Outputs>
-class Record {
+class Record : public autodiff_detail::Notes<B> {
  public:
   using InnerBackend = B;
   Record(const Inputs& inputs, const Outputs& outputs) : inputs_(inputs), outputs_(outputs) {}
@@ -51,6 +89,7 @@ class Record {
 
  private:
   static bool is_tracked(const Tracked<B>& t) { return t.is_tracked(); }
+  static bool is_tracked(const TrackedCodes<B>& t) { return t.is_tracked(); }
   static bool is_tracked(const auto&) { return false; }
   const Inputs& inputs_;
   const Outputs& outputs_;
@@ -62,7 +101,9 @@ template <std::size_t I, class B, class In, class Out>
 auto in(const Record<B, In, Out>& r, bool wanted = true) {
   const auto& x = std::get<I>(r.inputs());
   if constexpr (requires { x.saved(); })
-    return wanted ? x.saved() : Saved<B>();
+    return wanted ? r.noted(x.saved()) : Saved<B>();
+  else if constexpr (requires { x.from; })
+    return Tensor<B, CodeKind>(x.value);
   else
     return Tensor<B, typename std::remove_cvref_t<decltype(x)>::Kind>(x);
 }
@@ -70,7 +111,9 @@ template <std::size_t I = 0, class B, class In, class Out>
 auto out(const Record<B, In, Out>& r, bool wanted = true) {
   const auto& y = std::get<I>(r.outputs());
   if constexpr (requires { y.saved(); })
-    return wanted ? y.saved() : Saved<B>();
+    return wanted ? r.noted(y.saved()) : Saved<B>();
+  else if constexpr (requires { y.from; })
+    return Tensor<B, CodeKind>(y.value);
   else
     return Tensor<B, typename std::remove_cvref_t<decltype(y)>::Kind>(y);
 }
@@ -108,17 +151,18 @@ class Flow {
   Flow(Pass<B>& pass, Node<B>& node) : pass_(pass), node_(node) {}
 
   // The gradient of output i; has() tells whether there is one.
-  bool has(std::uint32_t i) const { return node_.gradient_of(i).has_value(); }
-  Tensor<B> dy(std::uint32_t i = 0) const { return Tensor<B>(*node_.gradient_of(i)); }
+  bool has(std::uint32_t i) const { return node_.gradient_if(i) != nullptr; }
+  Tensor<B> dy(std::uint32_t i = 0) const;
   bool needs(std::size_t input) const { return static_cast<bool>(node_.edges()[input].node); }
+  // In the dtype and the shape of the input; anything else is refused.
   void give(std::size_t input, Tensor<B> gradient);
   void give(Tensor<B> gradient) { give(0, std::move(gradient)); }
   // A saved value, computed again where only its recipe was kept.
   Tensor<B> operator[](const Saved<B>& saved);
   std::string_view op() const { return node_.op(); }
-  // Gradients of leaves found by a pass inside this one.
-  void merge(Gradients<B>&& found, std::span<const Shared<Node<B>>> except);
-  bool retains() const;
+  // Puts a graph of the pass's own in the place of this node (checkpoint.h): nodes made in the run
+  // of a segment, from `root` down to leaves. Leaf i, in the order of addresses, stands for edge i.
+  void splice(const Edge<B>& root, std::uint64_t segment, std::span<const Shared<Node<B>>> leaves);
 
  private:
   Pass<B>& pass_;

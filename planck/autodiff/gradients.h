@@ -24,19 +24,27 @@ class Gradients {
   std::optional<FloatTensor> remove(const Shared<Node<B>>& leaf);
   void replace(const Shared<Node<B>>& leaf, FloatTensor gradient);
 
+  // Calls f(leaf, gradient) in the order in which the pass found them.
+  template <class F>
+  void for_each(const F& f) const {
+    for (const Node<B>* leaf : order_)
+      if (const auto it = found_.find(leaf); it != found_.end()) f(*leaf, it->second.gradient);
+  }
+
   // For the pass that fills it.
   void add(const Shared<Node<B>>& leaf, FloatTensor gradient);
+  // Of one leaf, of which nothing more is expected; of all whose hooks did not run yet.
+  void run_hooks(const Node<B>* leaf);
   void run_hooks();
-  // Adds what another pass found, but for some leaves.
-  void merge(Gradients&& other, std::span<const Shared<Node<B>>> except);
 
  private:
   struct Entry {
     Shared<Node<B>> leaf;
     FloatTensor gradient;
+    bool hooked = false;  // its hooks have run
   };
   std::unordered_map<const Node<B>*, Entry> found_;
-  std::vector<const Node<B>*> order_;  // of discovery: hooks and merges follow it
+  std::vector<const Node<B>*> order_;  // of discovery: hooks follow it
 };
 
 template <class B>

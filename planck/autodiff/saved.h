@@ -1,9 +1,8 @@
 // What a pullback keeps of the forward pass: a value, or a recipe to compute it again.
 //
-// A recipe is an op and its inputs, saved the same way. Under a strategy that recomputes, the
-// result of a memory-bound op carries a recipe; whoever saves that result saves the recipe instead
-// of the elements. A recipe is carried out at most once in a backward pass and keeps its result
-// until the last pullback that needs it has run.
+// A recipe is an op and its inputs, saved the same way. Where the strategy recomputes, the result
+// of an op carries a recipe; whoever saves that result saves the recipe instead of the elements.
+// recompute.h carries recipes out.
 #pragma once
 
 #include <tuple>
@@ -19,15 +18,21 @@ class Recipe : public Counted {
   using FloatTensor = typename B::FloatTensor;
 
   virtual ~Recipe() = default;
-  // The recipes among its inputs that have no result yet; null past the last.
-  virtual Recipe* missing() = 0;
+  // Appends the recipes among its inputs, one entry for each time.
+  virtual void inputs(std::vector<Recipe*>& to) const = 0;
+  // Where all inputs have their results.
   virtual FloatTensor compute() const = 0;
 
   void release() noexcept {
     if (drop()) autodiff_detail::delete_iteratively(this);
   }
   Recipe* next_to_delete = nullptr;
-  std::optional<FloatTensor> result;  // while a pass goes on
+
+  // Of a backward pass; recompute.h.
+  std::optional<FloatTensor> result;
+  std::uint32_t needs = 0;   // pullbacks and recipes that will still ask for it
+  bool carried_out = false;  // and needs its own inputs no more
+  Recipe *before = nullptr, *after = nullptr;
 };
 
 template <class B>
@@ -40,69 +45,52 @@ class Saved {
   explicit Saved(Shared<Recipe<B>> recipe) : recipe_(std::move(recipe)) {}
 
   explicit operator bool() const { return value_.has_value() || recipe_; }
-  Recipe<B>* missing() const { return recipe_ && !recipe_->result ? recipe_.get() : nullptr; }
+  const Shared<Recipe<B>>& recipe() const { return recipe_; }
+  // The value; of a recipe that was carried out its result.
   const FloatTensor& known() const { return recipe_ ? *recipe_->result : *value_; }
 
-  // Recipes that were carried out are listed in `done`, where there is one: their results outlive
-  // the pullbacks.
-  const FloatTensor& get(std::vector<Shared<Recipe<B>>>* done) const {
-    if (missing() != nullptr) carry_out(done);
-    return known();
-  }
-
  private:
-  void carry_out(std::vector<Shared<Recipe<B>>>* done) const;
-
   std::optional<FloatTensor> value_;
   Shared<Recipe<B>> recipe_;
 };
 
-template <class B>
-void Saved<B>::carry_out(std::vector<Shared<Recipe<B>>>* done) const {
-  std::vector<Recipe<B>*> stack{recipe_.get()};
-  while (!stack.empty()) {
-    Recipe<B>* top = stack.back();
-    if (Recipe<B>* input = top->missing()) {
-      stack.push_back(input);
-      continue;
-    }
-    stack.pop_back();
-    if (top->result) continue;
-    top->result = top->compute();
-    if (done == nullptr) continue;
-    top->retain();
-    done->push_back(Shared<Recipe<B>>::adopt(top));
-  }
-}
-
 namespace autodiff_detail {
+
+// How a tensor came about, for tensors that know: those of an Autodiff of their own, below this one
+// (flow.h). What is computed again is given the history of what it stands for, so that the graph
+// below is the same graph.
+template <class T>
+struct History {
+  explicit History(const T&) {}
+  static const T& without(const T& t) { return t; }
+  T given_to(T&& t) const { return std::move(t); }
+};
 
 // Inputs of an op: floats saved, the others as they are.
 template <class B, class... Input>
 class RecipeFrom : public Recipe<B> {
  public:
-  explicit RecipeFrom(Input... inputs) : inputs_(std::move(inputs)...) {}
+  explicit RecipeFrom(Input... in) : inputs_(std::move(in)...) {}
 
-  Recipe<B>* missing() override {
-    Recipe<B>* found = nullptr;
-    std::apply([&](const auto&... in) { (look(in, found), ...); }, inputs_);
-    return found;
+  void inputs(std::vector<Recipe<B>*>& to) const override {
+    std::apply([&](const auto&... in) { (list(in, to), ...); }, inputs_);
   }
 
  private:
-  static void look(const Saved<B>& s, Recipe<B>*& found) {
-    if (found == nullptr) found = s.missing();
+  static void list(const Saved<B>& s, std::vector<Recipe<B>*>& to) {
+    if (s.recipe()) to.push_back(s.recipe().get());
   }
-  static void look(const std::vector<Saved<B>>& all, Recipe<B>*& found) {
-    for (const auto& s : all) look(s, found);
+  static void list(const std::vector<Saved<B>>& all, std::vector<Recipe<B>*>& to) {
+    for (const auto& s : all) list(s, to);
   }
-  static void look(const auto&, Recipe<B>*&) {}
+  static void list(const auto&, std::vector<Recipe<B>*>&) {}
 
  protected:
-  static const auto& value(const Saved<B>& s) { return s.known(); }
+  using Past = History<typename B::FloatTensor>;
+  static decltype(auto) value(const Saved<B>& s) { return Past::without(s.known()); }
   static auto value(const std::vector<Saved<B>>& all) {
     std::vector<typename B::FloatTensor> values;
-    for (const auto& s : all) values.push_back(s.known());
+    for (const auto& s : all) values.push_back(Past::without(s.known()));
     return values;
   }
   static const auto& value(const auto& other) { return other; }
@@ -113,20 +101,22 @@ class RecipeFrom : public Recipe<B> {
 template <class B, class Op, class... Input>
 class OpRecipe final : public RecipeFrom<B, Input...> {
  public:
-  OpRecipe(const Op& op, Input... inputs)
-      : RecipeFrom<B, Input...>(std::move(inputs)...), op_(op) {}
+  using T = typename B::FloatTensor;
+  OpRecipe(const Op& op, const T& y, Input... in)
+      : RecipeFrom<B, Input...>(std::move(in)...), op_(op), past_(y) {}
 
-  typename B::FloatTensor compute() const override {
-    return compute(std::index_sequence_for<Input...>{});
-  }
+  T compute() const override { return compute(std::index_sequence_for<Input...>{}); }
 
  private:
   template <std::size_t... I>
-  typename B::FloatTensor compute(std::index_sequence<I...>) const {
-    return B::apply(op_, this->value(std::get<I>(this->inputs_))...);
+  T compute(std::index_sequence<I...>) const {
+    return past_.given_to(only(B::apply(op_, this->value(std::get<I>(this->inputs_))...)));
   }
+  static T only(T&& y) { return std::move(y); }
+  static T only(std::tuple<T>&& y) { return std::get<0>(std::move(y)); }
 
   Op op_;
+  [[no_unique_address]] History<T> past_;
 };
 
 }  // namespace autodiff_detail

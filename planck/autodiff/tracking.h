@@ -1,10 +1,12 @@
 // One op on tracked tensors: B does it on the values, and the float outputs get a node.
 //
-// Where no input is tracked nothing is recorded. A strategy that recomputes is a flag, not a type:
+// Where no input is tracked nothing is recorded. A strategy is a function pointer here, not a type:
 // the same function serves all of them.
 #pragma once
 
 #include "planck/autodiff/flow.h"
+#include "planck/autodiff/grad_mode.h"
+#include "planck/autodiff/strategy.h"
 
 namespace planck {
 
@@ -16,16 +18,11 @@ concept HasPullback = requires(const Op& op, const R& r) {
   pullback(op, r);
 };
 
-inline std::uint64_t next_stamp() {
-  thread_local std::uint64_t stamp = 0;
-  return ++stamp;
-}
-
 // Edges: an array of them, or a vector for ops on any number of tensors.
 template <class B, class Edges>
 class NodeWith : public Node<B> {
  public:
-  explicit NodeWith(Edges edges) : edges_(std::move(edges)) { this->stamp = next_stamp(); }
+  explicit NodeWith(Edges edges) : edges_(std::move(edges)) { this->segment = current_segment(); }
   std::span<Edge<B>> edges() override { return edges_; }
 
  private:
@@ -64,10 +61,12 @@ struct TrackedTensors {
   using FloatTensor = Tracked<B>;
   using IntTensor = typename B::IntTensor;
   using BoolTensor = typename B::BoolTensor;
+  using CodeTensor = TrackedCodes<B>;
   using InnerFloat = typename B::FloatTensor;
 
   // The inner tensor of a float, any other tensor as it is; vectors element by element.
   static const InnerFloat& value(const FloatTensor& t) { return t.value; }
+  static const auto& value(const CodeTensor& t) { return t.value; }
   static std::vector<InnerFloat> value(const std::vector<FloatTensor>& all) {
     std::vector<InnerFloat> values;
     for (const auto& t : all) values.push_back(t.value);
@@ -88,7 +87,24 @@ struct TrackedTensors {
     return std::move(other);
   }
 
+  // What an op gave, as an Out of these tensors.
+  template <class Out, class T>
+  static Out lift_as(T&& t) {
+    if constexpr (std::same_as<Out, CodeTensor>)
+      return {std::move(t), {}};
+    else
+      return lift(std::move(t));
+  }
+  template <class Out, class... T>
+  static Out lift_as(std::tuple<T...>&& all) {
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return Out{lift_as<std::tuple_element_t<I, Out>>(std::get<I>(std::move(all)))...};
+    }
+    (std::index_sequence_for<T...>{});
+  }
+
   static bool any_tracked(const FloatTensor& t) { return t.is_tracked(); }
+  static bool any_tracked(const CodeTensor& t) { return t.is_tracked(); }
   static bool any_tracked(const std::vector<FloatTensor>& all) {
     for (const auto& t : all)
       if (t.is_tracked()) return true;
@@ -97,9 +113,11 @@ struct TrackedTensors {
   static bool any_tracked(const auto&) { return false; }
 
   static Edge<B> edge(const FloatTensor& t) { return t.from; }
+  static Edge<B> edge(const CodeTensor& t) { return t.from; }
   static Edge<B> edge(const auto&) { return {}; }
 
   static Saved<B> keep(const FloatTensor& t) { return t.saved(); }
+  static auto keep(const CodeTensor& t) { return t.value; }
   static std::vector<Saved<B>> keep(const std::vector<FloatTensor>& all) {
     std::vector<Saved<B>> kept;
     for (const auto& t : all) kept.push_back(t.saved());
@@ -136,34 +154,46 @@ std::vector<Edge<B>> edges_of(const std::vector<T>& all) {
 
 template <class B, class... Out>
 void set_node(const Shared<Node<B>>& node, const std::tuple<Out&...>& out) {
-  node->outputs = sizeof...(Out);
+  if constexpr (sizeof...(Out) > 1) node->other_outputs.resize(sizeof...(Out) - 1);
   std::uint32_t position = 0;
   const auto set = [&](auto& t) {
-    if constexpr (std::same_as<std::remove_cvref_t<decltype(t)>, Tracked<B>>)
+    if constexpr (requires { t.from; }) {
+      if constexpr (std::same_as<std::remove_cvref_t<decltype(t)>, Tracked<B>>)
+        (position == 0 ? node->first_output : node->other_outputs[position - 1]) =
+            InputSpec{B::dtype(t.value), B::shape(t.value)};
       t.from = {node, position};
+    }
     ++position;
   };
   std::apply([&](auto&... t) { (set(t), ...); }, out);
 }
 
-// Gives the float outputs of an op their node.
+// What a strategy is told.
+template <class B, class Op>
+OpResult result_of(const Tracked<B>& y) {
+  return {Op::name, memory_bound<Op>(), bytes_for(B::dtype(y.value), numel(B::shape(y.value)))};
+}
+
+// Gives the outputs of an op that have gradients their node.
 template <class B, class Op, class... Out, class... In>
-inline void connect(const Op& op, bool recomputes, const std::tuple<Out&...>& out,
+inline void connect(const Op& op, Recomputes recomputes, const std::tuple<Out&...>& out,
                     const In&... in) {
   using T = TrackedTensors<B>;
-  if constexpr ((std::same_as<Out, Tracked<B>> || ...)) {
+  if constexpr ((requires { &Out::from; } || ...)) {
     static_assert(sizeof...(In) == 1 || !(kIsVector<In> || ...),
                   "a vector of tensors is an op's only input");
-    if constexpr (memory_bound<Op>() && sizeof...(Out) == 1)
-      if (recomputes)
-        std::get<0>(out).recipe = Shared<Recipe<B>>::adopt(
-            new OpRecipe<B, Op, decltype(T::keep(in))...>(op, T::keep(in)...));
+    if constexpr (sizeof...(Out) == 1 && (std::same_as<Out, Tracked<B>> && ...))
+      if (auto& y = std::get<0>(out); recomputes != nullptr && recomputes(result_of<B, Op>(y)))
+        y.recipe = Shared<Recipe<B>>::adopt(
+            new OpRecipe<B, Op, decltype(T::keep(in))...>(op, y.value, T::keep(in)...));
     using R = Record<B, std::tuple<const In&...>, std::tuple<Out&...>>;
     const std::tuple<const In&...> inputs(in...);
     const R record(inputs, out);
     static_assert(HasPullback<Op, R>,
                   "an op that gives floats needs a pullback(const Op&, const R&) beside it");
-    set_node<B>(make_node<B, Op>(pullback(op, record), edges_of<B>(in...)), out);
+    const auto node = make_node<B, Op>(pullback(op, record), edges_of<B>(in...));
+    node->recipes = std::move(record.recipes);
+    set_node<B>(node, out);
   }
 }
 
@@ -175,15 +205,16 @@ template <class B, class Op, class... K>
 struct Tracking {
   using T = TrackedTensors<B>;
   using Out = Given<T, Op, std::tuple_element_t<0, std::tuple<K...>>>;
-  static Out apply(const Op& op, bool recomputes, unsigned handed, const TensorOf<T, K>&... in);
+  static Out apply(const Op& op, autodiff_detail::Recomputes recomputes, unsigned handed,
+                   const TensorOf<T, K>&... in);
 };
 
 template <class B, class Op, class... K>
-auto Tracking<B, Op, K...>::apply(const Op& op, bool recomputes, unsigned handed,
-                                  const TensorOf<T, K>&... in) -> Out {
-  const bool tracked = (T::any_tracked(in) || ...);
+auto Tracking<B, Op, K...>::apply(const Op& op, autodiff_detail::Recomputes recomputes,
+                                  unsigned handed, const TensorOf<T, K>&... in) -> Out {
+  const bool tracked = grad_enabled() && (T::any_tracked(in) || ...);
   if (tracked) handed = 0;  // pullbacks may keep them
-  Out out = T::lift(apply_handed<B>(op, handed, T::value(in)...));
+  Out out = T::template lift_as<Out>(apply_handed<B>(op, handed, T::value(in)...));
   if (tracked) autodiff_detail::connect<B>(op, recomputes, autodiff_detail::refer(out), in...);
   return out;
 }

@@ -1,13 +1,16 @@
 // The concepts: what a Backend is, and what makes one differentiable.
 //
-// A backend has four kinds of tensors and one verb, apply(op, inputs…). Backends differ in how they
-// do an op, never in what it means: the ops are values (plan/value_op.h) that all of them share,
-// and an op that a backend has no way to do is decomposed into simpler ones by call() (tensor.h).
+// A backend has four kinds of tensors (quantized.h has the fourth) and one verb,
+// apply(op, inputs…). Backends differ in how they do an op, never in what it means: the ops are
+// values (plan/value_op.h) that all of them share, and an op that a backend has no way to do is
+// decomposed into simpler ones by call() (tensor.h).
 #pragma once
 
 #include <optional>
+#include <string>
 #include <tuple>
 
+#include "planck/core/rng.h"
 #include "planck/plan/value_op.h"
 
 namespace planck {
@@ -26,6 +29,19 @@ struct TensorOf<B, IntKind> {
 template <class B>
 struct TensorOf<B, BoolKind> {
   using type = typename B::BoolTensor;
+};
+template <class B>
+struct TensorOf<B, CodeKind> {
+  using type = typename B::IntTensor;
+};
+template <class B>
+requires requires { typename B::CodeTensor; }
+struct TensorOf<B, CodeKind> {
+  using type = typename B::CodeTensor;
+};
+template <class B>
+struct TensorOf<B, QuantizedKind> {
+  using type = typename B::QuantizedTensor;
 };
 template <class B, class K>
 struct TensorOf<B, std::vector<K>> {
@@ -68,6 +84,21 @@ concept HoldsTensors = requires(const TensorOf<B, K>& t, const typename B::Devic
   { B::device(t) } -> std::convertible_to<typename B::Device>;
 };
 
+// What a backend says of itself and of its devices.
+template <class B>
+concept KnowsItsDevices = requires(const typename B::Device& device, std::uint64_t seed) {
+  { B::default_device() } -> std::same_as<typename B::Device>;
+  { B::device_count() } -> std::same_as<std::size_t>;  // those of this machine; 0 where none is
+  { B::name(device) } -> std::same_as<std::string>;    // "cpu", "cuda:0"
+  // What elements of tensors may be.
+  { B::dtypes(device) } -> std::convertible_to<std::span<const Dtype>>;
+  // The generator of this thread for work on the device, and where it starts. Runs that must not
+  // depend on what else the thread draws have an Rng of their own.
+  { B::generator(device) } -> std::same_as<Rng&>;
+  {B::seed(device, seed)};
+  {B::synchronize(device)};  // returns when all work is done; throws what went wrong in it
+};
+
 template <class B>
 concept Backend = requires {
   typename B::Device;
@@ -77,9 +108,9 @@ concept Backend = requires {
   typename B::IntTensor;
   typename B::BoolTensor;
   typename B::QuantizedTensor;
-  { B::default_device() } -> std::same_as<typename B::Device>;
 }
-&&HoldsTensors<B, FloatKind>&& HoldsTensors<B, IntKind>&& HoldsTensors<B, BoolKind>;
+&&KnowsItsDevices<B>&& HoldsTensors<B, FloatKind>&& HoldsTensors<B, IntKind>&&
+    HoldsTensors<B, BoolKind>;
 
 // B does this op on tensors of these kinds, by itself.
 template <class B, class Op, class... K>

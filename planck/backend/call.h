@@ -51,8 +51,13 @@ concept AnyTensor = requires {
   typename std::remove_cvref_t<T>::Kind;
   typename std::remove_cvref_t<T>::Primitive;
 };
+// Tensors of one backend and kind.
 template <class A, class B>
-concept SameTensors = AnyTensor<A> && std::same_as<std::remove_cvref_t<A>, std::remove_cvref_t<B>>;
+concept SameTensors =
+    AnyTensor<A> && AnyTensor<B> && std::same_as < typename std::remove_cvref_t<A>::Primitive,
+typename std::remove_cvref_t<B>::Primitive >
+    &&std::same_as<typename std::remove_cvref_t<A>::Backend,
+                   typename std::remove_cvref_t<B>::Backend>;
 // What Op gives where its first input is a T.
 template <class Op, class T>
 using CalledOn =

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "planck/core/cuda_runtime.h"
 #include "planck/ops/elementwise/elementwise.problem.h"
@@ -80,15 +81,16 @@ void copy(const View& from, const View& to, const Stream& stream) {
   run_elementwise(problem, stream, Operands{from, to});
 }
 
-void assemble(const Assembly& assembly, std::span<const View> inputs, const View& out,
-              const Stream& stream) {
-  if (numel(out.shape) == 0) return;
+namespace {
+
+void fill_and_copy(const Assembly& assembly, std::span<const View> inputs, const View& out,
+                   const Stream& stream) {
   if (assembly.fill) {
     ElementwiseProblem problem{.op = ElementwiseOp::fill,
                                .dtype = out.dtype,
                                .to = out.dtype,
                                .shape = out.shape,
-                               .scalars = {Scalar(*assembly.fill), {}}};
+                               .scalars = {*assembly.fill, {}}};
     run_elementwise(problem, stream, Operands{out});
   }
   for (const auto& piece : assembly.pieces) {
@@ -98,10 +100,39 @@ void assemble(const Assembly& assembly, std::span<const View> inputs, const View
   }
 }
 
+}  // namespace
+
+void assemble(std::string_view op, const Assembly& assembly, std::span<const View> inputs,
+              const View& out, const Stream& stream) {
+  if (numel(out.shape) == 0) return;
+  const auto run = [&] { fill_and_copy(assembly, inputs, out, stream); };
+  if (!Observer::any()) return run();
+  observed(op, stream, inputs, std::span(&out, 1), run);
+}
+
+std::vector<View> views_of(std::span<StoredView* const> tensors) {
+  std::vector<View> views;
+  for (const StoredView* t : tensors) views.push_back(t->view);
+  return views;
+}
+
+std::size_t device_count(DeviceKind kind) {
+  return kind == DeviceKind::cpu ? 1 : static_cast<std::size_t>(cuda::device_count());
+}
+
+Rng& generator(Device device) {
+  thread_local std::map<std::pair<DeviceKind, int>, Rng> generators;
+  return generators[{device.kind, device.ordinal}];
+}
+
 StoredView contiguous(const StoredView& t) {
   if (is_contiguous(t.shape(), t.view.strides)) return t;
   auto dense = StoredView::empty(t.stream(), t.dtype(), t.shape());
-  copy(t.view, dense.view, t.stream());
+  const auto run = [&] { copy(t.view, dense.view, t.stream()); };
+  if (Observer::any())
+    observed("contiguous", t.stream(), std::span(&t.view, 1), std::span(&dense.view, 1), run);
+  else
+    run();
   return dense;
 }
 
@@ -117,6 +148,15 @@ StoredView from_host(const Stream& stream, Dtype dtype, const Shape& shape, cons
   value_or_throw(
       cuda::copy_to_device(stream.device().ordinal, stream.native(), t.view.data, data, bytes));
   value_or_throw(stream.synchronize());  // the caller may reuse its memory
+  return t;
+}
+
+StoredView borrow(const Stream& stream, const View& view, std::shared_ptr<const void> owner) {
+  const ByteRange range = byte_range(view);
+  StoredView t;
+  t.storage = Storage::borrow(stream, const_cast<std::byte*>(range.begin),
+                              static_cast<std::size_t>(range.end - range.begin), std::move(owner));
+  t.view = view;
   return t;
 }
 

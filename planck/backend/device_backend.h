@@ -3,18 +3,15 @@
 #pragma once
 
 #include "planck/backend/planned.h"
+#include "planck/backend/quantized.h"
 #include "planck/backend/tensor.h"
-#include "planck/ops/quantize/quantize.ops.h"
 
 namespace planck {
 
-// Integers with their scale, zero point and scheme.
-struct QuantizedPrimitive {
-  Primitive<IntKind> values;
-  Primitive<FloatKind> scale;
-  Primitive<IntKind> zero_point;
-  QuantScheme scheme;
-};
+namespace backend_detail {
+std::size_t device_count(DeviceKind kind);
+Rng& generator(Device device);  // of this thread
+}  // namespace backend_detail
 
 template <DeviceKind D>
 class DeviceBackend {
@@ -25,7 +22,7 @@ class DeviceBackend {
   using FloatTensor = Primitive<FloatKind>;
   using IntTensor = Primitive<IntKind>;
   using BoolTensor = Primitive<BoolKind>;
-  using QuantizedTensor = QuantizedPrimitive;
+  using QuantizedTensor = Quantized<DeviceBackend>;
 
   template <class Op>
   static constexpr bool applies = ViewOp<Op> || AssemblyOp<Op> || PlanOp<Op> || ComputedOp<Op>;
@@ -34,6 +31,12 @@ class DeviceBackend {
     static const Stream stream = backend_detail::shared_stream({D, 0});
     return stream;
   }
+  static std::size_t device_count() { return backend_detail::device_count(D); }
+  static std::string name(const Stream& stream) { return to_string(stream.device()); }
+  static std::span<const Dtype> dtypes(const Stream&) { return kAllDtypes; }
+  static Rng& generator(const Stream& stream) { return backend_detail::generator(stream.device()); }
+  static void seed(const Stream& stream, std::uint64_t seed) { generator(stream) = {.seed = seed}; }
+  static void synchronize(const Stream& stream) { value_or_throw(stream.synchronize()); }
 
   template <class K>
   static const Stream& device(const Primitive<K>& t) {
@@ -57,6 +60,13 @@ class DeviceBackend {
   template <class K>
   static void to_host(const Primitive<K>& t, void* data) {
     backend_detail::to_host(t, data);
+  }
+
+  // Memory of someone else, which `owner` keeps alive; on the stream's device, read alone.
+  template <class K>
+  static Primitive<K> borrow(const Stream& stream, const View& view,
+                             std::shared_ptr<const void> owner) {
+    return {backend_detail::borrow(stream, view, std::move(owner))};
   }
 
   // An op without inputs.

@@ -186,6 +186,24 @@ void check_single(const Shape& shape) {
     raise(ErrorCode::invalid_problem,
           fmt::format("item: shape {} has {} elements", to_string(shape), numel(shape)));
 }
+void check_kind(std::string_view function, std::string_view kind, Dtype dtype) {
+  const bool fits = kind == FloatKind::name  ? is_float(dtype)
+                    : kind == BoolKind::name ? dtype == Dtype::boolean
+                                             : !is_float(dtype) && dtype != Dtype::boolean;
+  if (!fits)
+    raise(ErrorCode::invalid_problem,
+          fmt::format("{}: dtype is {}, a tensor of kind {} cannot hold it", function, name(dtype),
+                      kind));
+}
+void check_aligned(const void* data, Dtype dtype) {
+  if (reinterpret_cast<std::uintptr_t>(data) % storage_bytes(dtype) != 0)
+    raise(ErrorCode::misaligned_operand,
+          fmt::format("from_blob: the address {} is no multiple of {} bytes, the size of {}",
+                      fmt::ptr(data), storage_bytes(dtype), name(dtype)));
+}
+bool same_place(const Stream& a, const Stream& b) {
+  return a.device() == b.device() && a.native() == b.native() && a.threads() == b.threads();
+}
 void refuse_tracked_move() {
   raise(ErrorCode::not_differentiable,
         "to: gradients do not pass from one device to another; detach() the tensor first");

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "planck/backend/backend.h"
+#include "planck/backend/observe.h"
 #include "planck/backend/plan_cache.h"
 #include "planck/backend/primitive.h"
 
@@ -19,8 +20,8 @@ namespace backend_detail {
 [[noreturn]] void refuse_other_place(std::string_view op, const Stream& first, const Stream& other);
 std::uint64_t hash(std::span<const InputSpec> specs);
 // Puts an Assembly together on `out`.
-void assemble(const Assembly& assembly, std::span<const View> inputs, const View& out,
-              const Stream& stream);
+void assemble(std::string_view op, const Assembly& assembly, std::span<const View> inputs,
+              const View& out, const Stream& stream);
 // Elements of `from` over those of `to`, which has the same shape and dtype.
 void copy(const View& from, const View& to, const Stream& stream);
 // `t` as it is where its elements lie row-major, else a copy that does.
@@ -28,6 +29,10 @@ StoredView contiguous(const StoredView& t);
 // Row-major elements from and to the host; to_host returns when they are there.
 StoredView from_host(const Stream& stream, Dtype dtype, const Shape& shape, const void* data);
 void to_host(const StoredView& t, void* data);
+// Memory of someone else, which `owner` keeps alive.
+StoredView borrow(const Stream& stream, const View& view, std::shared_ptr<const void> owner);
+
+std::vector<View> views_of(std::span<StoredView* const> tensors);
 
 // Runs a plan; inputs and outputs in the order of the op's operands, those the problem does not use
 // left out. `spares` are inputs whose buffers an output may take, null between them.
@@ -39,7 +44,20 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
   const auto& plan = PlanCache<Problem>::get(stream, problem, kernel, hash(specs));
   const OpInfo& info = problem.info();
   Operands operands;
+  Workspace workspace;  // first: where there is no memory for it, no input has lost its buffer
+  Shared<Storage> scratch;
+  if (plan.workspace_size() > 0) {
+    scratch = Storage::allocate(stream, plan.workspace_size());
+    workspace = {scratch->data(), scratch->bytes()};
+  }
   std::size_t next_input = 0, next_output = 0;
+  struct Taken {  // an input's buffer, which goes back to it where the op fails
+    StoredView *from = nullptr, *to = nullptr;
+    ~Taken() {
+      if (from != nullptr) from->storage = std::move(to->storage);
+    }
+  };
+  std::array<Taken, kMaxOperands> taken;
   for (std::size_t i = 0; i < info.operands.size(); ++i) {
     const OperandSpec& spec = plan.specs()[i];
     if (!spec.used) continue;
@@ -60,6 +78,8 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
             spare->view.shape == spec.shape && spare->view.strides == view.strides) {
           storage = std::move(spare->storage);
           view.data = spare->view.data;
+          taken[i].from = spare;
+          taken[i].to = outputs[next_output - 1];
           break;
         }
     if (!storage) {
@@ -68,13 +88,12 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
     }
     operands[i] = view;
   }
-  Workspace workspace;
-  Shared<Storage> scratch;
-  if (plan.workspace_size() > 0) {
-    scratch = Storage::allocate(stream, plan.workspace_size());
-    workspace = {scratch->data(), scratch->bytes()};
-  }
-  value_or_throw(plan.run(stream, workspace, operands));
+  const auto run = [&] { value_or_throw(plan.run(stream, workspace, operands)); };
+  if (!Observer::any())
+    run();
+  else
+    observed(info.name, stream, inputs, views_of(outputs), run);
+  for (Taken& t : taken) t.from = nullptr;
 }
 
 }  // namespace backend_detail
@@ -127,7 +146,7 @@ inline StoredView put_together(const Op& op, const Stream& stream, std::span<con
   const Assembly assembly = value_or_throw(op.assembly(specs));
   value_or_throw(check_shape(assembly.shape, Op::name));
   auto out = StoredView::empty(stream, assembly.dtype, assembly.shape);
-  assemble(assembly, views, out.view, stream);
+  assemble(Op::name, assembly, views, out.view, stream);
   return out;
 }
 template <class Op, class K>
@@ -152,8 +171,11 @@ inline void run_op(const Op& op, const Stream& stream, std::span<const InputSpec
   if constexpr (requires { op.kernel; }) kernel = op.kernel;
   unsigned skipped = 0;
   if constexpr (requires { Op::skipped_outputs; }) skipped = Op::skipped_outputs;
-  run_plan(value_or_throw(op.problem(specs)), kernel, stream, specs, views, spares, outputs,
-           skipped);
+  Op asked = op;
+  if constexpr (requires { asked.math; })
+    if (!asked.math && !specs.empty()) asked.math = stream.product_math(specs[0].dtype);
+  run_plan(value_op_detail::known(asked.problem(specs)), kernel, stream, specs, views, spares,
+           outputs, skipped);
 }
 template <class K>
 inline std::array<StoredView*, 1> parts(Primitive<K>& out) {
@@ -166,7 +188,7 @@ std::array<StoredView*, sizeof...(K)> parts(std::tuple<Primitive<K>...>& out) {
 
 // A tensor that was handed over and holds its buffer alone.
 inline StoredView* spare(const StoredView& t, bool handed) {
-  return handed && t.storage->unique() ? const_cast<StoredView*>(&t) : nullptr;
+  return handed && t.storage->writable() ? const_cast<StoredView*>(&t) : nullptr;
 }
 
 }  // namespace backend_detail

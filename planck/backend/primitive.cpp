@@ -12,6 +12,14 @@ Shared<Storage> Storage::allocate(const Stream& stream, std::size_t bytes) {
       new Storage(value_or_throw(planck::allocate(stream, bytes)), stream));
 }
 
+Shared<Storage> Storage::borrow(const Stream& stream, void* data, std::size_t bytes,
+                                std::shared_ptr<const void> owner) {
+  return Shared<Storage>::adopt(new Storage(stream, data, bytes, std::move(owner)));
+}
+void Storage::wait() noexcept {
+  if (stream_.device().kind == DeviceKind::cuda) (void)stream_.synchronize();
+}
+
 StoredView StoredView::empty(const Stream& stream, Dtype dtype, const Shape& shape) {
   StoredView t;
   t.storage = Storage::allocate(stream, bytes_for(dtype, numel(shape)));

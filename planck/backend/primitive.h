@@ -2,6 +2,8 @@
 // are cheap and share the elements, and nothing ever writes to elements that someone else can see.
 #pragma once
 
+#include <memory>
+
 #include "planck/core/allocator.h"
 #include "planck/core/shared.h"
 #include "planck/core/view.h"
@@ -19,18 +21,37 @@ class Storage final : public Counted {
  public:
   // Uninitialized; throws where there is no memory.
   static Shared<Storage> allocate(const Stream& stream, std::size_t bytes);
+  // Memory of someone else, which `owner` keeps alive. It is read alone.
+  static Shared<Storage> borrow(const Stream& stream, void* data, std::size_t bytes,
+                                std::shared_ptr<const void> owner);
 
-  void* data() const { return buffer_.data(); }
-  std::size_t bytes() const { return buffer_.bytes(); }
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
   const Stream& stream() const { return stream_; }
+  // Whether the one who holds it may write to it: nobody else does, and it is not borrowed.
+  bool writable() const noexcept { return unique() && !borrowed_; }
   void release() noexcept {
-    if (drop()) delete this;
+    if (!drop()) return;
+    if (borrowed_) wait();
+    delete this;
   }
 
  private:
-  Storage(Buffer buffer, const Stream& stream) : buffer_(std::move(buffer)), stream_(stream) {}
+  Storage(Buffer buffer, const Stream& stream)
+      : buffer_(std::move(buffer)),
+        data_(buffer_.data()),
+        bytes_(buffer_.bytes()),
+        stream_(stream) {}
+  Storage(const Stream& stream, void* data, std::size_t bytes, std::shared_ptr<const void> owner)
+      : data_(data), bytes_(bytes), stream_(stream), owner_(std::move(owner)), borrowed_(true) {}
+  void wait() noexcept;  // for work on a device that may still read
+
   Buffer buffer_;
+  void* data_;
+  std::size_t bytes_;
   Stream stream_;
+  std::shared_ptr<const void> owner_;
+  bool borrowed_ = false;
 };
 
 // Elements of any kind.

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@
 #include "planck/backend/backend.h"
 #include "planck/core/exception.h"
 #include "planck/core/refuse.h"
+#include "planck/core/stream.h"
+#include "planck/core/view.h"
+#include "planck/ops/shape/indices.h"
 
 namespace planck {
 
@@ -26,17 +30,60 @@ using KindOfElement =
     std::conditional_t<Float<T>, FloatKind,
                        std::conditional_t<std::same_as<T, bool>, BoolKind, IntKind>>;
 
+// The dtype of a new tensor of kind K unless another is given: f32, i64 or bool.
+template <class B, class K>
+inline constexpr Dtype default_dtype = std::same_as<K, FloatKind> ? dtype_of<typename B::FloatElem>
+                                       : std::same_as<K, IntKind> ? dtype_of<typename B::IntElem>
+                                                                  : Dtype::boolean;
+
 // As NumPy prints arrays: nested brackets, columns aligned, the middle of long axes left out.
 std::string format_elements(Dtype dtype, const Shape& shape, const void* row_major_elements);
 
 namespace tensor_detail {
+struct NoLiteral {
+  NoLiteral() = delete;
+};
 // Refuse, in words, what does not fit.
 void check_count(std::size_t values, const Shape& shape);
 void check_element(Dtype tensor, Dtype asked);
 void check_single(const Shape& shape);
+void check_kind(std::string_view function, std::string_view kind, Dtype dtype);
+void check_aligned(const void* data, Dtype dtype);
 [[noreturn]] void refuse_tracked_move();
+// Whether work on both is ordered.
+bool same_place(const Stream& a, const Stream& b);
+template <class Device>
+bool same_place(const Device&, const Device&) {
+  return false;
+}
 std::ostream& print(std::ostream& out, const std::string& text);
 }  // namespace tensor_detail
+
+// How a backward pass goes.
+struct BackwardOptions {
+  bool retain_graph = false;  // keep saved values for another backward over the same graph
+  // Drop what a node saved as soon as it is done, not when the pass has succeeded: less memory at
+  // the peak. A pass that fails then leaves a graph that is released.
+  bool free_early = false;
+};
+// The same for Tensor::backward: y.backward({.cotangent = dy, .retain_graph = true}).
+template <class A>
+struct BackwardCall {
+  std::optional<Tensor<typename A::InnerBackend>> cotangent = {};  // dy; ones where there is none
+  bool retain_graph = false;
+  bool free_early = false;
+};
+
+namespace tensor_detail {
+// A is Autodiff of B.
+template <class A, class B>
+concept Outside = requires {
+  requires std::same_as<typename A::InnerBackend, B>;
+};
+}  // namespace tensor_detail
+
+template <class B, class K>
+class TensorPart;  // ops/index/indexing.functions.h
 
 template <class B, class K>
 class Tensor {
@@ -45,9 +92,23 @@ class Tensor {
   using Kind = K;
   using Primitive = TensorOf<B, K>;
   using Device = typename B::Device;
+  // What a number without a type of its own is read as: double, of floats alone.
+  using Literal = std::conditional_t<std::same_as<K, FloatKind>, double, tensor_detail::NoLiteral>;
 
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
+  Tensor& operator=(const Tensor&) & = default;  // a temporary that is assigned to is a mistake
+  Tensor& operator=(Tensor&&) & = default;
   explicit Tensor(const Primitive& primitive) : primitive_(primitive) {}
   explicit Tensor(Primitive&& primitive) : primitive_(std::move(primitive)) {}
+  // The same elements on Autodiff of their backend, without a history: Tensor<Autodiff<Cpu>>(t).
+  template <class Inner>
+  requires tensor_detail::Outside<B, Inner>
+  explicit Tensor(const Tensor<Inner, K>& t) : Tensor(from_inner(t.primitive())) {}
+  // And back, as inner() does.
+  template <class A>
+  requires tensor_detail::Outside<A, B>
+  explicit Tensor(const Tensor<A, K>& t) : Tensor(t.inner()) {}
 
   // Row-major elements of the host.
   template <class T>
@@ -57,18 +118,77 @@ class Tensor {
     tensor_detail::check_count(values.size(), shape);
     return Tensor(B::template from_host<K>(device, dtype_of<T>, shape, values.data()));
   }
-  // The same from a list: from({1.f, 2.f}, {2}).
+  // The same of a vector.
+  template <class T>
+  requires std::same_as<KindOfElement<T>, K>
+  static Tensor from(const std::vector<T>& values, const Shape& shape,
+                     const Device& device = B::default_device()) {
+    if constexpr (std::same_as<T, bool>) {  // a vector of bits
+      const std::vector<std::uint8_t> bytes(values.begin(), values.end());
+      tensor_detail::check_count(bytes.size(), shape);
+      return Tensor(B::template from_host<K>(device, Dtype::boolean, shape, bytes.data()));
+    } else {
+      return from(std::span<const T>(values), shape, device);
+    }
+  }
+  // The same in one axis.
+  template <class T>
+  requires std::same_as<KindOfElement<T>, K>
+  static Tensor from(const std::vector<T>& values) {
+    return from(values, Shape{static_cast<std::int64_t>(values.size())});
+  }
+  // The same from a list: from({1, 2.5}, {2}). Literals of type double become f32, the backend's
+  // float; from<double>({1, 2.5}, {2}) keeps them.
+  static Tensor from(std::initializer_list<Literal> values, const Shape& shape,
+                     const Device& device = B::default_device()) {
+    std::vector<typename B::FloatElem> elements;
+    for (Literal v : values) elements.push_back(static_cast<typename B::FloatElem>(v));
+    return from(elements, shape, device);
+  }
+  // A list of elements of a type, which they keep.
   template <class T>
   requires std::same_as<KindOfElement<T>, K>
   static Tensor from(std::initializer_list<T> values, const Shape& shape,
                      const Device& device = B::default_device()) {
     return from(std::span<const T>(values.begin(), values.size()), shape, device);
   }
-  // One element, of shape {}.
+  // One element, of shape {}; a double becomes f32, the backend's float, unless scalar<double> is
+  // asked for.
+  static Tensor scalar(Literal value, const Device& device = B::default_device()) {
+    return from({value}, {}, device);
+  }
+  // One element of a type, which it keeps.
   template <class T>
   requires std::same_as<KindOfElement<T>, K>
   static Tensor scalar(T value, const Device& device = B::default_device()) {
     return from(std::span<const T>(&value, 1), {}, device);
+  }
+
+  // Memory of someone else as it is, row-major and on the backend's device: nothing is copied, and
+  // nothing is ever written to it. Its elements must not change while a tensor sees them. `owner`,
+  // where given, is kept until the last tensor is gone.
+  template <class T>
+  requires std::same_as<KindOfElement<T>, K>
+  static Tensor from_blob(const T* data, const Shape& shape,
+                          std::shared_ptr<const void> owner = nullptr,
+                          const Device& device = B::default_device()) {
+    value_or_throw(check_shape(shape, "from_blob"));
+    tensor_detail::check_aligned(data, dtype_of<T>);
+    const View view = TensorView<const T>(data, shape);
+    return borrowed(view, std::move(owner), device);
+  }
+  // The same of any strides.
+  static Tensor borrowed(const View& view, std::shared_ptr<const void> owner,
+                         const Device& device) {
+    if constexpr (AutodiffBackend<B>) {
+      using Inner = Tensor<typename B::InnerBackend, K>;
+      return from_inner(Inner::borrowed(view, std::move(owner), device));
+    } else {
+      static_assert(
+          requires { B::template borrow<K>(device, view, owner); },
+          "this backend has memory of its own alone: from() copies");
+      return Tensor(B::template borrow<K>(device, view, std::move(owner)));
+    }
   }
 
   // Extents of the axes.
@@ -107,17 +227,34 @@ class Tensor {
   }
 
   // The same elements elsewhere: on another device of this backend, or on another backend. Goes
-  // through the host; gradients do not pass.
+  // through the host; gradients do not pass. Where they are there already: x itself.
   Tensor to(const Device& device) const { return to<B>(device); }
   // The same on another backend: x.to<Cuda>().
   template <class Other>
   Tensor<Other, K> to(const typename Other::Device& device = Other::default_device()) const {
+    if constexpr (std::same_as<B, Other>)
+      if (tensor_detail::same_place(device, this->device())) return *this;
     if constexpr (AutodiffBackend<B> && std::same_as<K, FloatKind>)
       if (is_tracked()) tensor_detail::refuse_tracked_move();
     std::vector<std::byte> bytes(bytes_for(dtype(), numel()));
     B::to_host(primitive_, bytes.data());
     return Tensor<Other, K>(Other::template from_host<K>(device, dtype(), shape(), bytes.data()));
   }
+
+  // The same elements in another dtype of the same kind: x.to(Dtype::f16). Gradients pass.
+  Tensor to(Dtype dtype) const;
+  // The same in another dtype and elsewhere.
+  Tensor to(Dtype dtype, const Device& device) const;
+
+  // Elements by position: x[0], x[-1], x[Range{1, 3}], x[{0, kAll, Range{.step = 2}}]; indices.h
+  // says what each means. A view; gradients pass.
+  Tensor operator[](const Indices& where) const&;
+  // The same of a variable, which may be assigned to: x[0] = y, x[{kAll, 1}] += 2. Gradients pass.
+  TensorPart<B, K> operator[](const Indices& where) &;
+  // The elements where mask, as a vector: x[x > 0].
+  Tensor operator[](const Tensor<B, BoolKind>& mask) const;
+  // Slices of the first axis, by their numbers.
+  Tensor operator[](const Tensor<B, IntKind>& positions) const;
 
   const Primitive& primitive() const& { return primitive_; }
   Primitive&& primitive() && { return std::move(primitive_); }
@@ -138,6 +275,12 @@ class Tensor {
   bool is_tracked() const requires AutodiffBackend<B> { return B::is_tracked(primitive_); }
   // Gradients of every leaf that this tensor depends on, as a value.
   auto backward() const requires AutodiffBackend<B> { return B::backward(primitive_); }
+  // The same with a cotangent, or over a graph that is kept: backward({.retain_graph = true}).
+  auto backward(const BackwardCall<B>& how) const requires AutodiffBackend<B> {
+    const BackwardOptions options{how.retain_graph, how.free_early};
+    return how.cotangent ? B::backward(primitive_, how.cotangent->primitive(), options)
+                         : B::backward(primitive_, options);
+  }
   // The gradient of this leaf, or none.
   template <class Gradients>
   auto grad(const Gradients& gradients) const requires AutodiffBackend<B> {
@@ -155,11 +298,33 @@ class Tensor {
       return Tensor<typename B::InnerBackend, K>(B::bool_inner(primitive_));
   }
 
+  // A tensor of the inner backend, untracked.
+  template <class Inner>
+  requires std::same_as<Inner, Tensor<typename B::InnerBackend, K>>
+  static Tensor from_inner(const Inner& inner) {
+    if constexpr (std::same_as<K, FloatKind>)
+      return Tensor(B::from_inner(inner.primitive()));
+    else if constexpr (std::same_as<K, IntKind>)
+      return Tensor(B::int_from_inner(inner.primitive()));
+    else
+      return Tensor(B::bool_from_inner(inner.primitive()));
+  }
+
   friend std::ostream& operator<<(std::ostream& out, const Tensor& t) {
     return tensor_detail::print(out, t.to_string_of_elements());
   }
 
  private:
+  template <class P>
+  static Primitive from_inner(const P& t) {
+    if constexpr (std::same_as<K, FloatKind>)
+      return B::from_inner(t);
+    else if constexpr (std::same_as<K, IntKind>)
+      return B::int_from_inner(t);
+    else
+      return B::bool_from_inner(t);
+  }
+
   Primitive primitive_;
 };
 

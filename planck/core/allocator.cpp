@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -27,11 +29,38 @@ std::size_t size_class(Device device, std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+// Blocks of one size and stream that wait to be used again. There is room for all that exist:
+// freeing one takes no memory.
+struct FreeList {
+  std::vector<void*> blocks;
+  std::size_t exist = 0;
+
+  void make_room() {
+    if (blocks.capacity() <= exist) blocks.reserve(std::max<std::size_t>(8, 2 * exist));
+  }
+};
+
 struct Pool {
   std::mutex mutex;
-  std::map<std::pair<void*, std::size_t>, std::vector<void*>> free;  // (stream, capacity) → blocks
+  std::map<std::pair<void*, std::size_t>, FreeList> free;  // (stream, capacity); none is erased
   std::atomic<std::size_t> in_use{0}, cached{0}, peak{0};
+
+  // Of a block that exists, so it is found.
+  void put_back(void* stream, std::size_t capacity, void* block) {
+    free.find({stream, capacity})->second.blocks.push_back(block);
+  }
+  void forget(void* stream, std::size_t capacity) {
+    std::lock_guard lock(mutex);
+    --free.find({stream, capacity})->second.exist;
+  }
 };
+
+// How many allocations are served before one fails; negative: none fails.
+std::atomic<std::int64_t> until_failure{-1};
+bool fails_now() {
+  if (until_failure.load(std::memory_order_relaxed) < 0) return false;
+  return until_failure.fetch_sub(1, std::memory_order_relaxed) == 0;
+}
 
 // Pools outlive every static Buffer: they are never destroyed.
 Pool& cpu_pool() {
@@ -47,7 +76,7 @@ Pool& pool(Device device) {
 }
 
 // Small blocks of host memory that this thread let go of: taken again without a lock. What is left
-// when the thread ends goes to the pool.
+// when the thread ends goes to the pool. A free block's first word points to the next one.
 class SmallBlocks {
  public:
   static constexpr std::size_t kLargest = 4096, kMostOfAClass = 256;
@@ -59,17 +88,20 @@ class SmallBlocks {
   // Null where none is left, or the thread is ending.
   static void* take(std::size_t capacity) {
     if (gone()) return nullptr;
-    auto& blocks = mine().of(capacity).blocks;
-    if (blocks.empty()) return nullptr;
-    void* block = blocks.back();
-    blocks.pop_back();
+    Class& c = mine().of(capacity);
+    void* block = c.first;
+    if (block == nullptr) return nullptr;
+    std::memcpy(&c.first, block, sizeof(void*));
+    --c.count;
     return block;
   }
   static bool keep(std::size_t capacity, void* block) {
     if (gone()) return false;
-    auto& blocks = mine().of(capacity).blocks;
-    if (blocks.size() == kMostOfAClass) return false;
-    blocks.push_back(block);
+    Class& c = mine().of(capacity);
+    if (c.count == kMostOfAClass) return false;
+    std::memcpy(block, &c.first, sizeof(void*));
+    c.first = block;
+    ++c.count;
     return true;
   }
   // To the pool, from where they can be returned to the system.
@@ -79,15 +111,19 @@ class SmallBlocks {
 
  private:
   struct Class {
-    std::size_t capacity = 0;
-    std::vector<void*> blocks;
+    std::size_t capacity = 0, count = 0;
+    void* first = nullptr;
   };
   void hand_over() {
     Pool& p = cpu_pool();
     std::lock_guard lock(p.mutex);
     for (Class& c : classes_) {
-      for (void* block : c.blocks) p.free[{nullptr, c.capacity}].push_back(block);
-      c.blocks.clear();
+      while (c.first != nullptr) {
+        void* block = c.first;
+        std::memcpy(&c.first, block, sizeof(void*));
+        p.put_back(nullptr, c.capacity, block);
+      }
+      c.count = 0;
     }
   }
   static SmallBlocks& mine() {
@@ -136,7 +172,7 @@ void system_release(Device device, void* p) {
 Result<Buffer> allocate(const Stream& stream, std::size_t bytes) {
   const Device device = stream.device();
   const std::size_t capacity = size_class(device, bytes);
-  if (capacity < bytes) {  // it wrapped
+  if (capacity < bytes || fails_now()) {  // it wrapped, or a test wants to see it fail
     return fail(ErrorCode::out_of_memory,
                 fmt::format("{}: no memory for {} bytes", to_string(device), bytes));
   }
@@ -146,10 +182,13 @@ Result<Buffer> allocate(const Stream& stream, std::size_t bytes) {
     buffer.data_ = SmallBlocks::take(capacity);
   if (buffer.data_ == nullptr) {
     std::lock_guard lock(p.mutex);
-    if (auto it = p.free.find({stream.native(), capacity});
-        it != p.free.end() && !it->second.empty()) {
-      buffer.data_ = it->second.back();
-      it->second.pop_back();
+    FreeList& list = p.free[{stream.native(), capacity}];
+    if (!list.blocks.empty()) {
+      buffer.data_ = list.blocks.back();
+      list.blocks.pop_back();
+    } else {
+      list.make_room();  // for the block that is asked of the system now
+      ++list.exist;
     }
   }
   if (buffer.data_ != nullptr) {
@@ -160,7 +199,10 @@ Result<Buffer> allocate(const Stream& stream, std::size_t bytes) {
       release_cached(device);
       fresh = system_allocate(device, capacity);
     }
-    if (!fresh) return tl::unexpected(fresh.error());
+    if (!fresh) {
+      p.forget(stream.native(), capacity);
+      return tl::unexpected(fresh.error());
+    }
     buffer.data_ = *fresh;
   }
   buffer.bytes_ = bytes;
@@ -183,7 +225,7 @@ Buffer::~Buffer() {
       SmallBlocks::keep(capacity_, data_))
     return;
   std::lock_guard lock(p.mutex);
-  p.free[{stream_, capacity_}].push_back(data_);
+  p.put_back(stream_, capacity_, data_);
 }
 
 void Buffer::swap(Buffer& other) noexcept {
@@ -209,11 +251,14 @@ void release_cached(Device device) {
   if (device.kind == DeviceKind::cpu) SmallBlocks::give_up();
   Pool& p = pool(device);
   std::lock_guard lock(p.mutex);
-  for (auto& [key, blocks] : p.free) {
-    for (void* block : blocks) system_release(device, block);
-    p.cached.fetch_sub(key.second * blocks.size(), std::memory_order_relaxed);
-    blocks.clear();
+  for (auto& [key, list] : p.free) {
+    for (void* block : list.blocks) system_release(device, block);
+    p.cached.fetch_sub(key.second * list.blocks.size(), std::memory_order_relaxed);
+    list.exist -= list.blocks.size();
+    list.blocks.clear();
   }
 }
+
+void fail_allocation(std::int64_t nth) { until_failure.store(nth, std::memory_order_relaxed); }
 
 }  // namespace planck

@@ -5,10 +5,11 @@
 // requested on and is only reused there, so reuse is ordered behind the work that still reads it.
 // When memory runs out, cached blocks go back to the system and the request is tried once more.
 // Small host blocks are kept by the thread that released them, and taken again without a lock. Safe
-// to call from any thread.
+// to call from any thread. Giving a block back never fails and takes no memory.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "planck/core/stream.h"
 
@@ -48,5 +49,8 @@ struct AllocatorStats {
 AllocatorStats allocator_stats(Device device);
 void reset_peak(Device device);
 void release_cached(Device device);
+// For tests: of the allocations that follow, on any device, the n-th (from 0) finds no memory. A
+// negative number: none.
+void fail_allocation(std::int64_t nth);
 
 }  // namespace planck

@@ -12,11 +12,15 @@ tl::unexpected<Error> absent() { return fail(ErrorCode::device, "this build has 
 [[gnu::weak]] int device_count() { return 0; }
 [[gnu::weak]] Result<std::string> device_name(int) { return absent(); }
 [[gnu::weak]] Result<int> compute_capability(int) { return absent(); }
+[[gnu::weak]] Result<int> make_current(int) { return absent(); }
 [[gnu::weak]] Result<void*> allocate(int, std::size_t) { return absent(); }
 [[gnu::weak]] void release(int, void*) {}
+[[gnu::weak]] Result<void*> allocate_pinned(std::size_t) { return absent(); }
+[[gnu::weak]] void release_pinned(void*) {}
 [[gnu::weak]] Result<void*> create_stream(int) { return absent(); }
 [[gnu::weak]] void destroy_stream(int, void*) {}
 [[gnu::weak]] Result<void> synchronize(int, void*) { return absent(); }
+[[gnu::weak]] Result<void> follow(int, void*, void*) { return absent(); }
 [[gnu::weak]] Result<void> copy_to_device(int, void*, void*, const void*, std::size_t) {
   return absent();
 }

@@ -68,6 +68,13 @@ Result<int> compute_capability(int ordinal) {
   return *major * 10 + *minor;
 }
 
+Result<int> make_current(int ordinal) {
+  int before = 0;
+  if (auto r = ok_or(cudaGetDevice(&before), "cuda device"); !r) return tl::unexpected(r.error());
+  if (auto r = ok_or(cudaSetDevice(ordinal), "cuda device"); !r) return tl::unexpected(r.error());
+  return before;
+}
+
 Result<void*> allocate(int ordinal, std::size_t bytes) {
   void* pointer = nullptr;
   if (auto r = ok_or(on(ordinal, [&] { return cudaMalloc(&pointer, bytes); }), "cuda allocate"); !r)
@@ -78,6 +85,14 @@ Result<void*> allocate(int ordinal, std::size_t bytes) {
 void release(int ordinal, void* pointer) {
   (void)on(ordinal, [&] { return cudaFree(pointer); });
 }
+
+Result<void*> allocate_pinned(std::size_t bytes) {
+  void* pointer = nullptr;
+  if (auto r = ok_or(cudaMallocHost(&pointer, bytes), "cuda allocate pinned"); !r)
+    return tl::unexpected(r.error());
+  return pointer;
+}
+void release_pinned(void* pointer) { (void)cudaFreeHost(pointer); }
 
 Result<void*> create_stream(int ordinal) {
   cudaStream_t stream = nullptr;
@@ -96,6 +111,22 @@ void destroy_stream(int ordinal, void* stream) {
 Result<void> synchronize(int ordinal, void* stream) {
   return ok_or(on(ordinal, [&] { return cudaStreamSynchronize(as_stream(stream)); }),
                "cuda synchronize");
+}
+
+Result<void> follow(int ordinal, void* stream, void* other) {
+  if (stream == other) return {};
+  return ok_or(on(ordinal,
+                  [&] {
+                    cudaEvent_t mark = nullptr;
+                    cudaError_t status = cudaEventCreateWithFlags(&mark, cudaEventDisableTiming);
+                    if (status != cudaSuccess) return status;
+                    status = cudaEventRecord(mark, as_stream(other));
+                    if (status == cudaSuccess)
+                      status = cudaStreamWaitEvent(as_stream(stream), mark, 0);
+                    (void)cudaEventDestroy(mark);  // freed when it has been reached
+                    return status;
+                  }),
+               "cuda follow");
 }
 
 namespace {

@@ -17,12 +17,21 @@ int device_count();
 Result<std::string> device_name(int ordinal);
 Result<int> compute_capability(int ordinal);  // 90 for 9.0
 
+// Makes a device the calling thread's own, for libraries that ask for it; gives the one before.
+Result<int> make_current(int ordinal);
+
 Result<void*> allocate(int ordinal, std::size_t bytes);
 void release(int ordinal, void* pointer);
+
+// Memory of the host that a GPU copies from and to by itself, while the host goes on.
+Result<void*> allocate_pinned(std::size_t bytes);
+void release_pinned(void* pointer);
 
 Result<void*> create_stream(int ordinal);  // a cudaStream_t
 void destroy_stream(int ordinal, void* stream);
 Result<void> synchronize(int ordinal, void* stream);
+// What `stream` is given from now on comes after all that `other` has been given so far.
+Result<void> follow(int ordinal, void* stream, void* other);
 
 Result<void> copy_to_device(int ordinal, void* stream, void* to, const void* from,
                             std::size_t bytes);

@@ -26,6 +26,7 @@ enum class ErrorCode : std::uint8_t {
   graph_released,      // a second backward over a graph whose saved values are gone
   graph_busy,          // another thread is differentiating the same graph
   not_differentiable,  // the gradient of an op that has none
+  not_a_number,        // the first NaN, where one is looked for (backend/anomaly.h)
 };
 
 constexpr std::string_view name(ErrorCode code) {
@@ -40,7 +41,8 @@ constexpr std::string_view name(ErrorCode code) {
                                          "untracked",
                                          "graph_released",
                                          "graph_busy",
-                                         "not_differentiable"};
+                                         "not_differentiable",
+                                         "not_a_number"};
   return kNames[static_cast<int>(code)];
 }
 

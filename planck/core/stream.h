@@ -1,5 +1,8 @@
 // A place to run: CPU threads, or a CUDA stream, owned or borrowed. Copies share it.
 //
+// A stream also says what products of matrices mean on it (product_math.h) where the op does not:
+// tensors carry their stream, so gradients and modules follow.
+//
 // On the CPU, work is done when the call returns. On CUDA, work is queued; synchronize() waits for
 // it.
 #pragma once
@@ -7,6 +10,7 @@
 #include <memory>
 
 #include "planck/core/device.h"
+#include "planck/core/product_math.h"
 #include "planck/core/result.h"
 
 namespace planck {
@@ -25,6 +29,16 @@ class Stream {
   void* native() const { return native_.get(); }  // the cudaStream_t; null on the CPU
   [[nodiscard]] Result<void> synchronize() const;
 
+  // The same place, with another meaning of products; dtypes it does not serve keep their own.
+  Stream with_math(ProductMath math) const {
+    Stream other = *this;
+    other.math_ = math;
+    return other;
+  }
+  ProductMath product_math(Dtype element) const {
+    return math_ && serves(*math_, element) ? *math_ : default_product_math(element);
+  }
+
  private:
   Stream(Device device, int threads, std::shared_ptr<void> native)
       : device_(device), threads_(threads), native_(std::move(native)) {}
@@ -32,6 +46,7 @@ class Stream {
   Device device_;
   int threads_;
   std::shared_ptr<void> native_;
+  std::optional<ProductMath> math_;
 };
 
 }  // namespace planck

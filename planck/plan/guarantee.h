@@ -36,7 +36,14 @@ struct PrecisionGuarantee {
   // Distance from the formula in exact arithmetic, in units in the last place of the result dtype;
   // 0: the correctly rounded value. For sums: relative to the sum of the magnitudes of the terms.
   double max_ulp = 0;
+  // The bound of sums is relative to the number of their terms times the largest factor of either
+  // side, not to the terms themselves.
+  bool by_norms = false;
 
+  // A row of a result depends on its own row of the input, not on how many others there are.
+  constexpr bool batch_invariant() const {
+    return reproducibility == Reproducibility::cross_device;
+  }
   constexpr bool deterministic() const { return reproducibility != Reproducibility::none; }
   constexpr bool bit_stable_on_same_hardware() const {
     return reproducibility != Reproducibility::none;

@@ -13,6 +13,8 @@
 
 namespace planck {
 
+struct OpEntry;  // plan/registry.h: an op with its types erased
+
 enum class Role : std::uint8_t { input, output };
 
 struct OperandInfo {
@@ -33,7 +35,8 @@ struct OpInfo {
   std::string_view formula;  // one line
   std::span<const OperandInfo> operands;
   std::span<const AttributeInfo> attributes;
-  bool in_place = true;  // an output may be the very same view as an input
+  bool in_place = true;     // an output may be the very same view as an input
+  bool broadcasts = false;  // inputs of other shapes are seen in the one that specs() say
 
   int operand(std::string_view operand_name) const {  // −1: no such operand
     for (std::size_t i = 0; i < operands.size(); ++i)

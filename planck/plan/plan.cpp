@@ -7,13 +7,19 @@
 
 namespace planck::plan_detail {
 
-std::string unavailable(std::string_view kernel, DeviceKind device, const Stream& stream,
-                        const PlanPreference& preference) {
+std::string unavailable(std::string_view kernel, DeviceKind device, int capability,
+                        const Stream& stream, const PlanPreference& preference) {
   if (preference.kernel && *preference.kernel != kernel)
     return fmt::format("not the kernel asked for ({})", *preference.kernel);
   if (device != stream.device().kind)
     return fmt::format("does not run on {}", to_string(stream.device()));
   if (device == DeviceKind::cuda && !cuda::built()) return "this build has no CUDA";
+  if (capability != 0) {
+    const int there = cuda::compute_capability(stream.device().ordinal).value_or(0);
+    if (there != capability)
+      return fmt::format("is made for compute capability {}.{}, the device has {}.{}",
+                         capability / 10, capability % 10, there / 10, there % 10);
+  }
   return "";
 }
 

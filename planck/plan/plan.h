@@ -29,13 +29,14 @@ struct Kernel {
   PrecisionGuarantee (*guarantee)(const Problem&);
   // Operands have passed the problem's checks.
   Result<void> (*launch)(const Stream&, Workspace, const Problem&, const Operands&);
+  int capability = 0;  // of the GPU whose instructions it is made of, 90 for 9.0; 0: any
 };
 
 namespace plan_detail {
 
 // Why a row cannot serve, whatever its own reject() says; "" where nothing speaks against it.
-std::string unavailable(std::string_view kernel, DeviceKind device, const Stream& stream,
-                        const PlanPreference& preference);
+std::string unavailable(std::string_view kernel, DeviceKind device, int capability,
+                        const Stream& stream, const PlanPreference& preference);
 Error none_selected(const OpInfo& op, const Stream& stream,
                     std::span<const std::pair<std::string_view, std::string>> reasons);
 Result<void> check_run(const OpInfo& op, Device selected, const Stream& stream, std::size_t need,
@@ -60,7 +61,8 @@ class Selection {
     std::array<std::pair<std::string_view, std::string>, 16> reasons;
     std::size_t count = 0;
     for (const Kernel<Problem>& kernel : problem.kernels()) {
-      std::string reason = plan_detail::unavailable(kernel.name, kernel.device, stream, preference);
+      std::string reason = plan_detail::unavailable(kernel.name, kernel.device, kernel.capability,
+                                                    stream, preference);
       if (reason.empty()) reason = kernel.reject(problem);
       if (reason.empty() && kernel.workspace(problem) > preference.max_workspace_bytes)
         reason = "needs " + std::to_string(kernel.workspace(problem)) +

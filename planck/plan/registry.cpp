@@ -1,8 +1,12 @@
 #include "planck/plan/registry.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <charconv>
+#include <algorithm>
+
+#include "planck/plan/nearest_name.h"
+#include "planck/plan/request.h"
 
 namespace planck {
 
@@ -23,76 +27,55 @@ std::vector<DtypePair> float_elements() {
   return elements_of(kFloats);
 }
 
+namespace {
+
+bool can_be_given(const OperandInfo& operand) {
+  return operand.role == Role::input || operand.updates;
+}
+
+std::string listed(std::span<const std::string_view> names) {
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+Result<void> check_attributes(const OpInfo& op, const Attributes& attributes) {
+  std::vector<std::string_view> names;
+  for (const AttributeInfo& a : op.attributes) names.push_back(a.name);
+  for (const auto& [key, value] : attributes)
+    if (std::find(names.begin(), names.end(), key) == names.end())
+      return fail(ErrorCode::invalid_problem,
+                  fmt::format("{}: no attribute is called {}{}; it has: {}", op.name, key,
+                              did_you_mean(key, names), listed(names)));
+  return {};
+}
+
+Result<void> check_inputs(const OpInfo& op, const InputSpecs& inputs) {
+  std::vector<std::string_view> names;
+  for (const OperandInfo& operand : op.operands)
+    if (can_be_given(operand)) names.push_back(operand.name);
+  for (const auto& [key, spec] : inputs)
+    if (std::find(names.begin(), names.end(), key) == names.end())
+      return fail(ErrorCode::invalid_problem,
+                  fmt::format("{}: no input is called {}{}; it has: {}", op.name, key,
+                              did_you_mean(key, names), listed(names)));
+  for (const OperandInfo& operand : op.operands)
+    if (operand.role == Role::input && !operand.optional &&
+        inputs.find(operand.name) == inputs.end())
+      return fail(ErrorCode::invalid_problem, fmt::format("{}: input {} is missing; it has: {}",
+                                                          op.name, operand.name, listed(names)));
+  return {};
+}
+
 Result<std::unique_ptr<AnyProblem>> parse_problem(std::span<const OpEntry> entries,
                                                   std::string_view op, const Attributes& attributes,
                                                   const InputSpecs& inputs) {
   const OpEntry* entry = find_op(entries, op);
   if (entry == nullptr)
     return fail(ErrorCode::invalid_problem, fmt::format("no op is called {}", op));
-  const OpInfo& info = *entry->info;
-  for (const auto& [key, value] : attributes) {
-    bool known = false;
-    std::string all;
-    for (const AttributeInfo& a : info.attributes) {
-      known |= a.name == key;
-      all += fmt::format("{}{}", all.empty() ? "" : ", ", a.name);
-    }
-    if (!known)
-      return fail(ErrorCode::invalid_problem,
-                  fmt::format("{}: no attribute is called {}; it has: {}", op, key,
-                              all.empty() ? "none" : all));
-  }
-  std::string wanted;
-  const auto can_be_given = [](const OperandInfo& o) { return o.role == Role::input || o.updates; };
-  for (const OperandInfo& operand : info.operands)
-    if (can_be_given(operand))
-      wanted += fmt::format("{}{}", wanted.empty() ? "" : ", ", operand.name);
-  for (const auto& [key, spec] : inputs)
-    if (const int i = info.operand(key);
-        i < 0 || !can_be_given(info.operands[static_cast<std::size_t>(i)]))
-      return fail(ErrorCode::invalid_problem,
-                  fmt::format("{}: no input is called {}; it has: {}", op, key, wanted));
-  for (const OperandInfo& operand : info.operands)
-    if (operand.role == Role::input && !operand.optional &&
-        inputs.find(operand.name) == inputs.end())
-      return fail(ErrorCode::invalid_problem,
-                  fmt::format("{}: input {} is missing; it has: {}", op, operand.name, wanted));
-  return entry->parse(info, attributes, inputs);
-}
-
-std::string AttributeReader::text(std::string_view attribute) const {
-  if (const auto it = attributes_.find(attribute); it != attributes_.end()) return it->second;
-  for (const AttributeInfo& a : op_.attributes)
-    if (a.name == attribute) return std::string(a.default_value);
-  return "";
-}
-
-Error AttributeReader::wrong(std::string_view attribute, std::string_view value,
-                             std::string_view expected) const {
-  return {ErrorCode::invalid_problem,
-          fmt::format("{}: {}={} is not {}", op_.name, attribute, value, expected)};
-}
-
-Result<std::int64_t> AttributeReader::integer(std::string_view attribute) const {
-  const std::string value = text(attribute);
-  std::int64_t number = 0;
-  const auto [end, status] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (status != std::errc() || end != value.data() + value.size())
-    return tl::unexpected(wrong(attribute, value, "a whole number"));
-  return number;
-}
-
-Result<bool> AttributeReader::boolean(std::string_view attribute) const {
-  const std::string value = text(attribute);
-  if (value == "true") return true;
-  if (value == "false") return false;
-  return tl::unexpected(wrong(attribute, value, "true or false"));
-}
-
-Result<Dtype> AttributeReader::dtype(std::string_view attribute) const {
-  const std::string value = text(attribute);
-  if (const auto t = parse_dtype(value)) return *t;
-  return tl::unexpected(wrong(attribute, value, "a dtype"));
+  if (auto ok = check_attributes(*entry->info, attributes); !ok) return tl::unexpected(ok.error());
+  if (auto ok = check_inputs(*entry->info, inputs); !ok) return tl::unexpected(ok.error());
+  return entry->parse(*entry->info, attributes, inputs);
 }
 
 }  // namespace planck

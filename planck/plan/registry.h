@@ -11,11 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "planck/plan/attributes.h"
 #include "planck/plan/plan.h"
 
 namespace planck {
-
-using Attributes = std::map<std::string, std::string, std::less<>>;
 
 using InputSpecs = std::map<std::string, InputSpec, std::less<>>;
 
@@ -78,6 +77,7 @@ class ErasedProblem final : public AnyProblem {
  public:
   explicit ErasedProblem(const Problem& problem) : problem_(problem) {}
 
+  const Problem& problem() const { return problem_; }
   const OpInfo& info() const override { return problem_.info(); }
   std::vector<OperandSpec> specs() const override {
     const auto all = problem_.specs();
@@ -147,22 +147,5 @@ std::vector<OpEntry> entries_of_kinds(const OpInfo (&infos)[kCount], const Dtype
   (std::make_index_sequence<kCount>());
   return entries;
 }
-
-// Reads one attribute, with the default of its AttributeInfo; the error names op, attribute and
-// value.
-class AttributeReader {
- public:
-  AttributeReader(const OpInfo& op, const Attributes& attributes)
-      : op_(op), attributes_(attributes) {}
-  Result<std::int64_t> integer(std::string_view attribute) const;
-  Result<bool> boolean(std::string_view attribute) const;
-  Result<Dtype> dtype(std::string_view attribute) const;
-  std::string text(std::string_view attribute) const;
-
- private:
-  Error wrong(std::string_view attribute, std::string_view value, std::string_view expected) const;
-  const OpInfo& op_;
-  const Attributes& attributes_;
-};
 
 }  // namespace planck

@@ -8,7 +8,7 @@
 //
 //   Result<View> view(const View& x) const              x seen differently, nothing moved
 //   Result<Assembly> assembly(specs) const              a new tensor put together from slices
-//   Result<Problem> problem(specs) const                a plan of some family
+//   Problem problem(specs) const                        a plan of some family; or a Result of one
 //   auto compute(const Tensor<B>&…) const               other ops, with a gradient of its own
 //                                                       (and static constexpr bool computes = true)
 //   auto decompose(const Tensor<B>&…) const             other ops, differentiated one by one
@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planck/core/scalar.h"
 #include "planck/plan/op.h"
 
 namespace planck {
@@ -36,6 +37,14 @@ struct IntKind {
 };
 struct BoolKind {
   static constexpr std::string_view name = "bool";
+};
+// Integers that stand for floats, as quantizing gives them: gradients pass through them as floats.
+struct CodeKind {
+  static constexpr std::string_view name = "code";
+};
+// Codes with their scale, zero point and scheme: no op's own kind, but what people hold.
+struct QuantizedKind {
+  static constexpr std::string_view name = "quantized";
 };
 template <class... K>
 struct Kinds {};
@@ -64,7 +73,7 @@ struct Slice {
 struct Assembly {
   Dtype dtype = Dtype::f32;
   Shape shape;
-  std::optional<double> fill;  // none: the pieces cover everything
+  std::optional<Scalar> fill;  // none: the pieces cover everything
   struct Piece {
     int input;
     Slice onto;
@@ -86,6 +95,15 @@ requires requires { typename Op::Gives; }
 struct ResultKind<Op, First> {
   using type = typename Op::Gives;
 };
+// What problem() answers is a problem, or a Result of one where an op can refuse its inputs itself.
+template <class Problem>
+const Problem& known(const Problem& problem) {
+  return problem;
+}
+template <class Problem>
+Problem known(Result<Problem>&& problem) {
+  return value_or_throw(std::move(problem));
+}
 }  // namespace value_op_detail
 
 // What Op gives where its first input is a First, or a vector of them.
@@ -102,7 +120,7 @@ concept AssemblyOp = requires(const Op& op, std::span<const InputSpec> in) {
 };
 template <class Op>
 concept PlanOp = requires(const Op& op, std::span<const InputSpec> in) {
-  op.problem(in).value().specs();
+  value_op_detail::known(op.problem(in)).specs();
 };
 
 template <class Op>

@@ -57,12 +57,12 @@ TEST_F(Gradients, OfConv2dByOneArgument) {
 
 // A worked example: rows 1 2 3 / 4 5 6 / 7 8 9, kernel 1 0 / 0 −1, and what it spreads back.
 TEST_F(Gradients, Conv2dByHand) {
-  const auto x = Tensor<B>::from({1., 2., 3., 4., 5., 6., 7., 8., 9.}, {1, 1, 3, 3});
-  const auto w = Tensor<B>::from({1., 0., 0., -1.}, {1, 1, 2, 2});
+  const auto x = Tensor<B>::from<double>({1., 2., 3., 4., 5., 6., 7., 8., 9.}, {1, 1, 3, 3});
+  const auto w = Tensor<B>::from<double>({1., 0., 0., -1.}, {1, 1, 2, 2});
   EXPECT_EQ(conv2d(x, w).template to_vector<double>(), V({-4, -4, -4, -4}));
   EXPECT_EQ(conv2d(x, w, {.stride = {2, 2}, .padding = {1, 1}}).template to_vector<double>(),
             V({-1, -3, -7, 5 - 9}));
-  const auto y = Tensor<B>::from({1., 2., 3., 4.}, {1, 1, 2, 2});
+  const auto y = Tensor<B>::from<double>({1., 2., 3., 4.}, {1, 1, 2, 2});
   EXPECT_EQ(conv_transpose2d(y, w).template to_vector<double>(), V({1, 2, 0, 3, 3, -2, 0, -3, -4}));
   EXPECT_EQ(conv_transpose2d(y, w, {.stride = {2, 2}}, {1, 0}).shape(), (Shape{1, 1, 5, 4}));
 }

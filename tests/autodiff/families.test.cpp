@@ -24,11 +24,12 @@ TEST_F(Gradients, OfFakeQuantizeGoStraightThrough) {
   const QuantScheme scheme{
       .granularity = Granularity::per_channel, .axis = 0, .range = IntRange{-4, 4}};
   const auto v = Tensor<A>::from(std::span<const double>(x), {2, 3}).require_grad();
-  const auto scale = Tensor<A>::from({0.5, 10.0}, {2}).require_grad();
+  const auto scale = Tensor<A>::from<double>({0.5, 10.0}, {2}).require_grad();
   const auto zero = lifted<A>(integers<std::int32_t>({0, 1}, {2}));
   const auto y = fake_quantize(v, scale, zero, scheme);
   EXPECT_EQ(y.inner().to_vector<double>(), V({0, -0.5, 1, 0, 0, 30}));
-  const auto grads = sum(y * Tensor<A>::from({1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, {2, 3})).backward();
+  const auto grads =
+      sum(y * Tensor<A>::from<double>({1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, {2, 3})).backward();
   // 60 / 10 + 1 is above 4: no gradient.
   EXPECT_EQ(v.grad(grads)->to_vector<double>(), V({1, 2, 3, 4, 5, 0}));
   // In range (q − z) − x / s, else q − z: [(0 − 0.48) + 2 (−1 + 0.52) + 3 (2 − 1.8), …]

@@ -72,7 +72,7 @@ class GradientCheck {
 
   // [k][j * inputs + i] = d out[j] / d in_k[i]
   Values jacobian(bool recomputes) const {
-    SwitchedCheckpointing::recomputes = recomputes;
+    SwitchedCheckpointing::on = recomputes;
     const auto x = leaves<OnceTracked>(values_);
     const auto y = f_.once(f_.function, x.data());
     const auto count = static_cast<std::size_t>(y.numel());
@@ -93,7 +93,7 @@ class GradientCheck {
         all[k].insert(all[k].end(), row.begin(), row.end());
       }
     }
-    SwitchedCheckpointing::recomputes = false;
+    SwitchedCheckpointing::on = false;
     return all;
   }
 

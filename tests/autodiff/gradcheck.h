@@ -31,7 +31,8 @@ inline constexpr Order kFirst = Order::first, kSecond = Order::second;
 
 // Recomputes or not as it is told, so that a function is compiled once for both.
 struct SwitchedCheckpointing {
-  static inline bool recomputes = false;
+  static inline bool on = false;
+  static bool recomputes(const OpResult& result) { return on && result.memory_bound; }
 };
 using OnceTracked = Autodiff<TestedBackend, SwitchedCheckpointing>;
 using TwiceTracked = Autodiff<Autodiff<TestedBackend>>;

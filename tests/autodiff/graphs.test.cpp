@@ -72,7 +72,8 @@ TEST_F(Graphs, SeedsOnesForAnyShape) {
 TEST_F(Graphs, TakeCotangentsAndSeveralRoots) {
   const auto x = leaf({1, 2}, {2});
   const auto y = x * x, z = x * 3;
-  const auto c = Tensor<B>::from({10.0, 100.0}, {2}), d = Tensor<B>::from({1.0, 1.0}, {2});
+  const auto c = Tensor<B>::from<double>({10.0, 100.0}, {2}),
+             d = Tensor<B>::from<double>({1.0, 1.0}, {2});
   EXPECT_EQ(
       values(x.grad(A::backward({{y.primitive(), c.primitive()}, {z.primitive(), d.primitive()}}))),
       V({23, 403}));
@@ -83,7 +84,7 @@ TEST_F(Graphs, TakeCotangentsAndSeveralRoots) {
       V({4 + 2, 32 + 4}));
   EXPECT_EQ(values(x.grad(A::backward(x.primitive(), c.primitive()))), V({10, 100}));  // a leaf
   std::string message;
-  const auto wide = Tensor<B>::from({1.0, 1.0, 1.0}, {3});
+  const auto wide = Tensor<B>::from<double>({1.0, 1.0, 1.0}, {3});
   EXPECT_EQ(code_of([&] { (void)A::backward(v.primitive(), wide.primitive()); }, &message),
             ErrorCode::invalid_problem);
   EXPECT_EQ(message, "backward: the cotangent has shape [3], the tensor [2]");
@@ -98,12 +99,12 @@ TEST_F(Graphs, GradientsAreAContainer) {
   EXPECT_TRUE(A::grad_remove(x.primitive(), grads));
   EXPECT_FALSE(A::grad_remove(x.primitive(), grads));
   EXPECT_FALSE(x.grad(grads));
-  const auto seven = Tensor<B>::from({7.0}, {1});
+  const auto seven = Tensor<B>::from<double>({7.0}, {1});
   A::grad_replace(other.primitive(), grads, seven.primitive());  // none existed
   EXPECT_EQ(values(other.grad(grads)), V{7});
   A::grad_replace(y.primitive(), grads, seven.primitive());
   EXPECT_EQ(values(y.grad(grads)), V{7});
-  const auto wide = Tensor<B>::from({7.0, 7.0}, {2});
+  const auto wide = Tensor<B>::from<double>({7.0, 7.0}, {2});
   EXPECT_EQ(code_of([&] { A::grad_replace(y.primitive(), grads, wide.primitive()); }),
             ErrorCode::invalid_problem);
   EXPECT_EQ(
@@ -125,6 +126,36 @@ TEST_F(Graphs, HooksSeeTheWholeGradientOfALeaf) {
   EXPECT_EQ(values(x.grad(y.backward())), V{70});
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(code_of([&] { A::add_hook(y.primitive(), {}); }), ErrorCode::untracked);
+}
+
+TEST_F(Graphs, HooksRunWhileOtherGradientsAreStillToBeFound) {
+  const auto first = leaf({3}, {1}), last = leaf({2}, {1});
+  std::vector<std::string> order;
+  const auto note = [&](const char* what) {
+    return [&order, what](const B::FloatTensor& g) {
+      order.emplace_back(what);
+      return g;
+    };
+  };
+  const auto watched = leaf({1}, {1});  // between the two: its gradient is found after last's
+  A::add_hook(first.primitive(), note("first"));
+  A::add_hook(last.primitive(), note("last"));
+  A::add_hook(watched.primitive(), note("watched"));
+  const auto grads = (((first * first) * watched) * last).backward();
+  EXPECT_EQ(order, (std::vector<std::string>{"last", "watched", "first"}));
+  EXPECT_EQ(values(last.grad(grads)), V{9});
+}
+
+TEST_F(Graphs, HooksRunOnceWhereASegmentReachesTheLeafToo) {
+  const auto x = leaf({3}, {1}), w = leaf({2}, {1});
+  int calls = 0;
+  A::add_hook(w.primitive(), [&](const B::FloatTensor& g) {
+    ++calls;
+    return (Tensor<B>(g) * 10).primitive();
+  });
+  const auto y = checkpoint([&](const Tensor<A>& t) { return t * w; }, x * w);  // x w²
+  EXPECT_EQ(values(w.grad(y.backward())), V{120});
+  EXPECT_EQ(calls, 1);
 }
 
 TEST_F(Graphs, InnerAndBackAgain) {
@@ -163,8 +194,8 @@ TEST_F(Graphs, ChainsOfAMillionOps) {
 
 TEST_F(Graphs, ChainsOfRecipes) {
   using C = Autodiff<B, BalancedCheckpointing>;
-  const auto x = Tensor<C>::from({0.5}, {1}).require_grad();
-  const auto one = Tensor<C>::from({1.0}, {1});
+  const auto x = Tensor<C>::from<double>({0.5}, {1}).require_grad();
+  const auto one = Tensor<C>::from<double>({1.0}, {1});
   auto y = x;
   for (int i = 0; i < 100000; ++i) y = y * one;
   EXPECT_EQ(values(x.grad(y.backward())), V{1});

@@ -20,31 +20,31 @@ TEST_F(Gradients, OfRunningExtremes) {
   CHECK1(kSecond, cummin(cummax(square(x), 1).values, 2).values, box);
 }
 
-// All of it goes to the first of equal values; zeros of both signs are equal.
-TEST_F(Gradients, OfTiedRunningExtremesGoToTheFirst) {
+// All of it goes to the last of equal values, as in PyTorch; zeros of both signs are equal.
+TEST_F(Gradients, OfTiedRunningExtremesGoToTheLast) {
   const auto x = Tensor<A>::template from<double>({1, 3, 3, 2, 3, 5, 5}, {7}).require_grad();
   const auto weights = Tensor<A>::template from<double>({1, 2, 4, 8, 16, 32, 64}, {7});
   const auto [values, indices] = cummax(x, 0);
   EXPECT_EQ(values.inner().template to_vector<double>(), (Doubles{1, 3, 3, 3, 3, 5, 5}));
-  EXPECT_EQ(indices.template to_vector<std::int64_t>(), (Ints{0, 1, 1, 1, 1, 5, 5}));
+  EXPECT_EQ(indices.template to_vector<std::int64_t>(), (Ints{0, 1, 2, 2, 4, 5, 6}));
   EXPECT_EQ(x.grad(sum(values * weights).backward())->template to_vector<double>(),
-            (Doubles{1, 30, 0, 0, 0, 96, 0}));
+            (Doubles{1, 2, 12, 0, 16, 32, 64}));
 
   const auto z = Tensor<A>::template from<double>({0.0, -0.0, 0.0}, {3}).require_grad();
   const auto low = cummin(z, 0);
-  EXPECT_EQ(low.indices.template to_vector<std::int64_t>(), (Ints{0, 0, 0}));
-  EXPECT_EQ(z.grad(sum(low.values).backward())->template to_vector<double>(), (Doubles{3, 0, 0}));
+  EXPECT_EQ(low.indices.template to_vector<std::int64_t>(), (Ints{0, 1, 2}));
+  EXPECT_EQ(z.grad(sum(low.values).backward())->template to_vector<double>(), (Doubles{1, 1, 1}));
 }
 
 // The derivative of the gradient goes where the gradient goes: of Σ w m², m the running maximum,
-// with m first at k, it is 2 Σ w.
+// with m last at k, it is 2 Σ w.
 TEST_F(Gradients, OfTheGradientOfTiedRunningExtremes) {
   using AA = Autodiff<A>;
   const auto inner = Tensor<A>::template from<double>({2, 4, 4, 1}, {4}).require_grad();
   const auto x = Tensor<AA>(AA::require_grad(AA::from_inner(inner.primitive())));
   const auto first = *x.grad(sum(square(cummax(x, 0).values)).backward());
-  EXPECT_EQ(first.inner().template to_vector<double>(), (Doubles{4, 24, 0, 0}));
-  EXPECT_EQ(inner.grad(sum(first).backward())->template to_vector<double>(), (Doubles{2, 6, 0, 0}));
+  EXPECT_EQ(first.inner().template to_vector<double>(), (Doubles{4, 8, 16, 0}));
+  EXPECT_EQ(inner.grad(sum(first).backward())->template to_vector<double>(), (Doubles{2, 2, 4, 0}));
 }
 
 TEST_F(Gradients, OfRunningExtremesAfterNanGoToTheNan) {
@@ -52,12 +52,12 @@ TEST_F(Gradients, OfRunningExtremesAfterNanGoToTheNan) {
   for (const bool largest : {true, false}) {
     const auto x = Tensor<A>::template from<double>({1, nan, 9, nan, -9}, {5}).require_grad();
     const auto [values, indices] = largest ? cummax(x, 0) : cummin(x, 0);
-    EXPECT_EQ(indices.template to_vector<std::int64_t>(), (Ints{0, 1, 1, 1, 1}));
+    EXPECT_EQ(indices.template to_vector<std::int64_t>(), (Ints{0, 1, 1, 3, 3}));
     const auto v = values.inner().template to_vector<double>();
     EXPECT_EQ(v[0], 1);
     for (std::size_t i = 1; i < 5; ++i) EXPECT_TRUE(std::isnan(v[i])) << i;
     EXPECT_EQ(x.grad(sum(values).backward())->template to_vector<double>(),
-              (Doubles{1, 4, 0, 0, 0}));
+              (Doubles{1, 2, 0, 2, 0}));
   }
 }
 

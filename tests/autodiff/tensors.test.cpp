@@ -108,9 +108,9 @@ TEST_F(Tensors, MultiplyQuantized) {
   const auto qa = dynamic_quantize(a, {.granularity = Granularity::per_token});
   const auto qb = dynamic_quantize(b, {.granularity = Granularity::per_channel, .axis = 1});
   const auto exact =
-      to_float(matmul(to_float(qa.values, Dtype::f64), to_float(qb.values, Dtype::f64)),
+      to_float(matmul(to_float(qa.values(), Dtype::f64), to_float(qb.values(), Dtype::f64)),
                Dtype::f32) *
-      reshape(qa.scale, {6, 1}) * reshape(qb.scale, {3});
+      reshape(qa.scale(), {6, 1}) * reshape(qb.scale(), {3});
   EXPECT_EQ(q_matmul(qa, qb).template to_vector<float>(), exact.template to_vector<float>());
   const auto near = matmul(a, b).template to_vector<float>();
   const auto got = q_matmul(qa, qb).template to_vector<float>();

@@ -7,6 +7,7 @@
 #include "planck/ops/shape/shape.list.h"
 #include "planck/ops/sort/sort.list.h"
 #ifndef PLANCK_TESTS_REFERENCE
+#include "planck/ops/attention/attention.list.h"
 #include "planck/ops/conv/conv.list.h"
 #include "planck/ops/embedding/embedding.list.h"
 #include "planck/ops/grid_sample/grid_sample.list.h"

@@ -1,0 +1,58 @@
+// Who watches the ops of a thread: profile.h and anomaly.h. Every kernel of Cpu and Cuda is run
+// through here; where nobody watches, that is one look at a pointer.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "planck/core/stream.h"
+#include "planck/core/view.h"
+
+namespace planck {
+
+// One kernel that is run.
+struct RunningOp {
+  std::string_view name;
+  std::string_view gradient_of;  // the op whose pullback asked for it; "" in a forward pass
+  const Stream& stream;
+  std::span<const View> inputs, outputs;  // outputs are written by the kernel
+};
+
+// Watches this thread's ops from construction to destruction. Scopes nest; all of them watch.
+class Observer {
+ public:
+  Observer() : outer_(innermost_) { innermost_ = this; }
+  Observer(const Observer&) = delete;
+  virtual ~Observer() { innermost_ = outer_; }
+
+  static bool any() { return innermost_ != nullptr; }
+  static void begin_all(const RunningOp& op) noexcept;
+  static void end_all(const RunningOp& op);
+
+  // The op whose pullback is running on this thread.
+  static inline constinit thread_local std::string_view gradient_of = {};
+
+ protected:
+  virtual void begin(const RunningOp& op) noexcept = 0;
+  virtual void end(const RunningOp& op) = 0;
+
+ private:
+  static inline constinit thread_local Observer* innermost_ = nullptr;
+  Observer* const outer_;
+};
+
+namespace backend_detail {
+
+// Runs a kernel, watched.
+template <class Run>
+void observed(std::string_view name, const Stream& stream, std::span<const View> inputs,
+              std::span<const View> outputs, const Run& run) {
+  const RunningOp op{name, Observer::gradient_of, stream, inputs, outputs};
+  Observer::begin_all(op);
+  run();
+  Observer::end_all(op);
+}
+
+}  // namespace backend_detail
+
+}  // namespace planck
