@@ -1,13 +1,15 @@
-# Elementary functions and random numbers. `ctest -L long` tries every f32.
+# Elementary functions, products and random numbers. `ctest -L long` tries every f32.
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
 add_executable(math_test
   main.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/test/elementary.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/math/test/exact_product.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/test/exp_terms.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/test/narrow.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/test/random.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/math/test/tensor_core.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/test/vectors.test.cpp)
 target_link_libraries(math_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest hwy::hwy quadmath)
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # quadmath.h comes with GCC

@@ -127,15 +127,25 @@ PLANCK_HD Found<K> better(const Found<K>& a, const Found<K>& b) {
   return b.key > a.key || (b.key == a.key && b.index < a.index) ? b : a;
 }
 
-// Whether x takes the place of the running extreme before it: equals do not, zeros of both signs
-// are equal, the first NaN does and stays. What stays after a row of elements is the first that no
-// other exceeds, so any cut of the row into parts, joined in order, gives the same element.
+// Whether x takes the place of the extreme before it: equals do not, zeros of both signs are equal,
+// the first NaN does and stays. What stays after a row of elements is the first that no other
+// exceeds, so any cut of the row into parts, joined in order, gives the same element.
 template <bool kLargest, class C>
 PLANCK_HD bool takes_over(C x, C best) {
   if constexpr (std::is_floating_point_v<C>)
     return best == best && !(kLargest ? x <= best : x >= best);
   else
     return kLargest ? x > best : x < best;
+}
+// The same for running extremes, where equals do, and a NaN that follows a NaN: what stays is the
+// last of those that no other exceeds.
+template <bool kLargest, class C>
+PLANCK_HD bool runs_on(C x, C best) {
+  const bool reaches = kLargest ? x >= best : x <= best;
+  if constexpr (std::is_floating_point_v<C>)
+    return reaches || x != x;
+  else
+    return reaches;
 }
 
 // Joins results that arrive one after the other in the pairwise order, like the digits of a binary

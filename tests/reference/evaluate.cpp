@@ -97,7 +97,7 @@ ReferenceValues see(const ReferenceValues& x,
 ReferenceValues put_together(const Assembly& assembly, const ReferenceInputs& in) {
   ReferenceValues y{assembly.dtype, assembly.shape,
                     std::vector<double>(static_cast<std::size_t>(numel(assembly.shape)),
-                                        assembly.fill.value_or(0))};
+                                        assembly.fill.value_or(0).number)};
   for (const auto& piece : assembly.pieces) {
     const ReferenceValues& x = *in[static_cast<std::size_t>(piece.input)];
     for_each_index(x.shape, [&](const Extents& i) {
@@ -122,8 +122,12 @@ ReferenceOutputs elementwise(std::string_view op, const ReferenceInputs& in, Dty
   ReferenceValues y{dtype, in[0]->shape, {}};
   const auto f = test::elementwise_references().at(op);
   const auto at = [&](std::size_t k, std::size_t i) { return k < in.size() ? in[k]->at[i] : 0.0; };
+  const auto by_zero = [&](std::size_t i) {  // integers: a / 0 = 0
+    return !is_float(dtype) &&
+           ((op == "div" && at(1, i) == 0) || (op == "rdiv_scalar" && at(0, i) == 0));
+  };
   for (std::size_t i = 0; i < in[0]->at.size(); ++i)
-    y.at.push_back(static_cast<double>(f(at(0, i), at(1, i), at(2, i), p, q)));
+    y.at.push_back(by_zero(i) ? 0 : static_cast<double>(f(at(0, i), at(1, i), at(2, i), p, q)));
   return {y};
 }
 
@@ -138,6 +142,12 @@ ReferenceOutputs evaluate(const AddScalar& op, const ReferenceInputs& in) {
 }
 ReferenceOutputs evaluate(const MulScalar& op, const ReferenceInputs& in) {
   return elementwise("mul_scalar", in, in[0]->dtype, op.value.number);
+}
+ReferenceOutputs evaluate(const DivScalar& op, const ReferenceInputs& in) {
+  return elementwise("div_scalar", in, in[0]->dtype, op.value.number);
+}
+ReferenceOutputs evaluate(const RdivScalar& op, const ReferenceInputs& in) {
+  return elementwise("rdiv_scalar", in, in[0]->dtype, op.value.number);
 }
 ReferenceOutputs evaluate(const PowScalar& op, const ReferenceInputs& in) {
   return elementwise("pow_scalar", in, in[0]->dtype, op.exponent);
@@ -243,10 +253,10 @@ ReferenceOutputs running_extreme(bool largest, int axis, const ReferenceValues& 
       j[axis] = k;
       return x.at[position(j, x.shape)];
     };
-    std::int64_t best = 0;
-    for (std::int64_t k = 1; k <= i[axis] && !std::isnan(element(best)); ++k)
+    std::int64_t best = 0;  // the last of equals
+    for (std::int64_t k = 1; k <= i[axis]; ++k)
       if (std::isnan(element(k)) ||
-          (largest ? element(k) > element(best) : element(k) < element(best)))
+          (largest ? element(k) >= element(best) : element(k) <= element(best)))
         best = k;
     values.at[position(i, x.shape)] = element(best);
     indices.at[position(i, x.shape)] = static_cast<double>(best);
@@ -258,7 +268,7 @@ ReferenceOutputs evaluate(const Matmul& op, const ReferenceInputs& in) {
   value_or_throw(op.problem(specs_of(in)));
   const ReferenceValues &a = *in[0], &b = *in[1];
   const int rank = a.shape.rank();
-  ReferenceValues c{a.dtype, a.shape, {}};
+  ReferenceValues c{a.dtype == Dtype::s8 ? Dtype::i32 : a.dtype, a.shape, {}};
   c.shape[rank - 1] = b.shape[rank - 1];
   for_each_index(c.shape, [&](const Extents& i) {
     double sum = 0;

@@ -42,6 +42,8 @@ ReferenceOutputs evaluate(const LeakyRelu& op, const ReferenceInputs& in);
 ReferenceOutputs evaluate(const Clamp& op, const ReferenceInputs& in);
 ReferenceOutputs evaluate(const AddScalar& op, const ReferenceInputs& in);
 ReferenceOutputs evaluate(const MulScalar& op, const ReferenceInputs& in);
+ReferenceOutputs evaluate(const DivScalar& op, const ReferenceInputs& in);
+ReferenceOutputs evaluate(const RdivScalar& op, const ReferenceInputs& in);
 ReferenceOutputs evaluate(const PowScalar& op, const ReferenceInputs& in);
 ReferenceOutputs evaluate(const MaskFill& op, const ReferenceInputs& in);
 template <class K>

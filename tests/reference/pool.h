@@ -1,6 +1,7 @@
 // How the Reference backend pools.
 #pragma once
 
+#include "planck/core/exception.h"
 #include "planck/ops/pool/pool.ops.h"
 #include "tests/reference/evaluate.h"
 
@@ -13,9 +14,10 @@ ReferenceOutputs pooled_backward(const PoolProblem& problem, const ReferenceValu
                                  const ReferenceValues* indices);
 
 template <class Op>
-requires std::same_as<decltype(std::declval<const Op&>().problem({})), Result<PoolProblem>>
-    ReferenceOutputs evaluate(const Op& op, const ReferenceInputs& in) {
-  const PoolProblem problem = value_or_throw(op.problem(specs_of(in)));
+requires std::same_as<decltype(std::declval<const Op&>().problem({})), PoolProblem> ReferenceOutputs
+evaluate(const Op& op, const ReferenceInputs& in) {
+  const PoolProblem problem = op.problem(specs_of(in));
+  value_or_throw(problem.check());
   if (problem.backward()) return pooled_backward(problem, *in[0], in.size() > 1 ? in[1] : nullptr);
   return pooled(problem, *in[0]);
 }

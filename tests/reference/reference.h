@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "planck/backend/quantized.h"
 #include "planck/backend/tensor.h"
 #include "planck/core/exception.h"
 #include "tests/reference/evaluate.h"
@@ -30,11 +31,7 @@ class Reference {
   using FloatTensor = ReferenceTensor<FloatKind>;
   using IntTensor = ReferenceTensor<IntKind>;
   using BoolTensor = ReferenceTensor<BoolKind>;
-  struct QuantizedTensor {
-    IntTensor values;
-    FloatTensor scale;
-    IntTensor zero_point;
-  };
+  using QuantizedTensor = Quantized<Reference>;
 
   template <class Op>
   static constexpr bool applies = ViewOp<Op> || AssemblyOp<Op> || ComputedOp<Op> ||
@@ -43,6 +40,15 @@ class Reference {
   };
 
   static Device default_device() { return {}; }
+  static std::size_t device_count() { return 1; }
+  static std::string name(const Device&) { return "reference"; }
+  static std::span<const Dtype> dtypes(const Device&) { return kAllDtypes; }
+  static Rng& generator(const Device&) {
+    thread_local Rng rng;
+    return rng;
+  }
+  static void seed(const Device& device, std::uint64_t seed) { generator(device) = {.seed = seed}; }
+  static void synchronize(const Device&) {}
   template <class K>
   static Shape shape(const ReferenceTensor<K>& t) {
     return t.values->shape;

@@ -9,15 +9,20 @@
 //   conv2d_input   dx[n, c, h, w]      = sum over (f, u, v) of weight[f, c, u, v] * dy[n, f, i, j]
 //   conv2d_weight  dweight[f, c, u, v] = sum over (n, i, j) of dy[n, f, i, j] * x[n, c, h, w]
 //
-// Order. All in the compute type, rounded once to the output.
-//   y        one chain of fma per element from +0, (c, u, v) ascending, borders taking part as
-//            zeros: the bits of pad, unfold and matmul
-//   dx       one chain from +0, (f, u, v) ascending, over those u and v for which
-//            h + padding - u dilation is a multiple of the stride (w likewise); a place outside
-//            dy takes part as +0
-//   dweight  places (n, i, j) in row-major order are cut into chunks (host/chunks.h: by shape
-//            alone, 512 places or more, at most 64 chunks); each chunk is one chain from +0,
-//            borders taking part as zeros, and sums of chunks are added from left to right
+// What a product means is part of the problem (`math`; docs/numerics.md, "Convolution"), rounded
+// once to the output. Borders take part as zeros everywhere, so that Inf there is NaN.
+//   chain        y: one chain of fma per element from +0, (c, u, v) ascending: the bits of pad,
+//                unfold and matmul. dx: one chain from +0, (f, u, v) ascending, over those u and v
+//                for which h + padding - u dilation is a multiple of the stride (w likewise); a
+//                place outside dy takes part as +0. dweight: places (n, i, j) in row-major order
+//                are cut into chunks (host/chunks.h: by shape alone, 512 places or more, at most
+//                64 chunks); each is one chain from +0, sums of chunks are added left to right
+//   tensor_core  blocks of 16 products (TF32: 8), as matmul. y: k = (u, v, c), c innermost; each
+//                tap begins a block where there are 16 channels or more. dx: k = (u, v, f), of the
+//                same taps as above. dweight: chunks of whole 64 places, summed as above
+//   exact        integers of 23 bits, their sum exact. One exponent for all of a group's channels
+//                of an image and one for each filter (y) or channel (dx) of the weight; dweight:
+//                one for each channel of x and each filter of dy
 // conv2d_input is what conv_transpose2d computes forward.
 //
 // Gradients. Each of the three ops is the gradient of the other two. Backward keeps the input that
@@ -40,6 +45,7 @@ namespace planck {
 struct Conv2dDescriptor {
   Shape x, weight;  // of conv2d, for its gradients too
   Conv2dOptions options = {};
+  std::optional<ProductMath> math = {};  // none: the dtype's default
 };
 
 template <class T>
@@ -56,7 +62,8 @@ struct Conv2dPlanOp {
     TensorView<ConvOutput<T>> y;
   };
   static ConvProblem problem(const Descriptor& d) {
-    return {ConvKind::conv2d, dtype_of<T>, d.x, d.weight, d.options};
+    return {ConvKind::conv2d, dtype_of<T>, d.x,
+            d.weight,         d.options,   d.math.value_or(default_product_math(dtype_of<T>))};
   }
   static Operands operands(const Args& a) { return {a.x, a.weight, a.y}; }
 };
@@ -70,7 +77,12 @@ struct Conv2dInputPlanOp {
     TensorView<T> dx;
   };
   static ConvProblem problem(const Descriptor& d) {
-    return {ConvKind::conv2d_input, dtype_of<T>, d.x, d.weight, d.options};
+    return {ConvKind::conv2d_input,
+            dtype_of<T>,
+            d.x,
+            d.weight,
+            d.options,
+            d.math.value_or(default_product_math(dtype_of<T>))};
   }
   static Operands operands(const Args& a) { return {a.dy, a.weight, a.dx}; }
 };
@@ -84,7 +96,12 @@ struct Conv2dWeightPlanOp {
     TensorView<T> dweight;
   };
   static ConvProblem problem(const Descriptor& d) {
-    return {ConvKind::conv2d_weight, dtype_of<T>, d.x, d.weight, d.options};
+    return {ConvKind::conv2d_weight,
+            dtype_of<T>,
+            d.x,
+            d.weight,
+            d.options,
+            d.math.value_or(default_product_math(dtype_of<T>))};
   }
   static Operands operands(const Args& a) { return {a.x, a.dy, a.dweight}; }
 };

@@ -1,5 +1,6 @@
 // Convolutions as values; conv.h says what they compute. Each is also written in simpler ops, for
-// backends without kernels: patches of the image side by side, and a product of matrices.
+// backends without kernels: patches of the image side by side, and a product of matrices. The bits
+// of `chain` are those of the kernels then; others sum over the patches in another order.
 #pragma once
 
 #include "planck/ops/conv/conv.problem.h"
@@ -43,9 +44,10 @@ Tensor<B, K> patches(const Tensor<B, K>& x, const ConvProblem& p) {
 struct Conv2d {
   static constexpr std::string_view name = "conv2d";
   Conv2dOptions options;
+  std::optional<ProductMath> math = {};  // none: as the stream of the inputs says
 
   Result<ConvProblem> problem(std::span<const InputSpec> in) const {
-    return conv_problem(ConvKind::conv2d, options, {}, in[0], in[1]);
+    return conv_problem(ConvKind::conv2d, options, {}, in[0], in[1], math);
   }
   template <class B, class K>
   Tensor<B, K> decompose(const Tensor<B, K>& x, const Tensor<B, K>& weight) const {
@@ -54,7 +56,7 @@ struct Conv2d {
     const std::int64_t g = p.groups(), depth = p.channels() * p.taps();
     const auto w =
         expand(reshape(weight, {1, g, p.filters(), depth}), {p.batch(), g, p.filters(), depth});
-    return reshape(matmul(w, conv_detail::patches(x, p)), p.y());
+    return reshape(matmul(w, conv_detail::patches(x, p), {.math = math}), p.y());
   }
 };
 
@@ -63,9 +65,10 @@ struct Conv2dInput {
   static constexpr std::string_view name = "conv2d_input";
   Conv2dOptions options;
   std::array<std::int64_t, 2> size{};
+  std::optional<ProductMath> math = {};
 
   Result<ConvProblem> problem(std::span<const InputSpec> in) const {
-    return conv_problem(ConvKind::conv2d_input, options, size, in[0], in[1]);
+    return conv_problem(ConvKind::conv2d_input, options, size, in[0], in[1], math);
   }
   template <class B>
   Tensor<B> decompose(const Tensor<B>& dy, const Tensor<B>& weight) const {
@@ -96,7 +99,7 @@ struct Conv2dInput {
     const std::int64_t depth = p.filters() * p.taps();
     const auto w = expand(reshape(by_channel, {1, g, p.channels(), depth}),
                           {p.batch(), g, p.channels(), depth});
-    return reshape(matmul(w, places), p.x);
+    return reshape(matmul(w, places, {.math = math}), p.x);
   }
 };
 
@@ -105,9 +108,10 @@ struct Conv2dWeight {
   static constexpr std::string_view name = "conv2d_weight";
   Conv2dOptions options;
   std::array<std::int64_t, 2> size{};
+  std::optional<ProductMath> math = {};
 
   Result<ConvProblem> problem(std::span<const InputSpec> in) const {
-    return conv_problem(ConvKind::conv2d_weight, options, size, in[0], in[1]);
+    return conv_problem(ConvKind::conv2d_weight, options, size, in[0], in[1], math);
   }
   template <class B>
   Tensor<B> decompose(const Tensor<B>& x, const Tensor<B>& dy) const {
@@ -115,7 +119,7 @@ struct Conv2dWeight {
         problem(std::array{InputSpec{x.dtype(), x.shape()}, InputSpec{dy.dtype(), dy.shape()}}));
     const auto slopes =
         reshape(dy, {p.batch(), p.groups(), p.filters(), p.extent(0) * p.extent(1)});
-    const auto each = matmul(slopes, transpose(conv_detail::patches(x, p)));
+    const auto each = matmul(slopes, transpose(conv_detail::patches(x, p)), {.math = math});
     return reshape(sum(each, 0), p.weight);
   }
 };

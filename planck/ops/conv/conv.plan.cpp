@@ -4,6 +4,7 @@
 #include "planck/ops/conv/cpu/kernels.h"
 #include "planck/ops/conv/cuda/kernels.h"
 #include "planck/ops/conv/host/chunks.h"
+#include "planck/ops/conv/host/windows.h"
 #include "planck/plan/kernel_table.h"
 
 namespace planck {
@@ -22,6 +23,27 @@ PrecisionGuarantee guarantee(const ConvProblem& p) {
     roundings = static_cast<double>(chunks.length + chunks.count - 1);
   }
   return after_roundings(p.element_dtype, roundings);
+}
+
+// As matmul's: ten roundings of 2^-24 for each block, TF32's factors, and a rounding for each sum
+// of a chunk after the first.
+PrecisionGuarantee guarantee_tensor_core(const ConvProblem& p) {
+  const bool tf32 = p.element_dtype == Dtype::f32;
+  std::int64_t depth = conv_detail::deepest(p), after = 0;
+  if (p.kind == ConvKind::conv2d_weight) {
+    const auto chunks = conv_detail::chunks_of(p);
+    depth = chunks.length, after = chunks.count - 1;
+  }
+  const std::int64_t block = tf32 ? 8 : 16, blocks = (depth + block - 1) / block;
+  return after_roundings(p.element_dtype,
+                         static_cast<double>(10 * blocks + after) + (tf32 ? 2 * 16384.0 : 0));
+}
+
+// As matmul's, relative to the largest magnitudes of what shares an exponent.
+PrecisionGuarantee guarantee_exact(const ConvProblem& p) {
+  PrecisionGuarantee g = after_roundings(p.element_dtype, 9);
+  g.by_norms = true;
+  return g;
 }
 
 // Coordinates and taps are 32-bit numbers there.
@@ -47,14 +69,40 @@ constexpr Kernel<ConvProblem> kWeights[] = {
     {"cpu:patches", kCpu, accept, conv_weight_cpu_workspace, guarantee, conv_weight_cpu},
 };
 
-}  // namespace
-
-std::size_t conv_weight_cuda_workspace(const ConvProblem& p) {
-  const std::size_t word = p.element_dtype == Dtype::f64 ? 8 : 4;
-  return static_cast<std::size_t>(conv_detail::chunks_of(p).count * numel(p.weight)) * word;
+// Of conv2d and conv2d_input, and of conv2d_weight.
+Result<void> run_warpgroups(const Stream& stream, Workspace workspace, const ConvProblem& p,
+                            const Operands& operands) {
+  return p.kind == ConvKind::conv2d_weight ? conv_weight_warpgroups(stream, workspace, p, operands)
+                                           : conv_warpgroups(stream, workspace, p, operands);
 }
 
+constexpr Kernel<ConvProblem> kTensorCore[] = {
+    {"cuda:warpgroups", kCuda, conv_warpgroups_refusal, conv_warpgroups_workspace,
+     guarantee_tensor_core, run_warpgroups, 90},
+    {"cuda:implicit", kCuda, conv_implicit_refusal, conv_implicit_workspace, guarantee_tensor_core,
+     conv_implicit, 90},
+    {"cuda:integer_lanes", kCuda, accept, no_workspace, guarantee_tensor_core,
+     conv_integer_lanes_cuda},
+    {"cpu:integer_lanes", kCpu, accept, conv_integer_lanes_cpu_workspace, guarantee_tensor_core,
+     conv_integer_lanes_cpu},
+};
+constexpr Kernel<ConvProblem> kExact[] = {
+    {"cuda:digits", kCuda, conv_warpgroups_refusal, conv_warpgroups_workspace, guarantee_exact,
+     run_warpgroups, 90},
+    {"cuda:integers", kCuda, accept, conv_integers_cuda_workspace, guarantee_exact,
+     conv_integers_cuda},
+    {"cpu:exact_amx", kCpu, conv_exact_amx_refusal, conv_exact_amx_workspace, guarantee_exact,
+     conv_exact_amx},
+    {"cpu:exact_vnni", kCpu, conv_exact_vnni_refusal, conv_exact_vnni_workspace, guarantee_exact,
+     conv_exact_vnni},
+    {"cpu:exact_f64", kCpu, accept, conv_exact_f64_workspace, guarantee_exact, conv_exact_f64},
+};
+
+}  // namespace
+
 std::span<const Kernel<ConvProblem>> ConvProblem::kernels() const {
+  if (math == ProductMath::tensor_core) return kTensorCore;
+  if (math == ProductMath::exact && element_dtype != Dtype::s8) return kExact;
   return kind == ConvKind::conv2d_weight ? std::span<const Kernel<ConvProblem>>(kWeights) : kPlaces;
 }
 

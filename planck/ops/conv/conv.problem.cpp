@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "planck/loops/gemm/geometry.h"
+#include "planck/plan/registry.h"
 
 namespace planck {
 
@@ -17,18 +16,22 @@ constexpr OperandInfo kInput[] = {
 constexpr OperandInfo kWeight[] = {
     {"x", Role::input}, {"dy", Role::input}, {"dweight", Role::output}};
 
-// Pairs are "2x3", or "2" for both axes.
 constexpr AttributeInfo kStride = {"stride", "1",
                                    "rows x columns of x from one place of y to the next"};
 constexpr AttributeInfo kPadding = {"padding", "0", "rows x columns of zeros at each side of x"};
 constexpr AttributeInfo kDilation = {"dilation", "1",
                                      "rows x columns of x from one tap of the kernel to the next"};
 constexpr AttributeInfo kGroups = {"groups", "1", "parts that channels and filters are cut into"};
-constexpr AttributeInfo kForwardAttributes[] = {kStride, kPadding, kDilation, kGroups};
+constexpr AttributeInfo kMath = {
+    "math", "",
+    "what a product means: chain (one fma after the other), exact (f32, s8: integers), tensor_core "
+    "(bf16, f16, f32 as TF32); else the dtype's own: chain for f32 and f64, exact for s8, "
+    "tensor_core for bf16 and f16"};
+constexpr AttributeInfo kForwardAttributes[] = {kStride, kPadding, kDilation, kGroups, kMath};
 constexpr AttributeInfo kInputAttributes[] = {
-    kStride, kPadding, kDilation, kGroups, {"size", "", "rows x columns of dx"}};
+    kStride, kPadding, kDilation, kGroups, {"size", "", "rows x columns of dx"}, kMath};
 constexpr AttributeInfo kWeightAttributes[] = {
-    kStride, kPadding, kDilation, kGroups, {"kernel", "", "rows x columns of dweight"}};
+    kStride, kPadding, kDilation, kGroups, {"kernel", "", "rows x columns of dweight"}, kMath};
 
 constexpr OpInfo kInfos[] = {
     {"conv2d", OpCategory::convolution,
@@ -108,6 +111,9 @@ Result<void> ConvProblem::check() const {
   if (element_dtype == Dtype::s8 && products > gemm::kMostIntegerProducts)
     return invalid(fmt::format("{} products per element, sums of s8 products fit in i32 up to {}",
                                products, gemm::kMostIntegerProducts));
+  if (!serves(math, element_dtype))
+    return invalid(
+        fmt::format("math is {}, which is not defined for {}", name(math), name(element_dtype)));
   return {};
 }
 
@@ -127,7 +133,7 @@ std::array<OperandSpec, 3> ConvProblem::specs() const {
 
 Result<ConvProblem> conv_problem(ConvKind kind, const Conv2dOptions& options,
                                  std::array<std::int64_t, 2> given, const InputSpec& first,
-                                 const InputSpec& second) {
+                                 const InputSpec& second, std::optional<ProductMath> math) {
   const OpInfo& op = kInfos[static_cast<std::size_t>(kind)];
   const auto invalid = [&](std::string text) {
     return fail(ErrorCode::invalid_problem, fmt::format("{}: {}", op.name, text));
@@ -141,8 +147,12 @@ Result<ConvProblem> conv_problem(ConvKind kind, const Conv2dOptions& options,
                                name(first.dtype), op.operands[1].name, name(second.dtype)));
   if (options.groups < 1)
     return invalid(fmt::format("groups is {}, must be at least 1", options.groups));
-  ConvProblem p{
-      .kind = kind, .element_dtype = first.dtype, .x = a, .weight = b, .options = options};
+  ConvProblem p{.kind = kind,
+                .element_dtype = first.dtype,
+                .x = a,
+                .weight = b,
+                .options = options,
+                .math = math.value_or(default_product_math(first.dtype))};
   if (kind == ConvKind::conv2d_input) {
     if (b[1] > kMostExtent || options.groups > kMostExtent)
       return invalid(fmt::format("{} channels in each of {} groups: must be below 2^31", b[1],
@@ -163,22 +173,6 @@ Result<ConvProblem> conv_problem(ConvKind kind, const Conv2dOptions& options,
 
 namespace {
 
-Result<std::array<std::int64_t, 2>> parse_pair(const OpInfo& op, const AttributeReader& read,
-                                               std::string_view attribute) {
-  const std::string text = read.text(attribute);
-  std::array<std::int64_t, 2> pair{};
-  const char *at = text.data(), *end = at + text.size();
-  auto found = std::from_chars(at, end, pair[0]);
-  pair[1] = pair[0];
-  if (found.ec == std::errc{} && found.ptr != end && *found.ptr == 'x')
-    found = std::from_chars(found.ptr + 1, end, pair[1]);
-  if (found.ec != std::errc{} || found.ptr != end)
-    return fail(
-        ErrorCode::invalid_problem,
-        fmt::format("{}: {}={} is not a number or two, as in 2x3", op.name, attribute, text));
-  return pair;
-}
-
 template <ConvKind kKind>
 Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& attributes,
                                           const InputSpecs& inputs) {
@@ -191,15 +185,23 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
                                       {"dilation", &options.dilation},
                                       {size, &given}}) {
     if (kKind == ConvKind::conv2d && to == &given) continue;
-    const auto pair = parse_pair(op, read, attribute);
+    const auto pair = read.pair(attribute);
     if (!pair) return tl::unexpected(pair.error());
     *to = *pair;
   }
   const auto groups = read.integer("groups");
   if (!groups) return tl::unexpected(groups.error());
   options.groups = *groups;
+  std::optional<ProductMath> math;
+  if (const auto asked = read.text("math"); !asked.empty()) {
+    math = parse_product_math(asked);
+    if (!math)
+      return fail(
+          ErrorCode::invalid_problem,
+          fmt::format("{}: math is {}, must be chain, exact or tensor_core", op.name, asked));
+  }
   return conv_problem(kKind, options, given, inputs.find(op.operands[0].name)->second,
-                      inputs.find(op.operands[1].name)->second)
+                      inputs.find(op.operands[1].name)->second, math)
       .map([](const ConvProblem& p) {
         return std::unique_ptr<AnyProblem>(new ErasedProblem<ConvProblem>(p));
       });

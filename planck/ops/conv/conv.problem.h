@@ -1,11 +1,11 @@
-// The conv family as one plain value: which of the three ops, dtype, shapes of x and weight, and
-// the options.
+// The conv family as one plain value: which of the three ops, dtype, shapes of x and weight, the
+// options, and what a product means.
 #pragma once
 
 #include <array>
 
+#include "planck/core/product_math.h"
 #include "planck/plan/plan.h"
-#include "planck/plan/registry.h"
 
 namespace planck {
 
@@ -29,6 +29,7 @@ struct ConvProblem {
   Shape x;       // [N, C, H, W]
   Shape weight;  // [F, C / groups, KH, KW]
   Conv2dOptions options;
+  ProductMath math = default_product_math(element_dtype);
 
   bool operator==(const ConvProblem&) const = default;
 
@@ -54,10 +55,10 @@ struct ConvProblem {
 };
 
 // From what is known of two inputs, in the order of the op's operands. `given` is H and W for
-// conv2d_input, KH and KW for conv2d_weight.
+// conv2d_input, KH and KW for conv2d_weight; without `math` the dtype's own is meant.
 Result<ConvProblem> conv_problem(ConvKind kind, const Conv2dOptions& options,
                                  std::array<std::int64_t, 2> given, const InputSpec& first,
-                                 const InputSpec& second);
+                                 const InputSpec& second, std::optional<ProductMath> math = {});
 
 // Places of operands: two inputs, one output.
 namespace conv_operand {

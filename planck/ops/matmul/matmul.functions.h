@@ -6,12 +6,17 @@
 
 namespace planck {
 
-// [..., M, K] × [..., K, N] → [..., M, N]; kernel: one by name, as "cpu:openblas".
+struct MatmulOptions {
+  std::string_view kernel = {};          // one by name, as "cpu:openblas"
+  std::optional<ProductMath> math = {};  // none: as the device of the tensors says
+};
+
+// [..., M, K] × [..., K, N] → [..., M, N]
 template <class B, class K>
-Tensor<B, K> matmul(const Tensor<B, K>& a, const Tensor<B, K>& b, std::string_view kernel = {}) {
+Tensor<B, K> matmul(const Tensor<B, K>& a, const Tensor<B, K>& b, MatmulOptions options = {}) {
   if (a.rank() < 2 || b.rank() < 2)
     refuse("matmul: shapes {} and {}: both need rank 2 or more", {a.shape(), b.shape()});
-  const Matmul op{kernel};
+  const Matmul op{options.kernel, options.math};
   if (b.rank() == 2 && a.rank() > 2) {  // one matrix for all: rows of all batches in one product
     Shape shape = a.shape();
     shape[a.rank() - 1] = b.shape()[1];

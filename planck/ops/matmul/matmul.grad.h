@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planck/autodiff/flow.h"
+#include "planck/ops/matmul/einsum.functions.h"
 #include "planck/ops/matmul/matmul.functions.h"
 
 namespace planck {

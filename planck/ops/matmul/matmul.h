@@ -1,11 +1,16 @@
 // Matrix products, batched: C[…, M, N] = A[…, M, K] × B[…, K, N].
 //
-//   c[i, j] = fma(a[i, K-1], b[K-1, j], … fma(a[i, 1], b[1, j], fma(a[i, 0], b[0, j], +0)) …)
+// What a product means is part of the problem (`math`; docs/numerics.md, "Products"):
 //
-// One chain of fused multiply-adds per element, k ascending from +0, in the compute type; rounded
-// once to the output's dtype. K = 0 gives +0. Tiles, blocks and threads never change the chain: an
-// accumulator that has to wait is kept exactly. s8 × s8 gives i32, exactly; K is at most 131,071,
-// so that no sum of products (each at most 2^14) leaves i32.
+//   chain        c[i, j] = fma(a[i, K-1], b[K-1, j], … fma(a[i, 0], b[0, j], +0) …), k ascending,
+//                in the compute type; every float; f32's and f64's default
+//   tensor_core  blocks of 16 products (TF32: 8) added at 25 bits and cut toward zero, as Hopper's
+//                tensor cores do; bf16 and f16, whose default it is, and f32 cut to TF32
+//   exact        f32: rows and columns rounded to integers of 23 bits, their product exact; s8: the
+//                integer sum. K is at most 131,071 for s8, so that no sum leaves i32
+//
+// Each is rounded once to the output's dtype; K = 0 gives +0. Row i of C depends on row i of A and
+// on B alone: tiles, blocks, threads, batches and the number of rows never change a bit.
 //
 // Dtypes. T in {float, double, f16, bf16}, C of the same; arithmetic in double for double, in float
 // for all others. T = int8_t: C is int32_t. A NaN result is the quiet one without a payload.
@@ -28,6 +33,7 @@ namespace planck {
 struct MatmulDescriptor {
   std::int64_t m, n, k;
   Shape batch = {};
+  std::optional<ProductMath> math = {};  // none: the dtype's default
 };
 
 template <class T>
@@ -44,7 +50,8 @@ struct MatmulOp {
     TensorView<MatmulOutput<T>> c;
   };
   static MatmulProblem problem(const Descriptor& d) {
-    return {dtype_of<T>, d.batch, d.m, d.n, d.k};
+    return {dtype_of<T>, d.batch, d.m,
+            d.n,         d.k,     d.math.value_or(default_product_math(dtype_of<T>))};
   }
   static Operands operands(const Args& args) { return {args.a, args.b, args.c}; }
 };

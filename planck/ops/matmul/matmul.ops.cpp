@@ -25,6 +25,7 @@ Result<MatmulProblem> Matmul::problem(std::span<const InputSpec> in) const {
     if (a[d] != b[d]) return invalid(fmt::format("axis {} has extents {} and {}", d, a[d], b[d]));
     p.batch.push_back(a[d]);
   }
+  p.math = math.value_or(default_product_math(p.element_dtype));
   if (p.k != b[rank - 2])
     return invalid(fmt::format("a has {} columns, b has {} rows", p.k, b[rank - 2]));
   return p;

@@ -9,7 +9,8 @@ namespace planck {
 
 struct Matmul {
   static constexpr std::string_view name = "matmul";
-  std::string_view kernel = {};  // force one: "cpu:openblas", "cuda:cublaslt"
+  std::string_view kernel = {};          // force one: "cpu:openblas", "cuda:cublaslt"
+  std::optional<ProductMath> math = {};  // none: as the stream of the inputs says
 
   Result<MatmulProblem> problem(std::span<const InputSpec> in) const;
 };

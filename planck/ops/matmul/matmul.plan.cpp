@@ -1,5 +1,5 @@
-// The kernel table of the matmul family, best first: what promises the same bits everywhere, then
-// the libraries, which are used on request by name.
+// The kernel tables of the matmul family, one for each meaning of a product, best first: what
+// promises the same bits everywhere, then the libraries, which are used on request by name.
 
 #include "planck/ops/matmul/cpu/kernels.h"
 #include "planck/ops/matmul/cuda/kernels.h"
@@ -17,8 +17,17 @@ PrecisionGuarantee promise(const MatmulProblem& p, double roundings,
   return after_roundings(p.element_dtype, roundings, reproducibility);
 }
 
-PrecisionGuarantee guarantee(const MatmulProblem& p) {
+PrecisionGuarantee guarantee_chain(const MatmulProblem& p) {
   return promise(p, static_cast<double>(p.k), Reproducibility::cross_device);
+}
+
+// A block of 16 (TF32: 8) cuts each of its terms below 2^-25 of the largest, and its sum to f32:
+// less than 17 · 2^-25 + 2^-23, five units of 2^-23 at most. TF32 cuts both factors at 2^-10
+// before that.
+PrecisionGuarantee guarantee_tensor_core(const MatmulProblem& p) {
+  const bool tf32 = p.element_dtype == Dtype::f32;
+  const double blocks = static_cast<double>((p.k + (tf32 ? 7 : 15)) / (tf32 ? 8 : 16));
+  return promise(p, 5 * 2 * blocks + (tf32 ? 2 * 16384.0 : 0), Reproducibility::cross_device);
 }
 
 // Any order of additions, products perhaps rounded too. Tensor cores truncate what they add: up to
@@ -27,17 +36,63 @@ PrecisionGuarantee guarantee_library(const MatmulProblem& p) {
   return promise(p, 2 * static_cast<double>(p.k), Reproducibility::run_to_run);
 }
 
-constexpr Kernel<MatmulProblem> kMatmul[] = {
-    {"cuda:fma_chain", kCuda, accept, no_workspace, guarantee, matmul_cuda},
+// Both factors of a product are off by half a unit of 2^-22 of less than twice the largest: 8
+// units of 2^-23 of the product of the largest, and the last rounding.
+PrecisionGuarantee guarantee_exact(const MatmulProblem& p) {
+  PrecisionGuarantee g = promise(p, 9, Reproducibility::cross_device);
+  g.by_norms = p.element_dtype != Dtype::s8;
+  return g;
+}
+
+constexpr Kernel<MatmulProblem> kChain[] = {
+    {"cuda:fma_chain", kCuda, accept, no_workspace, guarantee_chain, matmul_cuda},
     {"cuda:cublaslt", kCuda, matmul_cublaslt_refusal, matmul_cublaslt_workspace, guarantee_library,
      matmul_cublaslt},
-    {"cpu:fma_chain", kCpu, accept, matmul_cpu_workspace, guarantee, matmul_cpu},
+    {"cpu:fma_chain", kCpu, accept, matmul_cpu_workspace, guarantee_chain, matmul_cpu},
     {"cpu:openblas", kCpu, matmul_openblas_refusal, matmul_openblas_workspace, guarantee_library,
      matmul_openblas},
 };
 
+constexpr Kernel<MatmulProblem> kTensorCore[] = {
+    {"cuda:warpgroups", kCuda, accept, matmul_warpgroups_workspace, guarantee_tensor_core,
+     matmul_warpgroups, 90},
+    {"cuda:integer_lanes", kCuda, accept, no_workspace, guarantee_tensor_core,
+     matmul_integer_lanes},
+    {"cuda:cublaslt", kCuda, matmul_cublaslt_refusal, matmul_cublaslt_workspace, guarantee_library,
+     matmul_cublaslt},
+    {"cpu:integer_lanes", kCpu, accept, matmul_tensor_core_cpu_workspace, guarantee_tensor_core,
+     matmul_tensor_core_cpu},
+    {"cpu:openblas", kCpu, matmul_openblas_refusal, matmul_openblas_workspace, guarantee_library,
+     matmul_openblas},
+};
+
+constexpr Kernel<MatmulProblem> kExact[] = {
+    {"cuda:digits", kCuda, matmul_digits_refusal, matmul_digits_workspace, guarantee_exact,
+     matmul_digits, 90},
+    {"cuda:integers", kCuda, accept, matmul_integers_workspace, guarantee_exact, matmul_integers},
+    {"cpu:exact_amx", kCpu, matmul_exact_amx_refusal, matmul_exact_amx_workspace, guarantee_exact,
+     matmul_exact_amx},
+    {"cpu:exact_vnni", kCpu, matmul_exact_vnni_refusal, matmul_exact_vnni_workspace,
+     guarantee_exact, matmul_exact_vnni},
+    {"cpu:exact_f64", kCpu, accept, matmul_exact_f64_workspace, guarantee_exact, matmul_exact_f64},
+};
+
+constexpr Kernel<MatmulProblem> kBytes[] = {
+    {"cuda:warpgroups", kCuda, accept, matmul_warpgroups_workspace, guarantee_exact,
+     matmul_warpgroups, 90},
+    {"cuda:fma_chain", kCuda, accept, no_workspace, guarantee_exact, matmul_cuda},
+    {"cpu:amx", kCpu, matmul_amx_refusal, matmul_amx_workspace, guarantee_exact, matmul_amx},
+    {"cpu:vnni", kCpu, matmul_vnni_refusal, matmul_vnni_workspace, guarantee_exact, matmul_vnni},
+    {"cpu:fma_chain", kCpu, accept, matmul_cpu_workspace, guarantee_exact, matmul_cpu},
+};
+
 }  // namespace
 
-std::span<const Kernel<MatmulProblem>> MatmulProblem::kernels() const { return kMatmul; }
+std::span<const Kernel<MatmulProblem>> MatmulProblem::kernels() const {
+  if (element_dtype == Dtype::s8) return kBytes;
+  if (math == ProductMath::tensor_core) return kTensorCore;
+  if (math == ProductMath::exact) return kExact;
+  return kChain;
+}
 
 }  // namespace planck

@@ -3,19 +3,28 @@
 #include <fmt/format.h>
 
 #include "planck/loops/gemm/geometry.h"
+#include "planck/plan/broadcast.h"
+#include "planck/plan/registry.h"
 
 namespace planck {
 
 namespace {
 
 constexpr OperandInfo kOperands[] = {{"a", Role::input}, {"b", Role::input}, {"c", Role::output}};
+constexpr AttributeInfo kAttributes[] = {
+    {"math", "",
+     "what a product means: chain (one fma after the other, k ascending), exact (f32, s8: "
+     "integers), "
+     "tensor_core (bf16, f16, f32 as TF32); else the dtype's own: chain for f32 and f64, exact for "
+     "s8, tensor_core for bf16 and f16"}};
 constexpr OpInfo kInfo = {
     "matmul",
     OpCategory::matmul,
-    "c[i, j] = a[i, 0] * b[0, j] + a[i, 1] * b[1, j] + ..., a chain of fma from +0, k ascending",
+    "c[i, j] = a[i, 0] * b[0, j] + a[i, 1] * b[1, j] + ..., added as `math` says",
     kOperands,
-    {},
-    false};
+    kAttributes,
+    false,
+    true};
 
 Shape with_matrix(const Shape& batch, std::int64_t rows, std::int64_t columns) {
   Shape s = batch;
@@ -44,6 +53,9 @@ Result<void> MatmulProblem::check() const {
   if (element_dtype == Dtype::s8 && k > gemm::kMostIntegerProducts)
     return invalid(fmt::format("K is {}, sums of s8 products fit in i32 up to {}", k,
                                gemm::kMostIntegerProducts));
+  if (!serves(math, element_dtype))
+    return invalid(
+        fmt::format("math is {}, which is not defined for {}", name(math), name(element_dtype)));
   return {};
 }
 
@@ -60,34 +72,38 @@ std::array<OperandSpec, 3> MatmulProblem::specs() const {
 
 namespace {
 
-Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes&,
+Shape batch_of(const Shape& shape) {
+  return Shape(std::span(shape.begin(), static_cast<std::size_t>(shape.rank() - 2)));
+}
+
+Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& attributes,
                                           const InputSpecs& inputs) {
   const InputSpec &a = inputs.find("a")->second, &b = inputs.find("b")->second;
   const auto invalid = [&](std::string text) {
     return fail(ErrorCode::invalid_problem, fmt::format("{}: {}", op.name, text));
   };
-  const int rank = a.shape.rank();
-  if (rank < 2)
-    return invalid(fmt::format("a has shape {}, must have two axes at least", to_string(a.shape)));
-  if (b.shape.rank() != rank)
-    return invalid(fmt::format("b has shape {}, a {}: must have as many axes", to_string(b.shape),
-                               to_string(a.shape)));
+  if (a.shape.rank() < 2 || b.shape.rank() < 2)
+    return invalid(fmt::format("a has shape {}, b {}: both must have two axes at least",
+                               to_string(a.shape), to_string(b.shape)));
   if (a.dtype != b.dtype)
     return invalid(fmt::format("a is {}, b is {}: must be the same", name(a.dtype), name(b.dtype)));
   MatmulProblem p;
   p.element_dtype = a.dtype;
-  for (int d = 0; d < rank - 2; ++d) {
-    if (a.shape[d] != b.shape[d])
-      return invalid(
-          fmt::format("axis {} is {} in a, {} in b: must be the same", d, a.shape[d], b.shape[d]));
-    p.batch.push_back(a.shape[d]);
+  const auto batch = broadcast_shape(op.name, batch_of(a.shape), batch_of(b.shape));
+  if (!batch) return tl::unexpected(batch.error());
+  p.batch = *batch;
+  p.m = a.shape[a.shape.rank() - 2];
+  p.k = a.shape[a.shape.rank() - 1];
+  p.n = b.shape[b.shape.rank() - 1];
+  if (const std::int64_t rows = b.shape[b.shape.rank() - 2]; rows != p.k)
+    return invalid(fmt::format("a has {} columns, b {} rows: must be the same", p.k, rows));
+  p.math = default_product_math(p.element_dtype);
+  if (const auto asked = AttributeReader(op, attributes).text("math"); !asked.empty()) {
+    const auto math = parse_product_math(asked);
+    if (!math)
+      return invalid(fmt::format("math is {}, must be chain, exact or tensor_core", asked));
+    p.math = *math;
   }
-  p.m = a.shape[rank - 2];
-  p.k = a.shape[rank - 1];
-  p.n = b.shape[rank - 1];
-  if (b.shape[rank - 2] != p.k)
-    return invalid(
-        fmt::format("a has {} columns, b {} rows: must be the same", p.k, b.shape[rank - 2]));
   if (auto ok = p.check(); !ok) return tl::unexpected(ok.error());
   return std::unique_ptr<AnyProblem>(new ErasedProblem<MatmulProblem>(p));
 }

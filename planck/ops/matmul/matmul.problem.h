@@ -1,10 +1,10 @@
-// The matmul family as one plain value: dtype, batch axes, M, N, K.
+// The matmul family as one plain value: dtype, batch axes, M, N, K, and what a product means.
 #pragma once
 
 #include <array>
 
+#include "planck/core/product_math.h"
 #include "planck/plan/plan.h"
-#include "planck/plan/registry.h"
 
 namespace planck {
 
@@ -12,6 +12,7 @@ struct MatmulProblem {
   Dtype element_dtype = Dtype::f32;  // of A and B
   Shape batch;                       // leading axes of A, B and C
   std::int64_t m = 0, n = 0, k = 0;
+  ProductMath math = default_product_math(element_dtype);
 
   bool operator==(const MatmulProblem&) const = default;
   Dtype output_dtype() const { return element_dtype == Dtype::s8 ? Dtype::i32 : element_dtype; }

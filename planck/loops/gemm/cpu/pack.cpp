@@ -73,6 +73,7 @@ void pack_floats(const Side& s, std::int64_t count, std::int64_t k, int width, C
 
 template <>
 void pack<float>(const Side& s, std::int64_t count, std::int64_t k, int width, float* out) {
+  if (s.lines != nullptr) return s.lines->pack(s.first, count, s.first_k, k, width, out);
   pack_floats(s, count, k, width, out);
 }
 template <>
@@ -105,6 +106,11 @@ void pack<std::int32_t>(const Side& s, std::int64_t count, std::int64_t k, int w
       std::fill(to + n, to + width, 0);
     }
   }
+}
+
+void load_row(const Side& s, std::int64_t r, std::int64_t k0, int n, float* out) {
+  if (s.lines != nullptr) return s.lines->pack(s.first + r, 1, s.first_k + k0, n, 1, out);
+  load_block(block_ops(), s.dtype, s.data, s.offset + r * s.along + k0 * s.depth, s.depth, n, out);
 }
 
 void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,

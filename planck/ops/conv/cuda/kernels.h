@@ -13,4 +13,26 @@ PLANCK_CUDA_LIBRARY Result<void> conv_weight_cuda(const Stream&, Workspace, cons
                                                   const Operands&);
 std::size_t conv_weight_cuda_workspace(const ConvProblem&);  // sums of chunks
 
+// cuda:warpgroups, tensor_core; cuda:digits, exact: tensor cores of Hopper, any strides
+std::string conv_warpgroups_refusal(const ConvProblem&);
+std::size_t conv_warpgroups_workspace(const ConvProblem&);
+PLANCK_CUDA_LIBRARY Result<void> conv_warpgroups(const Stream&, Workspace, const ConvProblem&,
+                                                 const Operands&);
+PLANCK_CUDA_LIBRARY Result<void> conv_weight_warpgroups(const Stream&, Workspace,
+                                                        const ConvProblem&, const Operands&);
+
+// cuda:implicit, tensor_core of bf16 and f16, one group; where the copy engine cannot walk over the
+// image, the kernels above
+std::string conv_implicit_refusal(const ConvProblem&);
+std::size_t conv_implicit_workspace(const ConvProblem&);
+PLANCK_CUDA_LIBRARY Result<void> conv_implicit(const Stream&, Workspace, const ConvProblem&,
+                                               const Operands&);
+
+// cuda:integer_lanes, tensor_core; cuda:integers, exact: any GPU, any strides
+PLANCK_CUDA_LIBRARY Result<void> conv_integer_lanes_cuda(const Stream&, Workspace,
+                                                         const ConvProblem&, const Operands&);
+PLANCK_CUDA_LIBRARY Result<void> conv_integers_cuda(const Stream&, Workspace, const ConvProblem&,
+                                                    const Operands&);
+std::size_t conv_integers_cuda_workspace(const ConvProblem&);
+
 }  // namespace planck

@@ -1,4 +1,5 @@
-// Cases of the conv family: kernels, strides, borders and groups that take every path; every dtype.
+// Cases of the conv family: kernels, strides, borders and groups that take every path; every dtype
+// and meaning of a product.
 #include <fmt/format.h>
 
 #include "planck/ops/conv/conv.problem.h"
@@ -18,10 +19,11 @@ constexpr std::string_view kOps[] = {"conv2d", "conv2d_input", "conv2d_weight"};
 
 std::string pair(const std::array<std::int64_t, 2>& p) { return fmt::format("{}x{}", p[0], p[1]); }
 
-Case make_case(std::string_view op, Dtype element, const Convolution& v, bool hostile,
-               std::uint64_t seed) {
+Case make_case(std::string_view op, Dtype element, ProductMath math, const Convolution& v,
+               bool hostile, std::uint64_t seed) {
   const ConvProblem p{ConvKind::conv2d, element, v.x, v.weight, v.options};
   Case c{.op = std::string(op), .attributes = {}, .inputs = {}, .output_layouts = {}, .seed = seed};
+  if (math != default_product_math(element)) c.attributes["math"] = name(math);
   const Conv2dOptions none;
   const auto& o = v.options;
   if (o.stride != none.stride) c.attributes["stride"] = pair(o.stride);
@@ -69,6 +71,7 @@ const Convolution kAll[] = {
 };
 // Several threads, several steps of k, chunks, more rows than a task has.
 const Convolution kLarge[] = {
+    {{3, 17, 6, 7}, {18, 17, 3, 2}, {.stride = {2, 1}, .padding = {1, 1}}},  // blocks of one tap
     {{9, 5, 17, 15}, {20, 5, 3, 3}, {.padding = {1, 1}}},
     {{5, 33, 8, 8}, {17, 33, 3, 3}, {.padding = {1, 1}}},  // places in whole vectors
     {{2, 40, 9, 9}, {33, 40, 3, 3}, {.padding = {1, 1}}},
@@ -93,7 +96,12 @@ std::vector<Case> conv_cases(ListSize size) {
       const auto dtypes = find_op(all_ops(), op)->dtypes;
       for (std::size_t k = 0; k < dtypes.size(); ++k, ++seed)
         if (all || k == 0 || k == 1 + seed / dtypes.size() % (dtypes.size() - 1))
-          cases.push_back(make_case(op, dtypes[k].element, v, seed % 4 == 3, seed));
+          for (const ProductMath math : kAllProductMath) {
+            const Dtype element = dtypes[k].element;
+            const bool own = math == default_product_math(element);
+            if (serves(math, element) && (own || lengthy || seed % 3 != 0))
+              cases.push_back(make_case(op, element, math, v, seed % 4 == 3, seed));
+          }
     }
   };
   for (const Convolution& v : kAll) add(v, lengthy);
@@ -127,14 +135,15 @@ bool is_ours(std::string_view op) {
 
 std::optional<Case> conv_example(std::string_view op, DtypePair dtypes, const Shape& shape) {
   if (!is_ours(op)) return std::nullopt;
-  return make_case(op, dtypes.element, around(shape, 4), false, 1);
+  return make_case(op, dtypes.element, default_product_math(dtypes.element), around(shape, 4),
+                   false, 1);
 }
 
 std::optional<Case> conv_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                  std::uint64_t seed) {
   if (!is_ours(op)) return std::nullopt;
-  return make_case(op, dtypes.element, around(shape, 1 + static_cast<std::int64_t>(seed % 5)),
-                   seed % 2 == 1, seed);
+  return make_case(op, dtypes.element, default_product_math(dtypes.element),
+                   around(shape, 1 + static_cast<std::int64_t>(seed % 5)), seed % 2 == 1, seed);
 }
 
 }  // namespace planck::verify

@@ -1,11 +1,14 @@
-// Convolutions against plain loops: the promised order bit for bit, and the error against sums in
-// more precision. The reference knows shapes and values, nothing of the library.
+// Convolutions against plain loops (reference.test.h): the promised order bit for bit, and the
+// error against sums in more precision.
 #include "planck/ops/conv/conv.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <set>
 
+#include "planck/ops/conv/test/reference.test.h"
 #include "planck/ops/ops.h"
 #include "planck/planck.h"
 #include "planck/verify/case_lists.h"
@@ -19,154 +22,12 @@ using verify::Case;
 using verify::HostTensor;
 using verify::NamedTensors;
 
-struct Term {
-  double a, b;
-};
-// The products of one output element, in order; every chunk is a chain of its own.
-using Chunked = std::vector<std::vector<Term>>;
-
-struct Reference {
-  const ConvProblem& p;
-  std::vector<double> first, second;
-
-  Reference(const ConvProblem& problem, const NamedTensors& inputs) : p(problem) {
-    const auto numbers = [&](std::string_view operand) {
-      const HostTensor& t = inputs.find(operand)->second;
-      std::vector<double> all;
-      for (std::int64_t i = 0; i < t.count(); ++i) all.push_back(t.number(i));
-      return all;
-    };
-    first = numbers(p.kind == ConvKind::conv2d_input ? "dy" : "x");
-    second = numbers(p.kind == ConvKind::conv2d_weight ? "dy" : "weight");
-  }
-
-  static double at(const std::vector<double>& v, const Shape& s, std::int64_t a, std::int64_t b,
-                   std::int64_t c, std::int64_t d) {
-    return v[static_cast<std::size_t>(((a * s[1] + b) * s[2] + c) * s[3] + d)];
-  }
-  static double or_zero(const std::vector<double>& v, const Shape& s, std::int64_t a,
-                        std::int64_t b, std::int64_t c, std::int64_t d) {
-    return c < 0 || d < 0 || c >= s[2] || d >= s[3] ? 0 : at(v, s, a, b, c, d);
-  }
-
-  Shape output() const {
-    return p.kind == ConvKind::conv2d ? p.y() : p.kind == ConvKind::conv2d_input ? p.x : p.weight;
-  }
-
-  Chunked terms(std::int64_t flat) const {
-    const Shape o = output(), y = p.y();
-    const std::int64_t d3 = flat % o[3], d2 = flat / o[3] % o[2], d1 = flat / o[3] / o[2] % o[1],
-                       d0 = flat / o[3] / o[2] / o[1];
-    const auto [sh, sw] = p.options.stride;
-    const auto [ph, pw] = p.options.padding;
-    const auto [dh, dw] = p.options.dilation;
-    const std::int64_t kh = p.weight[2], kw = p.weight[3], channels = p.weight[1];
-    const std::int64_t filters = p.weight[0] / p.options.groups;
-    std::vector<Term> all;
-    if (p.kind == ConvKind::conv2d) {  // [n, f, i, j]
-      const std::int64_t group = d1 / filters;
-      for (std::int64_t c = 0; c < channels; ++c)
-        for (std::int64_t u = 0; u < kh; ++u)
-          for (std::int64_t v = 0; v < kw; ++v)
-            all.push_back({at(second, p.weight, d1, c, u, v),
-                           or_zero(first, p.x, d0, group * channels + c, d2 * sh + u * dh - ph,
-                                   d3 * sw + v * dw - pw)});
-      return {all};
-    }
-    if (p.kind == ConvKind::conv2d_input) {  // [n, c, h, w]
-      const std::int64_t group = d1 / channels;
-      for (std::int64_t f = 0; f < filters; ++f)
-        for (std::int64_t u = 0; u < kh; ++u)
-          for (std::int64_t v = 0; v < kw; ++v) {
-            const std::int64_t h = d2 + ph - u * dh, w = d3 + pw - v * dw;
-            if (h % sh != 0 || w % sw != 0) continue;
-            all.push_back({at(second, p.weight, group * filters + f, d1 % channels, u, v),
-                           or_zero(first, y, d0, group * filters + f, h / sh, w / sw)});
-          }
-      return {all};
-    }
-    const std::int64_t group = d0 / filters;  // [f, c, u, v]
-    for (std::int64_t n = 0; n < y[0]; ++n)
-      for (std::int64_t i = 0; i < y[2]; ++i)
-        for (std::int64_t j = 0; j < y[3]; ++j)
-          all.push_back(
-              {at(second, y, n, d0, i, j), or_zero(first, p.x, n, group * channels + d1,
-                                                   i * sh + d2 * dh - ph, j * sw + d3 * dw - pw)});
-    // At most 64 chunks of equal length, 512 or longer, at most 2^22 sums of chunks.
-    const auto places = static_cast<std::int64_t>(all.size());
-    std::int64_t chunks = std::max<std::int64_t>(1, (places + 511) / 512);
-    chunks =
-        std::min({chunks, std::int64_t{64}, std::max<std::int64_t>(1, 4194304 / numel(p.weight))});
-    const std::int64_t length = std::max<std::int64_t>(1, (places + chunks - 1) / chunks);
-    Chunked cut;
-    for (std::int64_t k = 0; k == 0 || k < places; k += length)
-      cut.emplace_back(all.begin() + k, all.begin() + std::min(places, k + length));
-    return cut;
-  }
-};
-
-template <class C>
-C chain(const Chunked& terms) {
-  C total = 0;
-  for (std::size_t t = 0; t < terms.size(); ++t) {
-    C sum = 0;
-    for (const Term& term : terms[t])
-      if constexpr (std::is_integral_v<C>)
-        sum += static_cast<C>(term.a) * static_cast<C>(term.b);
-      else
-        sum = std::fma(static_cast<C>(term.a), static_cast<C>(term.b), sum);
-    total = t == 0 ? sum : total + sum;
-  }
-  return total;
-}
-
-HostTensor expected(const Reference& r) {
-  HostTensor out(r.p.kind == ConvKind::conv2d ? r.p.output_dtype() : r.p.element_dtype, r.output());
-  for (std::int64_t i = 0; i < out.count(); ++i) {
-    const Chunked terms = r.terms(i);
-    if (r.p.element_dtype == Dtype::s8) {
-      out.set_number(i, static_cast<double>(chain<std::int64_t>(terms)));
-    } else if (r.p.element_dtype == Dtype::f64) {
-      const double v = chain<double>(terms);
-      out.set_pattern(i, v != v ? 0x7ff8000000000000u : std::bit_cast<std::uint64_t>(v));
-    } else {
-      float v = chain<float>(terms);
-      if (v != v) v = std::bit_cast<float>(0x7fc00000u);
-      out.set_pattern(i, out.dtype == Dtype::f32   ? std::bit_cast<std::uint32_t>(v)
-                         : out.dtype == Dtype::f16 ? f16(v).bits
-                                                   : bf16(v).bits);
-    }
-  }
-  return out;
-}
-
-ConvProblem problem_of(const Case& c) {
-  const auto numbers = [&](const char* attribute, std::int64_t otherwise) {
-    std::array<std::int64_t, 2> v{otherwise, otherwise};
-    if (const auto it = c.attributes.find(attribute); it != c.attributes.end()) {
-      v[0] = std::stoll(it->second);
-      v[1] = std::stoll(it->second.substr(it->second.find('x') + 1));
-    }
-    return v;
-  };
-  const Conv2dOptions o{numbers("stride", 1), numbers("padding", 0), numbers("dilation", 1),
-                        numbers("groups", 1)[0]};
-  const Shape &a = c.inputs[0].shape, &b = c.inputs[1].shape;
-  const Dtype t = c.inputs[0].dtype;
-  if (c.op == "conv2d") return {ConvKind::conv2d, t, a, b, o};
-  if (c.op == "conv2d_input") {
-    const auto size = numbers("size", 0);
-    return {ConvKind::conv2d_input, t, {a[0], b[1] * o.groups, size[0], size[1]}, b, o};
-  }
-  const auto kernel = numbers("kernel", 0);
-  return {ConvKind::conv2d_weight, t, a, {b[1], a[1] / o.groups, kernel[0], kernel[1]}, o};
-}
-
-HostTensor run_case(const Case& c, const NamedTensors& inputs, int threads) {
+HostTensor run_case(const Case& c, const NamedTensors& inputs, int threads,
+                    std::optional<std::string_view> kernel = {}) {
   auto problem = verify::parse_problem(all_ops(), c);
   EXPECT_TRUE(problem) << problem.error().message;
   const Stream stream = Stream::cpu(threads);
-  const auto plan = (*problem)->select(stream, PlanPreference{});
+  const auto plan = (*problem)->select(stream, PlanPreference{.kernel = kernel});
   EXPECT_TRUE(plan) << plan.error().message;
   verify::Subject subject{&c, problem->get(), plan->get(), (*problem)->specs()};
   verify::Outcome outcome = execute(subject, stream, inputs, {.what = "", .layouts = {}});
@@ -174,23 +35,33 @@ HostTensor run_case(const Case& c, const NamedTensors& inputs, int threads) {
   return std::move(outcome.outputs[conv_operand::out]);
 }
 
+// Of every kernel.
 TEST(Conv, IsThePromisedSum) {
+  std::set<std::string_view> seen;
   for (const Case& c : verify::conv_cases(verify::ListSize::usual)) {
     const NamedTensors inputs = c.make_inputs();
     const ConvProblem p = problem_of(c);
-    ASSERT_EQ(verify::bit_difference(expected(Reference(p, inputs)), run_case(c, inputs, 2)), "")
-        << c.id();
+    const HostTensor expected = ConvReference(p, inputs).expected();
+    for (const Kernel<ConvProblem>& kernel : p.kernels()) {
+      if (kernel.device != DeviceKind::cpu || !kernel.reject(p).empty()) continue;
+      seen.insert(kernel.name);
+      ASSERT_EQ(verify::bit_difference(expected, run_case(c, inputs, 2, kernel.name)), "")
+          << c.id() << " " << kernel.name;
+    }
   }
+  for (const std::string_view kernel : {"cpu:patches", "cpu:integer_lanes", "cpu:exact_f64"})
+    EXPECT_TRUE(seen.contains(kernel)) << kernel;
 }
 
-// Relative to the sum of magnitudes, in units in the last place of the result.
+// Relative to the sum of magnitudes, or to the number of terms times what shares their exponents,
+// in units in the last place of the result.
 TEST(Conv, KeepsItsBound) {
-  std::size_t tried = 0;
+  std::map<ProductMath, std::size_t> tried;
   for (const Case& c : verify::conv_cases(verify::ListSize::usual)) {
     if (c.inputs[0].fill != verify::Fill::normal) continue;
     const NamedTensors inputs = c.make_inputs();
     const ConvProblem p = problem_of(c);
-    const Reference r(p, inputs);
+    const ConvReference r(p, inputs);
     const HostTensor got = run_case(c, inputs, 1);
     const int digits = p.element_dtype == Dtype::f64   ? 53
                        : p.element_dtype == Dtype::f32 ? 24
@@ -198,32 +69,36 @@ TEST(Conv, KeepsItsBound) {
                                                        : 8;
     double worst = 0;
     for (std::int64_t i = 0; i < got.count(); ++i) {
-      long double sum = 0, magnitude = 0;
+      long double sum = 0, magnitude = 0, count = 0;
       for (const auto& chunk : r.terms(i))
         for (const Term& t : chunk) {
           const long double product = static_cast<long double>(t.a) * t.b;
           sum += product;
           magnitude += std::abs(product);
+          ++count;
         }
+      if (p.math == ProductMath::exact) magnitude = count * r.largest(i)[0] * r.largest(i)[1];
       if (magnitude < 1e-4) continue;
       const long double apart = std::abs(static_cast<long double>(got.number(i)) - sum);
       worst = std::max(worst, static_cast<double>(std::ldexp(apart / magnitude, digits - 1)));
-      ++tried;
+      ++tried[p.math];
     }
     for (const auto& kernel : p.kernels())
       EXPECT_LE(worst, kernel.guarantee(p).max_ulp) << c.id() << " " << kernel.name;
   }
-  EXPECT_GT(tried, 10000u);
+  for (const ProductMath math : kAllProductMath) EXPECT_GT(tried[math], 10000u) << name(math);
 }
 
 TEST(Conv, ThreadsChangeNothing) {
-  for (std::string_view op : {"conv2d", "conv2d_input", "conv2d_weight"}) {
-    const auto c = verify::conv_example(op, {Dtype::f32, std::nullopt}, {7, 20, 31, 33});
-    const NamedTensors inputs = c->make_inputs();
-    const HostTensor one = run_case(*c, inputs, 1);
-    for (int threads : {2, 3, 8})
-      EXPECT_EQ(verify::bit_difference(one, run_case(*c, inputs, threads)), "") << op;
-  }
+  for (std::string_view op : {"conv2d", "conv2d_input", "conv2d_weight"})
+    for (const ProductMath math : kAllProductMath) {
+      auto c = *verify::conv_example(op, {Dtype::f32, std::nullopt}, {7, 20, 31, 33});
+      c.attributes["math"] = name(math);
+      const NamedTensors inputs = c.make_inputs();
+      const HostTensor one = run_case(c, inputs, 1);
+      for (int threads : {2, 3, 8})
+        EXPECT_EQ(verify::bit_difference(one, run_case(c, inputs, threads)), "") << c.id();
+    }
 }
 
 // The promise of conv2d, in the library's own words: pad, unfold, matmul.
@@ -240,6 +115,87 @@ TEST(Conv, HasTheBitsOfPatchesTimesWeights) {
        {Conv2dOptions{.padding = {1, 1}, .groups = 2},
         Conv2dOptions{.stride = {2, 3}, .padding = {2, 1}, .dilation = {1, 2}, .groups = 2}})
     EXPECT_EQ(conv2d(x, w, o).to_vector<float>(), Conv2d{o}.decompose(x, w).to_vector<float>());
+}
+
+// What is computed of image n is the same however many images there are.
+TEST(Conv, ImagesDoNotDependOnTheirNumber) {
+  constexpr std::int64_t kImages = 5;
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::f64, Dtype::s8})
+    for (const ProductMath math : kAllProductMath)
+      for (const ConvKind kind : {ConvKind::conv2d, ConvKind::conv2d_input}) {
+        ConvProblem whole{kind,
+                          dtype,
+                          {kImages, 34, 9, 8},
+                          {20, 17, 3, 3},
+                          {.stride = {1, 2}, .padding = {1, 1}, .groups = 2},
+                          math};
+        if (!whole.check()) continue;
+        const auto run = [&](std::int64_t first, std::int64_t images) {
+          ConvProblem p = whole;
+          p.x[0] = images;
+          const auto plan = Selection<ConvProblem>::select(Stream::cpu(2), p);
+          EXPECT_TRUE(plan && plan->precision_guarantee().batch_invariant());
+          const auto specs = whole.specs();
+          HostTensor a(dtype, specs[0].shape), b(dtype, specs[1].shape),
+              out(p.specs()[2].dtype, p.specs()[2].shape);
+          const auto fill = dtype == Dtype::s8 ? verify::Fill::integers : verify::Fill::normal;
+          verify::fill(a, fill, 1, 0), verify::fill(b, fill, 2, 0);
+          const std::int64_t image = numel(specs[0].shape) / kImages;
+          View part = a.view();
+          part.shape[0] = images;
+          part.data = a.bytes.data() + bytes_for(dtype, first * image);
+          const auto workspace = allocate(Stream::cpu(2), plan->workspace_size());
+          const auto ok = plan->run(Stream::cpu(2), {workspace->data(), workspace->bytes()},
+                                    {part, b.view(), out.view()});
+          EXPECT_TRUE(ok) << ok.error().message;
+          return out;
+        };
+        const HostTensor all = run(0, kImages);
+        for (const auto& [first, count] :
+             {std::pair<std::int64_t, std::int64_t>{0, 1}, {1, 3}, {4, 1}}) {
+          const HostTensor some = run(first, count);
+          EXPECT_TRUE(std::equal(
+              some.bytes.begin(), some.bytes.end(),
+              all.bytes.begin() + static_cast<std::ptrdiff_t>(all.bytes.size()) / kImages * first))
+              << whole.info().name << " " << name(dtype) << " " << name(math) << " " << first;
+        }
+      }
+}
+
+// Layers and their gradients follow the device of their tensors; an op may say otherwise.
+TEST(Conv, FollowsTheDevice) {
+  using A = Autodiff<Cpu>;
+  std::vector<float> numbers(2 * 9 * 7 * 7);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = std::sin(static_cast<float>(i)) * (i % 13 == 0 ? 40.0f : 1.0f);
+  const auto gradients = [&](const Cpu::Device& device, std::optional<ProductMath> math) {
+    const auto x = Tensor<A>::from(std::span<const float>(numbers), {2, 9, 7, 7}, device);
+    const auto w =
+        Tensor<A>::from(std::span<const float>(numbers).first(4 * 9 * 9), {4, 9, 3, 3}, device);
+    const auto a = x.require_grad(), b = w.require_grad();
+    const auto y = conv2d(a, b, {.padding = {1, 1}}, math);
+    const auto g = sum(y * y).backward();
+    return std::array{y.inner().template to_vector<float>(), a.grad(g)->template to_vector<float>(),
+                      b.grad(g)->template to_vector<float>()};
+  };
+  const auto chain = gradients(Stream::cpu(1), {});
+  EXPECT_EQ(chain,
+            gradients(Stream::cpu(2).with_math(ProductMath::tensor_core), ProductMath::chain));
+  for (const ProductMath math : {ProductMath::exact, ProductMath::tensor_core}) {
+    const auto followed = gradients(Stream::cpu(2).with_math(math), {});
+    EXPECT_EQ(followed, gradients(Stream::cpu(1), math)) << name(math);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_NE(followed[i], chain[i]) << name(math) << " " << i;
+  }
+}
+
+// Sums of more products than int64 holds.
+TEST(Conv, ExactSumsOfManyPlaces) {
+  auto c = *verify::conv_example("conv2d_weight", {Dtype::f32, std::nullopt}, {1, 1, 520, 521});
+  c.attributes = {{"math", "exact"}, {"kernel", "1x1"}};
+  const NamedTensors inputs = c.make_inputs();
+  const ConvProblem p = problem_of(c);
+  EXPECT_EQ(verify::bit_difference(ConvReference(p, inputs).expected(), run_case(c, inputs, 2)),
+            "");
 }
 
 TEST(Conv, IntegersReachTheEndsOfTheirRange) {
@@ -278,6 +234,8 @@ TEST(Conv, RefusesWhatItCannotDo) {
       "and below 2^31");
   EXPECT_EQ(message({kForward, Dtype::f32, {1, 1, 3, 3}, {1, 1, 0, 3}, {}}),
             "conv2d: x has height 3, the kernel 0: must be at least 0 and 1, and below 2^31");
+  EXPECT_EQ(message({kForward, Dtype::f64, {1, 1, 3, 3}, {1, 1, 3, 3}, {}, ProductMath::exact}),
+            "conv2d: math is exact, which is not defined for f64");
   const auto refused = [](const Attributes& attributes, const Shape& dy) {
     const auto p =
         parse_problem(all_ops(), "conv2d_input", attributes,
@@ -287,8 +245,10 @@ TEST(Conv, RefusesWhatItCannotDo) {
   EXPECT_EQ(refused({{"size", "3x4"}}, {1, 2, 2, 3}), "");
   EXPECT_EQ(refused({{"size", "3x4"}}, {1, 2, 2, 2}),
             "conv2d_input: dy has shape [1, 2, 2, 2], that of conv2d's y is [1, 2, 2, 3]");
+  EXPECT_EQ(refused({{"size", "3x4"}, {"math", "fast"}}, {1, 2, 2, 3}),
+            "conv2d_input: math is fast, must be chain, exact or tensor_core");
   EXPECT_EQ(refused({{"size", "3"}, {"stride", "1x"}}, {1, 2, 2, 2}),
-            "conv2d_input: stride=1x is not a number or two, as in 2x3");
+            "conv2d_input: stride=1x is not a whole number, nor two as 3x2 or 3,2");
 }
 
 // What 32-bit coordinates cannot hold is refused by name, not computed wrongly.

@@ -2,6 +2,8 @@
 // builds without CUDA.
 #pragma once
 
+#include <utility>
+
 #include "planck/ops/matmul/matmul.problem.h"
 
 namespace planck {
@@ -9,6 +11,43 @@ namespace planck {
 // cuda:fma_chain; every dtype, any strides, no workspace
 PLANCK_CUDA_LIBRARY Result<void> matmul_cuda(const Stream&, Workspace, const MatmulProblem&,
                                              const Operands&);
+
+// cuda:warpgroups; bf16, f16, f32 as TF32, s8; any strides. The workspace has room for copies of A
+// and B that lie along k, where the instruction takes no others.
+PLANCK_CUDA_LIBRARY Result<void> matmul_warpgroups(const Stream&, Workspace, const MatmulProblem&,
+                                                   const Operands&);
+std::size_t matmul_warpgroups_workspace(const MatmulProblem&);
+
+// cuda:integer_lanes; bf16, f16, f32 as TF32, any GPU: the formula itself
+PLANCK_CUDA_LIBRARY Result<void> matmul_integer_lanes(const Stream&, Workspace,
+                                                      const MatmulProblem&, const Operands&);
+
+// cuda:digits; f32
+std::string matmul_digits_refusal(const MatmulProblem&);
+PLANCK_CUDA_LIBRARY Result<void> matmul_digits(const Stream&, Workspace, const MatmulProblem&,
+                                               const Operands&);
+std::size_t matmul_digits_workspace(const MatmulProblem&);
+
+// Where the parts of cuda:digits's workspace begin, in bytes: planes of digits, largest magnitudes
+// and exponents of rows and columns, and what blocks leave waiting between passes.
+struct DigitsLayout {
+  std::int64_t rows_a, rows_b;  // of all batches
+  std::int64_t depth;           // k, filled up to 16
+  std::size_t a, b, largest_a, largest_b, exponents_a, exponents_b, waiting, bytes;
+  explicit DigitsLayout(const MatmulProblem&);
+  DigitsLayout transposed() const {  // B's parts are A's
+    DigitsLayout t = *this;
+    std::swap(t.rows_a, t.rows_b), std::swap(t.a, t.b);
+    std::swap(t.largest_a, t.largest_b), std::swap(t.exponents_a, t.exponents_b);
+    return t;
+  }
+  static constexpr std::int64_t kMostBlocks = 144;
+};
+
+// cuda:integers; f32, any GPU
+PLANCK_CUDA_LIBRARY Result<void> matmul_integers(const Stream&, Workspace, const MatmulProblem&,
+                                                 const Operands&);
+std::size_t matmul_integers_workspace(const MatmulProblem&);
 
 // cuda:cublaslt; floats
 std::string matmul_cublaslt_refusal(const MatmulProblem&);

@@ -33,4 +33,47 @@ std::string matmul_cublaslt_refusal(const MatmulProblem& p) {
 
 std::size_t matmul_cublaslt_workspace(const MatmulProblem& p) { return CublasltLayout(p).bytes; }
 
+// 16-bit operands are read where they lie.
+std::size_t matmul_warpgroups_workspace(const MatmulProblem& p) {
+  if (p.element_dtype == Dtype::bf16 || p.element_dtype == Dtype::f16) return 0;
+  const std::int64_t chunk = p.element_dtype == Dtype::s8 ? 16 : 4;
+  const std::int64_t depth = (p.k + chunk - 1) / chunk * chunk, batches = numel(p.batch);
+  return aligned(bytes_for(p.element_dtype, batches * p.m * depth)) +
+         aligned(bytes_for(p.element_dtype, batches * p.n * depth));
+}
+
+std::string matmul_digits_refusal(const MatmulProblem& p) {
+  constexpr std::int64_t kMostInt64 = std::int64_t{1} << 18;
+  if (p.k > kMostInt64)
+    return "sums in int64 hold K up to " + std::to_string(kMostInt64) + ", K is " +
+           std::to_string(p.k);
+  const std::int64_t most = numel(p.batch) * std::max(p.m, p.n);
+  if (most > INT32_MAX) return "counts in 32 bits, an extent is " + std::to_string(most);
+  return "";
+}
+
+DigitsLayout::DigitsLayout(const MatmulProblem& p) {
+  const std::int64_t batches = numel(p.batch);
+  rows_a = batches * p.m, rows_b = batches * p.n;
+  depth = (p.k + 15) / 16 * 16;
+  std::size_t end = 0;
+  const auto part = [&](std::int64_t bytes_wanted) {
+    const std::size_t at = end;
+    end += aligned(static_cast<std::size_t>(bytes_wanted));
+    return at;
+  };
+  a = part(3 * rows_a * depth), b = part(3 * rows_b * depth);
+  largest_a = part(4 * rows_a), largest_b = part(4 * rows_b);
+  exponents_a = part(4 * rows_a), exponents_b = part(4 * rows_b);
+  waiting = part(kMostBlocks * 128 * 128 * 8);
+  bytes = end;
+}
+
+std::size_t matmul_digits_workspace(const MatmulProblem& p) { return DigitsLayout(p).bytes; }
+
+std::size_t matmul_integers_workspace(const MatmulProblem& p) {
+  return aligned(static_cast<std::size_t>(4 * numel(p.batch) * p.m)) +
+         aligned(static_cast<std::size_t>(4 * numel(p.batch) * p.n));
+}
+
 }  // namespace planck

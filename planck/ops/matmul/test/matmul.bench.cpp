@@ -16,6 +16,7 @@ struct Product {
   double share = 0;  // of the peer, where one is aimed at
   Layout a = Layout::contiguous, b = Layout::contiguous;
   bool call = false;
+  ProductMath math = default_product_math(dtype);
 };
 
 BenchCase make_bench(DeviceKind device, const Product& p) {
@@ -29,7 +30,9 @@ BenchCase make_bench(DeviceKind device, const Product& p) {
   BenchCase bench{
       .test_case =
           {.op = "matmul",
-           .attributes = {},
+           .attributes = p.math == default_product_math(p.dtype)
+                             ? Attributes{}
+                             : Attributes{{"math", std::string(name(p.math))}},
            .inputs = {{.name = "a", .dtype = p.dtype, .shape = a, .fill = fill, .layout = p.a},
                       {.name = "b", .dtype = p.dtype, .shape = b, .fill = fill, .layout = p.b}},
            .output_layouts = {},
@@ -38,8 +41,9 @@ BenchCase make_bench(DeviceKind device, const Product& p) {
       .cpu_share = p.share,
       .note = fmt::format("x {}{}", to_string(b), p.b == Layout::contiguous ? "" : " transposed"),
       .flops = p.call ? 0 : flops};
-  // The libraries copy what is not dense, which would not be a fair comparison.
-  if (p.dtype != Dtype::s8 && p.a == Layout::contiguous && p.b == Layout::contiguous)
+  // The libraries copy what is not dense, which would not be a fair comparison; exact has no peer.
+  if (p.math != ProductMath::exact && p.dtype != Dtype::s8 && p.a == Layout::contiguous &&
+      p.b == Layout::contiguous)
     bench.peer = device == DeviceKind::cpu ? "cpu:openblas" : "cuda:cublaslt";
   return bench;
 }
@@ -56,9 +60,6 @@ std::vector<BenchCase> matmul_benches(DeviceKind device) {
       {Dtype::f32, {}, side, side, side, 0, kTransposed, kDense},
       {Dtype::f32, {}, side, side, side, 0, kTransposed, kTransposed},
       {Dtype::f64, {}, side / 2, side / 2, side / 2},
-      {Dtype::f16, {}, side / 2, side / 2, side / 2},
-      {Dtype::bf16, {}, side / 2, side / 2, side / 2},
-      {Dtype::s8, {}, side / 2, side / 2, side / 2},
       {Dtype::f32, {}, 512, 512, 512},
       {Dtype::f32, {}, 256, 256, 256},
       {Dtype::f32, {}, 128, 128, 128},
@@ -72,6 +73,28 @@ std::vector<BenchCase> matmul_benches(DeviceKind device) {
       {Dtype::f32, {64}, 64, 64, 64},
       {Dtype::f32, {16}, 512, 64, 512},
   };
+  for (const std::int64_t each : {side / 2, side, 2 * side}) {
+    if (on_cpu && each == 2 * side) continue;
+    for (const Dtype half : {Dtype::bf16, Dtype::f16}) all.push_back({half, {}, each, each, each});
+    all.push_back({Dtype::s8, {}, each, each, each});
+    all.push_back({Dtype::s8, {}, each, each, each, 0, kDense, kTransposed});
+    for (const ProductMath math : {ProductMath::exact, ProductMath::tensor_core})
+      all.push_back({Dtype::f32, {}, each, each, each, 0, kDense, kDense, false, math});
+  }
+  all.push_back({Dtype::bf16, {}, side, side, side, 0, kDense, kTransposed});
+  all.push_back({Dtype::bf16, {}, side, side, side, 0, kTransposed, kDense});
+  all.push_back({Dtype::bf16,
+                 {},
+                 side / 2,
+                 side / 2,
+                 side / 2,
+                 0,
+                 kDense,
+                 kDense,
+                 false,
+                 ProductMath::chain});
+  for (const std::int64_t rows : {1, 8, 32, 64})
+    all.push_back({Dtype::bf16, {}, rows, 4096, 4096, 0, kDense, kTransposed});
   for (std::int64_t small : {1, 4, 16, 64})
     all.push_back({Dtype::f32, {}, small, small, small, 0, kDense, kDense, true});
   std::vector<BenchCase> benches;

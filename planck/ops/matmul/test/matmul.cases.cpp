@@ -12,8 +12,9 @@ struct Extent {
   std::int64_t m, n, k;
 };
 
-Case make_case(Dtype element, const Extent& e, bool hostile, std::uint64_t seed) {
+Case make_case(Dtype element, ProductMath math, const Extent& e, bool hostile, std::uint64_t seed) {
   Case c{.op = "matmul", .attributes = {}, .inputs = {}, .output_layouts = {}, .seed = seed};
+  if (math != default_product_math(element)) c.attributes["math"] = name(math);
   const auto add = [&](std::string_view operand, std::int64_t rows, std::int64_t columns) {
     Shape shape = e.batch;
     shape.push_back(rows);
@@ -54,8 +55,12 @@ const Extent kLengthyExtents[] = {{{}, 2100, 70, 300}, {{}, 70, 2100, 300}, {{},
 std::vector<Case> matmul_cases(ListSize size) {
   std::vector<Case> cases;
   std::uint64_t seed = 1;
+  // The dtype's own meaning of a product, and for some seeds, or for all, the others it can have.
   const auto add = [&](Dtype element, const Extent& e) {
-    cases.push_back(make_case(element, e, seed % 3 == 0, seed));
+    for (const ProductMath math : kAllProductMath)
+      if (serves(math, element) &&
+          (math == default_product_math(element) || size == ListSize::lengthy || seed % 2 == 0))
+        cases.push_back(make_case(element, math, e, seed % 3 == 0, seed));
     ++seed;
   };
   const auto dtypes = find_op(all_ops(), "matmul")->dtypes;
@@ -85,14 +90,14 @@ std::optional<Case> matmul_example(std::string_view op, DtypePair dtypes, const 
   if (rank >= 1) e.k = e.n = shape[rank - 1];
   if (rank >= 2) e.m = shape[rank - 2];
   for (int d = 0; d < rank - 2; ++d) e.batch.push_back(shape[d]);
-  return make_case(dtypes.element, e, false, 1);
+  return make_case(dtypes.element, default_product_math(dtypes.element), e, false, 1);
 }
 
 std::optional<Case> matmul_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                    std::uint64_t seed) {
   if (op != "matmul") return std::nullopt;
   const Extent e{{}, shape[0], 5 + static_cast<std::int64_t>(seed) * 9, shape[1]};
-  return make_case(dtypes.element, e, seed % 2 == 1, seed);
+  return make_case(dtypes.element, default_product_math(dtypes.element), e, seed % 2 == 1, seed);
 }
 
 }  // namespace planck::verify

@@ -42,7 +42,7 @@ struct Transposed {
 Result<OwnedTensor> multiply(const Stream& stream, const MatmulProblem& p, const OwnedTensor& a,
                              const OwnedTensor& b, Transposed t, std::string_view kernel) {
   PlanPreference preference;
-  preference.kernel = kernel;
+  if (!kernel.empty()) preference.kernel = kernel;
   const auto plan = Selection<MatmulProblem>::select(stream, p, preference);
   if (!plan) return tl::unexpected(plan.error());
   Shape shape = p.specs()[2].shape;
@@ -67,11 +67,11 @@ std::size_t wrong_bits(const OwnedTensor& x, const OwnedTensor& y) {
   return wrong;
 }
 
-void expect_cpu_bits(Dtype dtype, const Shape& batch, std::int64_t m, std::int64_t n,
-                     std::int64_t k, Transposed t, Fill fill) {
-  const MatmulProblem p{dtype, batch, m, n, k};
+// Every kernel of the device that promises them.
+void expect_cpu_bits(const MatmulProblem& p, Transposed t, Fill fill) {
+  const auto& [dtype, batch, m, n, k, math] = p;
   const auto with = [&](std::int64_t rows, std::int64_t columns, bool transposed) {
-    Shape s = batch;
+    Shape s = p.batch;
     s.push_back(transposed ? columns : rows);
     s.push_back(transposed ? rows : columns);
     return s;
@@ -82,15 +82,22 @@ void expect_cpu_bits(Dtype dtype, const Shape& batch, std::int64_t m, std::int64
   ASSERT_TRUE(stream);
   const OwnedTensor a = values(dtype, with(m, k, t.a), fill, 1),
                     b = values(dtype, with(k, n, t.b), fill, 2);
-  const auto expected = multiply(host, p, a, b, t, "cpu:fma_chain");
+  const auto expected = multiply(host, p, a, b, t, {});
   const auto there_a = a.to(host, *stream), there_b = b.to(host, *stream);
   ASSERT_TRUE(expected && there_a && there_b);
-  const auto made = multiply(*stream, p, *there_a, *there_b, t, "cuda:fma_chain");
-  ASSERT_TRUE(made) << made.error().message;
-  const auto got = made->to(*stream, host);
-  ASSERT_TRUE(got);
-  EXPECT_EQ(wrong_bits(*expected, *got), 0u) << name(dtype) << " " << to_string(batch) << " " << m
-                                             << " " << n << " " << k << " " << t.a << t.b << t.c;
+  for (const Kernel<MatmulProblem>& kernel : p.kernels()) {
+    if (kernel.device != DeviceKind::cuda || !kernel.reject(p).empty()) continue;
+    if (kernel.guarantee(p).reproducibility != Reproducibility::cross_device) continue;
+    if (kernel.capability != 0 && kernel.capability != cuda::compute_capability(0).value_or(0))
+      continue;
+    const auto made = multiply(*stream, p, *there_a, *there_b, t, kernel.name);
+    ASSERT_TRUE(made) << made.error().message;
+    const auto got = made->to(*stream, host);
+    ASSERT_TRUE(got);
+    EXPECT_EQ(wrong_bits(*expected, *got), 0u)
+        << kernel.name << " " << name(dtype) << " " << name(math) << " " << to_string(batch) << " "
+        << m << " " << n << " " << k << " " << t.a << t.b << t.c;
+  }
 }
 
 TEST(MatmulCuda, EveryTileAndReadingGivesTheBitsOfTheCpu) {
@@ -105,12 +112,14 @@ TEST(MatmulCuda, EveryTileAndReadingGivesTheBitsOfTheCpu) {
                         {{3, 2}, 130, 200, 50}, {{}, 2000, 3, 64},     {{2}, 33, 900, 1}};
   for (const Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16, Dtype::s8})
     for (const Size& s : sizes)
-      for (int mask = 0; mask < 8; ++mask) {
-        if (dtype != Dtype::f32 && mask != 0 && mask != 3 && mask != 5) continue;
-        expect_cpu_bits(dtype, s.batch, s.m, s.n, s.k,
-                        {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0},
-                        mask == 3 ? Fill::adversarial : Fill::normal);
-      }
+      for (int mask = 0; mask < 8; ++mask)
+        for (const ProductMath math : kAllProductMath) {
+          if (!serves(math, dtype)) continue;
+          if (dtype != Dtype::f32 && mask != 0 && mask != 3 && mask != 5) continue;
+          expect_cpu_bits({dtype, s.batch, s.m, s.n, s.k, math},
+                          {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0},
+                          mask == 3 ? Fill::adversarial : Fill::normal);
+        }
 }
 
 TEST(MatmulCuda, TheLibraryKeepsItsBound) {
@@ -119,7 +128,7 @@ TEST(MatmulCuda, TheLibraryKeepsItsBound) {
   const auto stream = Stream::cuda();
   ASSERT_TRUE(stream);
   for (const Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16}) {
-    const MatmulProblem p{dtype, {2}, 130, 72, 200};
+    const MatmulProblem p{dtype, {2}, 130, 72, 200, ProductMath::chain};
     const OwnedTensor a = values(dtype, {2, 130, 200}, Fill::uniform, 1);
     const OwnedTensor b = values(dtype, {2, 200, 72}, Fill::uniform, 2);
     const auto expected = multiply(host, p, a, b, {}, "cpu:fma_chain");
@@ -165,9 +174,9 @@ TEST(Long, MatmulPast2To31ElementsOnCuda) {
     ASSERT_TRUE(cuda::copy_to_device(0, stream->native(), a->as<std::byte>() + at * kK,
                                      part.as<std::byte>(), kTail * kK));
   const auto expected =
-      multiply(host, {Dtype::s8, {}, kTail, kN, kK}, part, b, {}, "cpu:fma_chain");
+      multiply(host, {Dtype::s8, {}, kTail, kN, kK, ProductMath::exact}, part, b, {}, {});
   const auto made =
-      multiply(*stream, {Dtype::s8, {}, kM, kN, kK}, *a, *there_b, {}, "cuda:fma_chain");
+      multiply(*stream, {Dtype::s8, {}, kM, kN, kK, ProductMath::exact}, *a, *there_b, {}, {});
   ASSERT_TRUE(expected && made);
   const auto got = made->to(*stream, host);
   ASSERT_TRUE(got);

@@ -1,16 +1,21 @@
-// Products against a plain loop: the chain of fma bit for bit, and every kernel's error against
-// sums in more precision.
+// Products against a plain loop: what their math says, bit for bit, and every kernel's error
+// against sums in more precision.
 #include "planck/ops/matmul/matmul.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
+#include <set>
 
+#include "planck/core/allocator.h"
 #include "planck/loops/gemm/geometry.h"
+#include "planck/math/products/exact_product.h"
+#include "planck/math/products/tensor_core.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
 #include "planck/verify/run_plan.test.h"
+#include "planck/verify/tensors/fill.h"
 #include "planck/verify/tensors/placed_run.h"
 
 namespace planck {
@@ -75,17 +80,57 @@ HostTensor chain(const NamedTensors& inputs, Dtype output, const Shape& shape) {
   return c;
 }
 
-HostTensor chain_of(const NamedTensors& inputs, const MatmulProblem& p) {
+// Elements of an operand as they are stored; make(at, count, a, a_step, b, b_step) gives C's bits.
+template <class Bits, class Make>
+HostTensor by_definition(const NamedTensors& inputs, const MatmulProblem& p, Make make) {
+  HostTensor c(p.output_dtype(), p.specs()[matmul_operand::c].shape);
+  const auto* a = reinterpret_cast<const Bits*>(inputs.find("a")->second.bytes.data());
+  const auto* b = reinterpret_cast<const Bits*>(inputs.find("b")->second.bytes.data());
+  for (std::int64_t at = 0; at < numel(p.batch) * p.m * p.n; ++at) {
+    const std::int64_t j = at % p.n, row = at / p.n, t = row / p.m;
+    c.set_pattern(at, p.k == 0 ? make(a, b) : make(a + row * p.k, b + t * p.k * p.n + j));
+  }
+  return c;
+}
+
+HostTensor expected_of(const NamedTensors& inputs, const MatmulProblem& p) {
+  namespace rule = math::tensor_core;
+  namespace exact = math::exact;
+  if (p.math == ProductMath::tensor_core) {
+    const auto sum = [&]<class Format>(Format, const auto* a, const auto* b) {
+      return rule::product<Format>(a, 1, b, p.n, p.k);
+    };
+    if (p.element_dtype == Dtype::bf16)
+      return by_definition<std::uint16_t>(
+          inputs, p, [&](auto* a, auto* b) { return bf16(sum(rule::Bf16{}, a, b)).bits; });
+    if (p.element_dtype == Dtype::f16)
+      return by_definition<std::uint16_t>(
+          inputs, p, [&](auto* a, auto* b) { return f16(sum(rule::F16{}, a, b)).bits; });
+    return by_definition<std::uint32_t>(
+        inputs, p, [&](auto* a, auto* b) { return math::bits_of(sum(rule::Tf32{}, a, b)); });
+  }
+  if (p.math == ProductMath::exact && p.element_dtype == Dtype::f32)
+    return by_definition<float>(inputs, p, [&](const float* a, const float* b) {
+      std::uint32_t row = 0, column = 0;
+      for (std::int64_t k = 0; k < p.k; ++k) {
+        row = std::max(row, exact::magnitude_of(a[k]));
+        column = std::max(column, exact::magnitude_of(b[k * p.n]));
+      }
+      return math::bits_of(
+          exact::product(a, 1, exact::exponent_of(row), b, p.n, exact::exponent_of(column), p.k));
+    });
   const Shape shape = p.specs()[matmul_operand::c].shape;
   if (p.element_dtype == Dtype::s8) return chain<std::int64_t>(inputs, Dtype::i32, shape);
   if (p.element_dtype == Dtype::f64) return chain<double>(inputs, Dtype::f64, shape);
   return chain<float>(inputs, p.element_dtype, shape);
 }
 
-MatmulProblem problem_of(const NamedTensors& inputs) {
+MatmulProblem problem_of(const Case& c, const NamedTensors& inputs) {
   const HostTensor& a = inputs.find("a")->second;
   const Sizes s = sizes_of(inputs);
-  MatmulProblem p{a.dtype, {}, s.m, s.n, s.k};
+  MatmulProblem p{a.dtype, {}, s.m, s.n, s.k, default_product_math(a.dtype)};
+  if (const auto math = c.attributes.find("math"); math != c.attributes.end())
+    p.math = *parse_product_math(math->second);
   for (int d = 0; d < a.shape.rank() - 2; ++d) p.batch.push_back(a.shape[d]);
   return p;
 }
@@ -106,22 +151,65 @@ HostTensor run_case(const Case& c, const NamedTensors& inputs, std::string_view 
   return std::move(outcome.outputs[matmul_operand::c]);
 }
 
-TEST(Matmul, IsTheChainOfFma) {
+TEST(Matmul, EveryKernelGivesTheBitsThatItsMathSays) {
+  std::set<std::string_view> seen;
   for (const Case& c : verify::matmul_cases(verify::ListSize::usual)) {
     const NamedTensors inputs = c.make_inputs();
-    const HostTensor expected = chain_of(inputs, problem_of(inputs));
-    const HostTensor got = run_case(c, inputs, "cpu:fma_chain", 2);
-    ASSERT_EQ(verify::bit_difference(expected, got), "") << c.id();
+    const MatmulProblem p = problem_of(c, inputs);
+    const HostTensor expected = expected_of(inputs, p);
+    for (const Kernel<MatmulProblem>& kernel : p.kernels()) {
+      if (kernel.device != DeviceKind::cpu || !kernel.reject(p).empty()) continue;
+      if (kernel.guarantee(p).reproducibility != Reproducibility::cross_device) continue;
+      seen.insert(kernel.name);
+      const HostTensor got = run_case(c, inputs, kernel.name, 2);
+      ASSERT_EQ(verify::bit_difference(expected, got), "") << c.id() << " " << kernel.name;
+    }
   }
+  for (const std::string_view kernel : {"cpu:fma_chain", "cpu:integer_lanes", "cpu:exact_f64"})
+    EXPECT_TRUE(seen.contains(kernel)) << kernel;
 }
 
-// Relative to the sum of magnitudes, in units in the last place of the result.
+// Row i of a product is the same whatever rows stand beside it.
+TEST(Matmul, RowsDoNotDependOnTheirNumber) {
+  constexpr std::int64_t kM = 70, kN = 90, kK = 200;
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::f64, Dtype::s8})
+    for (const ProductMath math : kAllProductMath) {
+      if (!serves(math, dtype)) continue;
+      const MatmulProblem whole{dtype, {}, kM, kN, kK, math};
+      const auto run = [&](MatmulProblem p, std::int64_t first) {
+        const auto plan = Selection<MatmulProblem>::select(Stream::cpu(2), p);
+        EXPECT_TRUE(plan && plan->precision_guarantee().batch_invariant());
+        HostTensor a(dtype, {kM, kK}), b(dtype, {kK, kN}), c(p.output_dtype(), {p.m, kN});
+        const auto fill = dtype == Dtype::s8 ? verify::Fill::integers : verify::Fill::normal;
+        verify::fill(a, fill, 1, 0), verify::fill(b, fill, 2, 0);
+        const auto workspace = allocate(Stream::cpu(2), plan->workspace_size());
+        View rows{a.bytes.data() + bytes_for(dtype, first * kK), dtype, {p.m, kK}, {kK, 1}, true};
+        const auto ok = plan->run(Stream::cpu(2), {workspace->data(), workspace->bytes()},
+                                  {rows, b.view(), c.view()});
+        EXPECT_TRUE(ok) << ok.error().message;
+        return c;
+      };
+      const HostTensor all = run(whole, 0);
+      for (const auto& [first, count] :
+           {std::pair<std::int64_t, std::int64_t>{0, 1}, {3, 5}, {20, 50}}) {
+        MatmulProblem part = whole;
+        part.m = count;
+        const HostTensor some = run(part, first);
+        EXPECT_TRUE(std::equal(some.bytes.begin(), some.bytes.end(),
+                               all.bytes.begin() + static_cast<std::ptrdiff_t>(bytes_for(
+                                                       whole.output_dtype(), first * kN))))
+            << name(dtype) << " " << name(math) << " " << first;
+      }
+    }
+}
+
+// Relative to the sum of magnitudes, or by norms, in units in the last place of the result.
 TEST(Matmul, EveryKernelKeepsItsBound) {
   std::size_t kernels = 0;
   for (const Case& c : verify::matmul_cases(verify::ListSize::usual)) {
     if (c.inputs[0].fill != verify::Fill::normal) continue;
     const NamedTensors inputs = c.make_inputs();
-    const MatmulProblem p = problem_of(inputs);
+    const MatmulProblem p = problem_of(c, inputs);
     const int digits = p.element_dtype == Dtype::f64   ? 53
                        : p.element_dtype == Dtype::f32 ? 24
                        : p.element_dtype == Dtype::f16 ? 11
@@ -131,14 +219,18 @@ TEST(Matmul, EveryKernelKeepsItsBound) {
       ++kernels;
       const HostTensor got = run_case(c, inputs, kernel.name, 2);
       const double max_ulp = kernel.guarantee(p).max_ulp;
+      const bool by_norms = kernel.guarantee(p).by_norms;
       double worst = 0;
       for_each_sum(inputs, [&](std::int64_t at, std::int64_t count, auto a, auto b) {
-        long double sum = 0, magnitude = 0;
+        long double sum = 0, magnitude = 0, row = 0, column = 0;
         for (std::int64_t k = 0; k < count; ++k) {
           const long double product = static_cast<long double>(a(k)) * b(k);
           sum += product;
           magnitude += std::abs(product);
+          row = std::max(row, std::abs(static_cast<long double>(a(k))));
+          column = std::max(column, std::abs(static_cast<long double>(b(k))));
         }
+        if (by_norms) magnitude = static_cast<long double>(count) * row * column;
         if (magnitude < 1e-4) return;  // sums of zeros; subnormal 16-bit results
         const long double apart = std::abs(static_cast<long double>(got.number(at)) - sum);
         worst = std::max(worst, static_cast<double>(std::ldexp(apart / magnitude, digits - 1)));
@@ -220,10 +312,12 @@ TEST(Matmul, RefusesWhatItCannotKeep) {
     return p ? std::string() : p.error().message;
   };
   EXPECT_EQ(refused({2, 3}, {4, 5}), "matmul: a has 3 columns, b 4 rows: must be the same");
-  EXPECT_EQ(refused({3}, {3, 5}), "matmul: a has shape [3], must have two axes at least");
-  EXPECT_EQ(refused({2, 2, 3}, {3, 5}),
-            "matmul: b has shape [3, 5], a [2, 2, 3]: must have as many axes");
-  EXPECT_EQ(refused({2, 2, 3}, {1, 3, 5}), "matmul: axis 0 is 2 in a, 1 in b: must be the same");
+  EXPECT_EQ(refused({3}, {3, 5}),
+            "matmul: a has shape [3], b [3, 5]: both must have two axes at least");
+  EXPECT_EQ(refused({2, 2, 3}, {3, 5}), "");  // batch axes broadcast
+  EXPECT_EQ(refused({2, 2, 3}, {1, 3, 5}), "");
+  EXPECT_EQ(refused({2, 2, 3}, {3, 3, 5}),
+            "matmul: shapes [2] and [3] do not broadcast: 2 against 3");
   EXPECT_EQ(refused({2, 3}, {3, 5}, Dtype::f64), "matmul: a is f32, b is f64: must be the same");
 }
 
@@ -231,9 +325,9 @@ TEST(Matmul, RefusesWhatItCannotKeep) {
 TEST(Matmul, ThreadsChangeNothing) {
   const auto c = verify::matmul_example("matmul", {Dtype::bf16, std::nullopt}, {301, 270});
   const NamedTensors inputs = c->make_inputs();
-  const HostTensor one = run_case(*c, inputs, "cpu:fma_chain", 1);
+  const HostTensor one = run_case(*c, inputs, "cpu:integer_lanes", 1);
   for (int threads : {2, 3, 8})
-    EXPECT_EQ(verify::bit_difference(one, run_case(*c, inputs, "cpu:fma_chain", threads)), "");
+    EXPECT_EQ(verify::bit_difference(one, run_case(*c, inputs, "cpu:integer_lanes", threads)), "");
 }
 
 // More than 2^31 elements: the last rows are those of a small product.

@@ -1,0 +1,35 @@
+// f32 to the digits of exact products, on the device.
+#pragma once
+
+#include "planck/math/products/exact_product.h"
+
+namespace planck::gemm_device {
+
+// Digits of four neighbours in a word, for each of the three planes.
+//
+// With 128 added, a digit is a byte of q + 0x808080. For usual exponents q is in the low bits of
+// x 2^(22 - e) + 3 2^22, which is rounded as q is.
+struct Cutter {
+  int exponent;
+  float scale;  // 2^(22 - e), or 0 where that is no normal number
+  __device__ explicit Cutter(int e) : exponent(e), scale(0) {
+    if (e > -100 && e < 128) scale = __uint_as_float(static_cast<std::uint32_t>(149 - e) << 23);
+  }
+  __device__ std::uint32_t bytes_of(float v) const {
+    if (scale != 0)
+      return __float_as_uint(__fmaf_rn(v, scale, 12582912.0f)) - (0x4b400000u - 0x808080u);
+    const int q = exponent == math::exact::kNotFinite ? 0 : math::exact::rounded(v, exponent);
+    return static_cast<std::uint32_t>(q) + 0x808080u;
+  }
+  __device__ void operator()(const float* v, std::uint32_t (&words)[3]) const {
+    const std::uint32_t a = bytes_of(v[0]), b = bytes_of(v[1]), c = bytes_of(v[2]),
+                        d = bytes_of(v[3]);
+    const auto pick = [&](unsigned low, unsigned high) {
+      return __byte_perm(__byte_perm(a, b, low), __byte_perm(c, d, low), high) ^ 0x80808080u;
+    };
+    words[0] = pick(0x0062, 0x5410), words[1] = pick(0x0051, 0x5410),
+    words[2] = pick(0x0040, 0x5410);
+  }
+};
+
+}  // namespace planck::gemm_device

@@ -1,0 +1,308 @@
+// f32 products as exact sums of integers (planck/math/products/exact_product.h), by warpgroups on
+// s8 digits (compute capability 9.0a). Cut rows of A and columns of B lie k-major, one plane per
+// digit; batches are planes too.
+//
+// The nine products of digits i and j belong to five sums, by d = i + j. A block owns 128 × 128 of
+// C, a warpgroup 64 × 128, and takes the sums in two passes over k, as many as registers hold:
+//
+//   d = 0, 1, 2   six products of three pairs (A_i, B_i) in shared memory, three sums of s32
+//   d = 3, 4      three products of two pairs, two sums
+//
+// so 10 tiles are brought for 9 products. The int64 that the first pass leaves waits in the
+// workspace, which a block fills and reads in the second-level cache; nothing else but C is
+// written. Beyond 43,690 products a sum of d = 2 would leave s32: then k comes in parts.
+//
+// H200, 4096^3 (cuBLAS f32 50 TFLOP/s in the same run): see docs/tensor_cores.md.
+#pragma once
+
+#include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
+#include "planck/math/products/exact_product.h"
+
+namespace planck::gemm_device {
+
+inline constexpr int kExactPart = 43'690 / kStepBytes * kStepBytes;  // 3 · 2^14 · k < 2^31
+
+struct ExactTiles {
+  using Element = std::int8_t;
+  static constexpr int kColumns = 128, kCluster = 2, kStages = 6, kThreads = 3 * 128;
+  static constexpr int kBytesA = kTileRows * kStepBytes, kBytesB = kColumns * kStepBytes;
+  static constexpr int kShared = 1024 + kStages * (kBytesA + kBytesB) + 8 * 8 * 320 + 16 * kStages;
+  static constexpr int kWaiting = kTileRows * kColumns;  // int64 of the workspace per block
+};
+
+struct ExactArgs {
+  TensorArgs<float> product;             // k is that of a plane: a multiple of 16
+  const int *a_exponents, *b_exponents;  // [batch, rows], [batch, columns]
+  std::int64_t* waiting;                 // ExactTiles::kWaiting for each block
+  // The integers themselves instead of C, or null; columns lie side by side.
+  std::int64_t* sums;
+  std::int64_t sums_row, sums_batch;
+  // For rows and columns that are not finite.
+  const float *a, *b;
+  std::int64_t a_row, a_k, b_column, b_k, k;
+  std::int64_t a_batch, b_batch;
+};
+
+// Visits (digit, k) of one tile in the order in which pairs of A and B are brought.
+template <class Visit>
+__device__ __forceinline__ void each_pair(int k, Visit visit) {
+  for (int k0 = 0; k0 < k; k0 += kExactPart) {
+    const int end = min(k, k0 + kExactPart);
+    for (int at = k0; at < end; at += kStepBytes) visit(0, at), visit(1, at), visit(2, at);
+    for (int at = k0; at < end; at += kStepBytes) visit(1, at), visit(2, at);
+  }
+}
+
+template <class W>
+__device__ void bring_digits(const CUtensorMap& map_a, const CUtensorMap& map_b,
+                             const TensorArgs<float>& p, char* stages, std::uint64_t* full,
+                             std::uint64_t* empty) {
+  constexpr int kShare = W::kColumns / W::kCluster;
+  const int rank = static_cast<int>(cluster_rank());
+  Turn<W::kStages> turn;
+  for (int t = blockIdx.x / W::kCluster; t < p.walk.count(); t += gridDim.x / W::kCluster) {
+    const auto tile = p.walk.at(t);
+    const int row = (tile.row * W::kCluster + rank) * kTileRows;
+    const int column = tile.column * W::kColumns + rank * kShare;
+    const int plane_a = p.a_batches ? 3 * tile.batch : 0,
+              plane_b = p.b_batches ? 3 * tile.batch : 0;
+    each_pair(p.k, [&](int digit, int k) {
+      await_phase(empty + turn.stage, turn.parity ^ 1);
+      std::uint64_t* const barrier = full + turn.stage;
+      expect_bytes(barrier, W::kBytesA + W::kBytesB);
+      char* const a = stages + turn.stage * (W::kBytesA + W::kBytesB);
+      copy_box(map_a, barrier, a, k, row, plane_a + digit);
+      copy_box(map_b, barrier, a + W::kBytesA + rank * kShare * kStepBytes, k, column,
+               plane_b + digit, (1u << W::kCluster) - 1);
+      turn.next();
+    });
+  }
+}
+
+// The sums of one warpgroup over the stages of the ring.
+template <class W>
+struct ExactSums {
+  using Sums = std::int32_t[W::kColumns / 2];
+  char* stages;
+  std::uint64_t *full, *empty;
+  int group;
+  Turn<W::kStages> turn;
+
+  __device__ const char* stage(int s) const { return stages + s * (W::kBytesA + W::kBytesB); }
+  __device__ void release(int s) const {
+    if (threadIdx.x % 128 < W::kCluster) arrive_at(empty + s, threadIdx.x % 128);
+  }
+  __device__ int take() {
+    await_phase(full + turn.stage, turn.parity);
+    const int s = turn.stage;
+    turn.next();
+    return s;
+  }
+  // Zeros, not a first instruction that ignores its sums: the compiler would keep these alive.
+  static __device__ __forceinline__ void clear(Sums& sums) {
+#pragma unroll
+    for (std::int32_t& v : sums) v = 0;
+  }
+  // sums += A of stage sa by B of stage sb.
+  __device__ __forceinline__ void multiply(Sums& sums, int sa, int sb) const {
+    const auto a = tile_descriptor<true>(stage(sa) + group * 64 * kStepBytes);
+    const auto b = tile_descriptor<true>(stage(sb) + W::kBytesA);
+#pragma unroll
+    for (int i = 0; i < kStepBytes / 32; ++i)
+      wgmma<std::int8_t, W::kColumns, true, true>(sums, a + i * kNextStep<true>,
+                                                  b + i * kNextStep<true>, 1);
+  }
+  // d = 0, 1, 2 over `count` triples of stages.
+  __device__ __forceinline__ void add_up_three(Sums& s0, Sums& s1, Sums& s2, int count) {
+    clear(s0), clear(s1), clear(s2);
+    int first = -1, third = -1;
+    for (int s = 0; s < count; ++s) {
+      const int x = take(), y = take();
+      wgmma_begin();
+      multiply(s0, x, x);
+      multiply(s1, x, y);
+      multiply(s1, y, x);
+      multiply(s2, y, y);
+      wgmma_end();
+      if (s > 0) {
+        wgmma_await<1>();
+        release(first);
+        release(third);
+      }
+      const int z = take();
+      wgmma_begin();
+      multiply(s2, x, z);
+      multiply(s2, z, x);
+      wgmma_end();
+      wgmma_await<1>();
+      release(y);
+      first = x, third = z;
+    }
+    wgmma_await<0>();
+    release(first);
+    release(third);
+  }
+  // d = 3, 4 over `count` pairs of stages.
+  __device__ __forceinline__ void add_up_two(Sums& s3, Sums& s4, int count) {
+    clear(s3), clear(s4);
+    int first = -1, second = -1;
+    for (int s = 0; s < count; ++s) {
+      const int x = take(), y = take();
+      wgmma_begin();
+      multiply(s3, x, y);
+      multiply(s3, y, x);
+      multiply(s4, y, y);
+      wgmma_end();
+      if (s > 0) {
+        wgmma_await<1>();
+        release(first);
+        release(second);
+      }
+      first = x, second = y;
+    }
+    wgmma_await<0>();
+    release(first);
+    release(second);
+  }
+};
+
+// Where a warp's 16 rows of C begin, and its 8 rows of 320 bytes of shared memory.
+struct ExactPlace {
+  int batch, row, column;
+  char* piece;
+};
+
+// The sums of 8 rows and 32 columns, rounded to C.
+__device__ __forceinline__ void round_rows(const ExactArgs& e, const ExactPlace& place, int j0,
+                                           int first) {
+  namespace exact = math::exact;
+  const TensorArgs<float>& p = e.product;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int j = place.column + j0 + lane, row = place.row + first;
+  if (j >= p.n) return;
+  const int* const rows = e.a_exponents + (p.a_batches ? std::int64_t{place.batch} * p.m : 0);
+  const int* const columns = e.b_exponents + (p.b_batches ? std::int64_t{place.batch} * p.n : 0);
+  const auto sum_of = [&](int r) {
+    return *reinterpret_cast<const long long*>(place.piece + r * 320 + lane * 8);
+  };
+  if (e.sums != nullptr) {
+    for (int r = 0; r < 8 && row + r < p.m; ++r)
+      e.sums[place.batch * e.sums_batch + (row + r) * e.sums_row + j] = sum_of(r);
+    return;
+  }
+  const int of_column = columns[j];
+  float* const c = p.c + place.batch * p.c_batch + j * p.c_column;
+  bool odd = false;
+#pragma unroll
+  for (int r = 0; r < 8; ++r) {
+    if (row + r >= p.m) break;
+    const long long sum = sum_of(r);
+    const int n = exact::exponent_of_sum(rows[row + r], of_column);  // far off where not finite
+    // Away from the ends of f32 the power of two only moves the exponent.
+    const std::uint32_t bits = __float_as_uint(__ll2float_rn(sum));
+    const int exponent = static_cast<int>(bits >> 23 & 0xff) + n;
+    odd = odd || exponent > 254 || (sum != 0 && exponent < 1);
+    c[(row + r) * p.c_row] =
+        sum == 0 ? 0.0f : __uint_as_float(bits + (static_cast<std::uint32_t>(n) << 23));
+  }
+  if (!odd) return;
+#pragma unroll 1
+  for (int r = 0; r < 8 && row + r < p.m; ++r) {
+    const int of_row = rows[row + r];
+    const bool finite = of_row != exact::kNotFinite && of_column != exact::kNotFinite;
+    c[(row + r) * p.c_row] =
+        finite ? exact::round_exact(sum_of(r), exact::exponent_of_sum(of_row, of_column))
+               : exact::not_finite(e.a + place.batch * e.a_batch + (row + r) * e.a_row, e.a_k,
+                                   e.b + place.batch * e.b_batch + j * e.b_column, e.b_k, e.k);
+  }
+}
+
+template <class W>
+__device__ void multiply_digits(const ExactArgs& e, char* stages, char* pieces, std::uint64_t* full,
+                                std::uint64_t* empty) {
+  constexpr int kCount = W::kColumns / 2;
+  const TensorArgs<float>& p = e.product;
+  const int group = static_cast<int>(threadIdx.x) / 128 - 1;
+  const int warp = static_cast<int>(threadIdx.x) / 32 % 4,
+            lane = static_cast<int>(threadIdx.x) % 32;
+  const int rank = static_cast<int>(cluster_rank());
+  std::int64_t* const waiting =
+      e.waiting + std::int64_t{W::kWaiting} * blockIdx.x + (threadIdx.x - 128);
+  ExactSums<W> ring{stages, full, empty, group, {}};
+  for (int t = blockIdx.x / W::kCluster; t < p.walk.count(); t += gridDim.x / W::kCluster) {
+    const auto tile = p.walk.at(t);
+    const auto steps_of = [](int k) { return (k + kStepBytes - 1) / kStepBytes; };
+    std::int32_t s3[kCount], s4[kCount];
+    for (int k0 = 0;; k0 += kExactPart) {
+      const int steps = steps_of(min(p.k - k0, kExactPart));
+      {
+        std::int32_t s0[kCount], s1[kCount], s2[kCount];
+        ring.add_up_three(s0, s1, s2, steps);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+          const std::int64_t v = ((std::int64_t{s0[i]} * 256 + s1[i]) * 256 + s2[i]) * 65536;
+          waiting[i * 256] = k0 == 0 ? v : waiting[i * 256] + v;
+        }
+      }
+      ring.add_up_two(s3, s4, steps);
+      if (k0 + kExactPart >= p.k) break;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) waiting[i * 256] += std::int64_t{s3[i]} * 256 + s4[i];
+    }
+    const int row = (tile.row * W::kCluster + rank) * kTileRows + group * 64 + warp * 16;
+    const ExactPlace place{tile.batch, row, tile.column * W::kColumns,
+                           pieces + (group * 4 + warp) * 8 * 320};
+    // 8 rows by 32 columns at a time: sums to shared memory, then a column for each lane. What
+    // waits for the next piece is on its way meanwhile.
+    const auto at = [](int piece, int i) {
+      return (piece / 2 * 4 + i / 2) * 4 + piece % 2 * 2 + i % 2;
+    };
+    std::int64_t next[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) next[i] = waiting[at(0, i) * 256];
+#pragma unroll
+    for (int piece = 0; piece < W::kColumns / 16; ++piece) {
+      std::int64_t sums[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        sums[i] = next[i] + (std::int64_t{s3[at(piece, i)]} * 256 + s4[at(piece, i)]);
+        if (piece + 1 < W::kColumns / 16) next[i] = waiting[at(piece + 1, i) * 256];
+      }
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < 8; i += 2)
+        *reinterpret_cast<longlong2*>(place.piece + lane / 4 * 320 + (4 * i + lane % 4 * 2) * 8) =
+            longlong2{sums[i], sums[i + 1]};
+      __syncwarp();
+      round_rows(e, place, piece / 2 * 32, piece % 2 * 8);
+    }
+  }
+}
+
+template <class W>
+__global__ void __launch_bounds__(W::kThreads, 1)
+    multiply_exact(const __grid_constant__ CUtensorMap map_a,
+                   const __grid_constant__ CUtensorMap map_b, const __grid_constant__ ExactArgs e) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ char shared[];
+  char* const stages = shared + (1024 - (shared_address(shared) & 1023)) % 1024;
+  char* const pieces = stages + W::kStages * (W::kBytesA + W::kBytesB);
+  auto* const full = reinterpret_cast<std::uint64_t*>(pieces + 8 * 8 * 320);
+  auto* const empty = full + W::kStages;
+  begin_ring<W>(full, empty);
+  if (threadIdx.x < 128) {
+    leave_registers<24>();
+    if (threadIdx.x == 0) bring_digits<W>(map_a, map_b, e.product, stages, full, empty);
+  } else {
+    take_registers<240>();
+    multiply_digits<W>(e, stages, pieces, full, empty);
+  }
+  cluster_sync();
+#endif
+}
+
+// a and b are planes of digits; e.waiting has room for `most` blocks. exact_tiles.cu has it.
+Result<void> launch_digits(cudaStream_t stream, int processors, int most, const TensorOperand& a,
+                           const TensorOperand& b, ExactArgs e);
+
+}  // namespace planck::gemm_device

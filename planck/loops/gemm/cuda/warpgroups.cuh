@@ -1,0 +1,281 @@
+// Matrix products by warpgroups: the kernel of tensor cores (compute capability 9.0a).
+//
+// A block owns a tile of C, 128 rows by kColumns. One warp brings tiles of A and B, 128 bytes of k
+// at a time, through the copy engine into a ring of stages; two warpgroups, 64 rows each, multiply
+// what has arrived. Two blocks of a cluster own tiles one above the other and share the columns of
+// B: each brings half of them to both. Blocks stay and walk over the tiles, so that copies for the
+// next tile run while sums of the last are stored.
+//
+// k ascends in one accumulator per element; nothing else of the tiling can be seen in the result.
+#pragma once
+
+#include <type_traits>
+
+#include "planck/loops/cuda/floats.cuh"
+#include "planck/loops/cuda/tensor_map.cuh"
+#include "planck/loops/gemm/cuda/wgmma.cuh"
+#include "planck/loops/gemm/geometry.h"
+
+namespace planck::gemm_device {
+
+inline constexpr int kTileRows = 128, kStepBytes = 128;
+
+template <class E>
+using TensorSum = std::conditional_t<std::is_same_v<E, std::int8_t>, std::int32_t, float>;
+
+// E: bf16, f16, float (as TF32), int8. kMajorK: which operand lies dense along k, else along rows
+// or columns.
+template <class E, int kColumns_, int kCluster_, bool kMajorKA_, bool kMajorKB_>
+struct Warpgroups {
+  using Element = E;
+  static constexpr int kColumns = kColumns_, kCluster = kCluster_;
+  static constexpr bool kMajorKA = kMajorKA_, kMajorKB = kMajorKB_;
+  static constexpr int kDepth = kStepBytes / int{sizeof(E)};  // k of a stage
+  static constexpr int kBytesA = kTileRows * kStepBytes, kBytesB = kColumns * kStepBytes;
+  static constexpr int kStages = kColumns == 256   ? 4
+                                 : kColumns == 128 ? 6
+                                 : kColumns == 64  ? 8
+                                                   : 10;
+  static constexpr int kThreads = 3 * 128;
+  // A warp turns 16 rows of its sums in pieces of 128 bytes to rows that it can store whole.
+  static constexpr int kPieceRow = 160;
+  static constexpr int kShared =
+      1024 + kStages * (kBytesA + kBytesB) + 8 * 16 * kPieceRow + 2 * 8 * kStages;
+};
+
+struct TileWalk {
+  int down, across, batches;  // tiles; down counts clusters
+  struct Tile {
+    int row, column, batch;
+  };
+  __device__ int count() const { return down * across * batches; }
+  // Tiles that run at the same time form a square, so that they read the same A and B.
+  __device__ Tile at(int t) const {
+    constexpr int kHigh = 8;
+    const int batch = t / (down * across);
+    t -= batch * down * across;
+    const int first = t / (kHigh * across) * kHigh;
+    const int high = min(kHigh, down - first), r = t - first * across;
+    return {first + r % high, r / high, batch};
+  }
+};
+
+template <class Output>
+struct TensorArgs {
+  Output* c;
+  std::int64_t c_row, c_column, c_batch;
+  int m, n, k;
+  int a_batches, b_batches;  // 0: the same for all
+  int stage_bytes;           // that the copy engine brings for one stage
+  bool c_packs;              // rows of C are whole chunks of 16 bytes at multiples of 16
+  TileWalk walk;
+};
+
+template <int kCount>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+__device__ __forceinline__ void leave_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+__device__ __forceinline__ unsigned cluster_rank() {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ __forceinline__ void cluster_sync() {
+  asm volatile("barrier.cluster.arrive;\nbarrier.cluster.wait;" ::: "memory");
+}
+
+// The ring: stage and parity of its turn.
+template <int kStages>
+struct Turn {
+  int stage = 0;
+  unsigned parity = 0;
+  __device__ void next() {
+    if (++stage == kStages) stage = 0, parity ^= 1;
+  }
+};
+
+// Full when one producer's bytes are in, empty when both warpgroups of every block have let go.
+template <class W>
+__device__ void begin_ring(std::uint64_t* full, std::uint64_t* empty) {
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < W::kStages; ++s) {
+      init_barrier(full + s, 1);
+      init_barrier(empty + s, 2 * W::kCluster);
+    }
+    fence_barriers();
+  }
+  if constexpr (W::kCluster > 1)
+    cluster_sync();
+  else
+    __syncthreads();
+}
+
+// One thread: all tiles of A and B, in order.
+template <class W, class Output>
+__device__ void bring_tiles(const CUtensorMap& map_a, const CUtensorMap& map_b,
+                            const TensorArgs<Output>& p, char* stages, std::uint64_t* full,
+                            std::uint64_t* empty) {
+  constexpr int kShare = W::kColumns / W::kCluster;  // columns of B that this block brings
+  const unsigned rank = W::kCluster == 1 ? 0 : cluster_rank();
+  const int steps = (p.k + W::kDepth - 1) / W::kDepth;
+  Turn<W::kStages> turn;
+  for (int t = blockIdx.x / W::kCluster; t < p.walk.count(); t += gridDim.x / W::kCluster) {
+    const auto tile = p.walk.at(t);
+    const int row = (tile.row * W::kCluster + static_cast<int>(rank)) * kTileRows;
+    const int column = tile.column * W::kColumns + static_cast<int>(rank) * kShare;
+    const int batch_a = p.a_batches ? tile.batch : 0, batch_b = p.b_batches ? tile.batch : 0;
+    for (int s = 0; s < steps; ++s, turn.next()) {
+      await_phase(empty + turn.stage, turn.parity ^ 1);
+      std::uint64_t* const barrier = full + turn.stage;
+      expect_bytes(barrier, static_cast<unsigned>(p.stage_bytes));
+      char* const a = stages + turn.stage * (W::kBytesA + W::kBytesB);
+      char* const b = a + W::kBytesA + rank * kShare * kStepBytes;
+      const int k = s * W::kDepth;
+      const std::uint16_t both = W::kCluster == 1 ? 0 : (1u << W::kCluster) - 1;
+      if constexpr (W::kMajorKA) {
+        copy_box(map_a, barrier, a, k, row, batch_a);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kTileRows; i += 64)
+          copy_box(map_a, barrier, a + i * kStepBytes, row + i, k, batch_a);
+      }
+      if constexpr (W::kMajorKB) {
+        copy_box(map_b, barrier, b, k, column, batch_b, both);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kShare; i += 64)
+          copy_box(map_b, barrier, b + i * kStepBytes, column + i, k, batch_b, both);
+      }
+    }
+  }
+}
+
+// What a warp has computed, 16 rows by kColumns, to C. pair(j, h) gives the two neighbours at row
+// lane / 4 + 8 h and columns 8 j + lane % 4 * 2 and the next, as Output's compute type.
+template <int kColumns, class Output, class Pair>
+__device__ __forceinline__ void store_rows(Pair pair, char* piece, const TensorArgs<Output>& p,
+                                           int row, int column, int batch) {
+  constexpr int kMost = 128 / int{sizeof(Output)};
+  constexpr int kWide = kMost < kColumns ? kMost : kColumns;  // columns of a piece
+  constexpr int kChunk = 16 / int{sizeof(Output)}, kChunks = kWide / kChunk;
+  constexpr int kRow = sizeof(Output) == 2 ? 144 : 160;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  Output* const c = p.c + batch * p.c_batch;
+#pragma unroll
+  for (int j0 = 0; j0 < kColumns; j0 += kWide) {
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < kWide / 8; ++j)
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const auto v = pair(j0 / 8 + j, h);
+        char* const at =
+            piece + (lane / 4 + 8 * h) * kRow + (8 * j + lane % 4 * 2) * int{sizeof(Output)};
+        if constexpr (sizeof(Output) == 2)
+          *reinterpret_cast<std::uint32_t*>(at) = rounded_pair<Output>(v.x, v.y);
+        else if constexpr (std::is_same_v<Output, float>)
+          *reinterpret_cast<float2*>(at) = {canonical_nan(v.x), canonical_nan(v.y)};
+        else
+          *reinterpret_cast<int2*>(at) = {v.x, v.y};
+      }
+    __syncwarp();
+    if (p.c_packs) {
+      const int j = column + j0 + lane % kChunks * kChunk;
+#pragma unroll
+      for (int r = lane / kChunks; r < 16; r += 32 / kChunks)
+        if (row + r < p.m && j < p.n)
+          *reinterpret_cast<uint4*>(c + (row + r) * p.c_row + j) =
+              *reinterpret_cast<const uint4*>(piece + r * kRow + lane % kChunks * 16);
+    } else {
+      for (int i = lane; i < 16 * kWide; i += 32) {
+        const int r = i / kWide, j = i % kWide;
+        if (row + r < p.m && column + j0 + j < p.n)
+          c[(row + r) * p.c_row + (column + j0 + j) * p.c_column] =
+              *reinterpret_cast<const Output*>(piece + r * kRow + j * int{sizeof(Output)});
+      }
+    }
+  }
+}
+
+// A warpgroup: sums of 64 rows of every tile.
+template <class W, class Output>
+__device__ void multiply_arrived(const TensorArgs<Output>& p, char* stages, char* pieces,
+                                 std::uint64_t* full, std::uint64_t* empty) {
+  using E = typename W::Element;
+  const int group = static_cast<int>(threadIdx.x) / 128 - 1;
+  const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  const unsigned in_group = threadIdx.x % 128;
+  const unsigned rank = W::kCluster == 1 ? 0 : cluster_rank();
+  const int steps = (p.k + W::kDepth - 1) / W::kDepth;
+  char* const piece = pieces + (group * 4 + warp) * 16 * W::kPieceRow;
+  const auto release = [&](int stage) {
+    if (in_group < W::kCluster) arrive_at(empty + stage, in_group);
+  };
+  Turn<W::kStages> turn;
+  for (int t = blockIdx.x / W::kCluster; t < p.walk.count(); t += gridDim.x / W::kCluster) {
+    const auto tile = p.walk.at(t);
+    TensorSum<E> sums[W::kColumns / 2];
+    const auto multiply = [&](int continues) {
+      await_phase(full + turn.stage, turn.parity);
+      const char* const a = stages + turn.stage * (W::kBytesA + W::kBytesB);
+      const std::uint64_t at_a = tile_descriptor<W::kMajorKA>(a + group * 64 * kStepBytes);
+      const std::uint64_t at_b = tile_descriptor<W::kMajorKB>(a + W::kBytesA);
+      wgmma_begin();
+#pragma unroll
+      for (int i = 0; i < kStepBytes / 32; ++i)
+        wgmma<E, W::kColumns, W::kMajorKA, W::kMajorKB>(sums, at_a + i * kNextStep<W::kMajorKA>,
+                                                        at_b + i * kNextStep<W::kMajorKB>,
+                                                        i == 0 ? continues : 1);
+      wgmma_end();
+    };
+    multiply(0);
+    int last = turn.stage;
+    turn.next();
+    for (int s = 1; s < steps; ++s, turn.next()) {  // one stage waits while the next is multiplied
+      multiply(1);
+      wgmma_await<1>();
+      release(last);
+      last = turn.stage;
+    }
+    wgmma_await<0>();
+    release(last);
+    const int row = (tile.row * W::kCluster + static_cast<int>(rank)) * kTileRows + group * 64;
+    const auto pair = [&](int j, int h) {
+      if constexpr (std::is_same_v<E, std::int8_t>)
+        return int2{sums[4 * j + 2 * h], sums[4 * j + 2 * h + 1]};
+      else
+        return float2{sums[4 * j + 2 * h], sums[4 * j + 2 * h + 1]};
+    };
+    store_rows<W::kColumns>(pair, piece, p, row + warp * 16, tile.column * W::kColumns, tile.batch);
+  }
+}
+
+template <class W, class Output>
+__global__ void __launch_bounds__(W::kThreads, 1)
+    multiply_warpgroups(const __grid_constant__ CUtensorMap map_a,
+                        const __grid_constant__ CUtensorMap map_b,
+                        const __grid_constant__ TensorArgs<Output> p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ char shared[];
+  char* const stages = shared + (1024 - (shared_address(shared) & 1023)) % 1024;
+  char* const pieces = stages + W::kStages * (W::kBytesA + W::kBytesB);
+  auto* const full = reinterpret_cast<std::uint64_t*>(pieces + 8 * 16 * W::kPieceRow);
+  auto* const empty = full + W::kStages;
+  begin_ring<W>(full, empty);
+  if (threadIdx.x < 128) {
+    leave_registers<24>();
+    if (threadIdx.x == 0) bring_tiles<W>(map_a, map_b, p, stages, full, empty);
+  } else {
+    take_registers<240>();
+    multiply_arrived<W>(p, stages, pieces, full, empty);
+  }
+  if constexpr (W::kCluster > 1)
+    cluster_sync();  // nobody leaves while others arrive at its barriers
+#endif
+}
+
+}  // namespace planck::gemm_device

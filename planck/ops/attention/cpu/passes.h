@@ -1,0 +1,205 @@
+// The three passes over blocks of scores: forward and dq, whose lanes are queries, and dk with dv,
+// whose lanes are keys. P is one of products.h.
+#pragma once
+
+#include "planck/math/pairwise_sum.h"
+#include "planck/ops/attention/cpu/panels.h"
+
+namespace planck::attention {
+
+// What all passes know. `packed` counts heads of k and v: n * G + g.
+template <class P>
+struct Pass {
+  using C = typename P::C;
+  const AttentionProblem& p;
+  const Operands& operands;
+  const P& products;
+  const ScoreLoops<C>& loops = score_loops<C>();
+  C scale = static_cast<C>(p.scale());
+
+  int width() const { return products.width(); }
+  const View& mask() const { return operands[attention_operand::mask]; }
+
+  // Query lanes of a panel: keys that the panel sees, and limits of one block of them.
+  std::pair<std::int64_t, std::int64_t> keys_of(std::int64_t first, std::int64_t lanes) const {
+    return {p.seen(first).first, p.seen(first + lanes - 1).second};
+  }
+  Limits limits_of_queries(std::int64_t first, std::int64_t lanes, std::int64_t row,
+                           std::int64_t rows) const {
+    return limits_of(width(), lanes, row, rows, [&](int w) { return p.seen(first + w); });
+  }
+  // Key lanes: queries that see key j.
+  std::pair<std::int64_t, std::int64_t> seen_by(std::int64_t j) const {
+    if (!p.options.causal) return {0, p.queries()};
+    const std::int64_t first = j - (p.keys() - p.queries());
+    const std::int64_t end = p.options.window == 0 ? p.queries() : first + p.options.window;
+    return {std::clamp<std::int64_t>(first, 0, p.queries()),
+            std::clamp<std::int64_t>(end, 0, p.queries())};
+  }
+};
+
+template <class P>
+void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedOperand<P>& v,
+                   const typename P::C* packed_k, const typename P::C* packed_v, std::int64_t n,
+                   std::int64_t head, std::int64_t first) {
+  using C = typename P::C;
+  const AttentionProblem& p = pass.p;
+  const P& products = pass.products;
+  const int width = pass.width();
+  const std::int64_t lanes = std::min<std::int64_t>(width, p.queries() - first);
+  Lanes<C> q;
+  Scores<C> scores, masked;
+  Sums<C> sums;
+  products.pack_lanes(side_of(pass.operands[attention_operand::q], n, head, first), lanes,
+                      p.width(), q.at);
+  alignas(64) C largest[kMostLanes], partial[attention_math::kPartialSums * kMostLanes] = {},
+                                                                            factor[kMostLanes];
+  std::fill_n(largest, kMostLanes, -math::infinity_of(C(0)));
+  std::fill_n(sums.at, p.out_width() * width, C(0));
+  const auto [first_key, end_key] = pass.keys_of(first, lanes);
+  for (std::int64_t b = first_key / kRows; b * kRows < end_key; ++b) {
+    const std::int64_t rows = k.rows(b), row = b * kRows;
+    products.multiply(k.block(packed_k, 0, b), rows, q.at, p.width(), scores.at, false);
+    const Limits limits = pass.limits_of_queries(first, lanes, row, rows);
+    if (p.mask) mask_of_block(pass.mask(), n, head, 2, first, lanes, row, rows, width, masked.at);
+    pass.loops.soften(
+        {scores.at, static_cast<int>(rows), width, pass.scale, p.mask ? masked.at : nullptr,
+         limits.any_hidden ? limits.first : nullptr, limits.any_hidden ? limits.end : nullptr},
+        largest, partial, factor);
+    if (std::any_of(factor, factor + width, [](C f) { return f != C(1); }))
+      pass.loops.rescale(sums.at, p.out_width(), width, factor);
+    products.take_lanes(scores.at, rows);
+    products.multiply_seen(v.block(packed_v, 0, b), v.finite(packed_v, 0, b), p.out_width(),
+                           scores.at, rows, sums.at);
+  }
+  C lse[kMostLanes];
+  for (int w = 0; w < width; ++w) {
+    const C l = attention_math::sum_of_parts(partial + w, width);
+    lse[w] = attention_math::log_sum_exp(largest[w], l);
+    factor[w] = attention_math::row_factor(largest[w], l);
+  }
+  store_panel(pass.operands[attention_operand::y], n, head, first, lanes, width, sums.at, factor);
+  const View& out = pass.operands[attention_operand::lse];
+  store_block(block_ops(), out.dtype, out.data,
+              n * out.strides[0] + head * out.strides[1] + first * out.strides[2], out.strides[2],
+              static_cast<int>(lanes), lse);
+}
+
+// The sum of dy * y of one query.
+template <class C>
+C delta_of(const View& y, const View& dy, std::int64_t n, std::int64_t head, std::int64_t i) {
+  C a[kMostHeadWidth], b[kMostHeadWidth];
+  const auto load = [&](const View& x, C* to) {
+    load_block(block_ops(), x.dtype, x.data,
+               n * x.strides[0] + head * x.strides[1] + i * x.strides[2], x.strides[3],
+               static_cast<int>(x.shape[3]), to);
+  };
+  load(y, a);
+  load(dy, b);
+  PairwiseSum<C, 9> sum;
+  for (std::int64_t e = 0; e < y.shape[3]; ++e) sum.add(b[e] * a[e]);
+  return sum.result();
+}
+
+// lse of `count` queries.
+template <class C>
+void load_lse(const View& lse, std::int64_t n, std::int64_t head, std::int64_t first,
+              std::int64_t count, C* out) {
+  load_block(block_ops(), lse.dtype, lse.data,
+             n * lse.strides[0] + head * lse.strides[1] + first * lse.strides[2], lse.strides[2],
+             static_cast<int>(count), out);
+}
+
+// k, v: [key][d], [key][e]; k_across: keys are summed over. delta: of this head.
+template <class P>
+void dq_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedOperand<P>& v,
+              const PackedOperand<P>& k_across, const typename P::C* const (&packed)[3],
+              const typename P::C* delta, std::int64_t n, std::int64_t head, std::int64_t first) {
+  using C = typename P::C;
+  const AttentionProblem& p = pass.p;
+  const P& products = pass.products;
+  const int width = pass.width();
+  const std::int64_t lanes = std::min<std::int64_t>(width, p.queries() - first);
+  Lanes<C> q, dy;
+  Scores<C> scores, slopes, masked;
+  Sums<C> sums;
+  products.pack_lanes(side_of(pass.operands[attention_operand::q], n, head, first), lanes,
+                      p.width(), q.at);
+  products.pack_lanes(side_of(pass.operands[attention_operand::dy], n, head, first), lanes,
+                      p.out_width(), dy.at);
+  alignas(64) C lse[kMostLanes] = {}, deltas[kMostLanes] = {}, factor[kMostLanes];
+  load_lse(pass.operands[attention_operand::saved_lse], n, head, first, lanes, lse);
+  std::copy_n(delta + first, lanes, deltas);
+  std::fill_n(factor, kMostLanes, pass.scale);
+  std::fill_n(sums.at, p.width() * width, C(0));
+  const auto [first_key, end_key] = pass.keys_of(first, lanes);
+  for (std::int64_t b = first_key / kRows; b * kRows < end_key; ++b) {
+    const std::int64_t rows = k.rows(b), row = b * kRows;
+    products.multiply(k.block(packed[0], 0, b), rows, q.at, p.width(), scores.at, false);
+    products.multiply(v.block(packed[1], 0, b), rows, dy.at, p.out_width(), slopes.at, false);
+    const Limits limits = pass.limits_of_queries(first, lanes, row, rows);
+    if (p.mask) mask_of_block(pass.mask(), n, head, 2, first, lanes, row, rows, width, masked.at);
+    pass.loops.slopes(
+        {scores.at, static_cast<int>(rows), width, pass.scale, p.mask ? masked.at : nullptr,
+         limits.any_hidden ? limits.first : nullptr, limits.any_hidden ? limits.end : nullptr},
+        slopes.at, lse, deltas, true);
+    products.take_lanes(slopes.at, rows);
+    products.multiply_seen(k_across.block(packed[2], 0, b), k_across.finite(packed[2], 0, b),
+                           p.width(), slopes.at, rows, sums.at);
+  }
+  store_panel(pass.operands[attention_operand::dq], n, head, first, lanes, width, sums.at, factor);
+}
+
+// q, dy: [query][d], [query][e] of all heads of the group; across: queries are summed over. delta:
+// of the group's heads, one after the other.
+template <class P>
+void dk_dv_panel(const Pass<P>& pass, const PackedOperand<P>& q, const PackedOperand<P>& dy,
+                 const PackedOperand<P>& q_across, const PackedOperand<P>& dy_across,
+                 const typename P::C* const (&packed)[4], const typename P::C* delta,
+                 std::int64_t n, std::int64_t group, std::int64_t first) {
+  using C = typename P::C;
+  const AttentionProblem& p = pass.p;
+  const P& products = pass.products;
+  const int width = pass.width();
+  const std::int64_t lanes = std::min<std::int64_t>(width, p.keys() - first);
+  Lanes<C> k, v;
+  Scores<C> scores, slopes, masked;
+  Sums<C> dk, dv;
+  products.pack_lanes(side_of(pass.operands[attention_operand::k], n, group, first), lanes,
+                      p.width(), k.at);
+  products.pack_lanes(side_of(pass.operands[attention_operand::v], n, group, first), lanes,
+                      p.out_width(), v.at);
+  std::fill_n(dk.at, p.width() * width, C(0));
+  std::fill_n(dv.at, p.out_width() * width, C(0));
+  const std::int64_t from = pass.seen_by(first).first, to = pass.seen_by(first + lanes - 1).second;
+  for (std::int64_t h = 0; h < p.in_group(); ++h) {
+    const std::int64_t head = group * p.in_group() + h;
+    for (std::int64_t b = from / kRows; b * kRows < to; ++b) {
+      const std::int64_t rows = q.rows(b), row = b * kRows;
+      products.multiply(q.block(packed[0], h, b), rows, k.at, p.width(), scores.at, false);
+      products.multiply(dy.block(packed[1], h, b), rows, v.at, p.out_width(), slopes.at, false);
+      C lse[kRows];
+      load_lse(pass.operands[attention_operand::saved_lse], n, head, row, rows, lse);
+      const Limits limits =
+          limits_of(width, lanes, row, rows, [&](int w) { return pass.seen_by(first + w); });
+      if (p.mask) mask_of_block(pass.mask(), n, head, 3, first, lanes, row, rows, width, masked.at);
+      pass.loops.slopes(
+          {scores.at, static_cast<int>(rows), width, pass.scale, p.mask ? masked.at : nullptr,
+           limits.any_hidden ? limits.first : nullptr, limits.any_hidden ? limits.end : nullptr},
+          slopes.at, lse, delta + h * p.queries() + row, false);
+      products.take_lanes(scores.at, rows);
+      products.take_lanes(slopes.at, rows);
+      products.multiply_seen(dy_across.block(packed[3], h, b), dy_across.finite(packed[3], h, b),
+                             p.out_width(), scores.at, rows, dv.at);
+      products.multiply_seen(q_across.block(packed[2], h, b), q_across.finite(packed[2], h, b),
+                             p.width(), slopes.at, rows, dk.at);
+    }
+  }
+  C factor[kMostLanes];
+  std::fill_n(factor, kMostLanes, pass.scale);
+  store_panel(pass.operands[attention_operand::dk], n, group, first, lanes, width, dk.at, factor);
+  std::fill_n(factor, kMostLanes, C(1));
+  store_panel(pass.operands[attention_operand::dv], n, group, first, lanes, width, dv.at, factor);
+}
+
+}  // namespace planck::attention

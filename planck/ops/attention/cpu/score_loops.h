@@ -1,0 +1,37 @@
+// What happens to a block of scores between two products, vectors along its lanes. A block is
+// [rows][width], a row a key and a lane a query, or the other way round in the pass of dk and dv.
+#pragma once
+
+#include <cstdint>
+
+namespace planck::attention {
+
+inline constexpr int kMostLanes = 32;
+
+// Products in, and how they become scores.
+template <class C>
+struct ScoreBlock {
+  C* values;  // [rows][width]
+  int rows, width;
+  C scale;
+  const C* mask;  // [rows][width], or null
+  // Lane w sees rows first[w] ... end[w] - 1; null: all.
+  const std::int32_t *first, *end;
+};
+
+template <class C>
+struct ScoreLoops {
+  // Scores to powers of e, in place. largest [width] and the partial sums [8][width] of all rows so
+  // far are brought up to date; factor [width] is what earlier sums are to be multiplied by.
+  void (*soften)(const ScoreBlock<C>&, C* largest, C* sums, C* factor);
+  // Each of `rows` rows times factor [width].
+  void (*rescale)(C* values, std::int64_t rows, int width, const C* factor);
+  // Scores to probabilities, dp to ds, in place. lse and delta: of each lane, or of each row.
+  void (*slopes)(const ScoreBlock<C>&, C* dp, const C* lse, const C* delta, bool of_lanes);
+};
+
+// For the best instruction set this CPU has.
+template <class C>
+const ScoreLoops<C>& score_loops();
+
+}  // namespace planck::attention

@@ -1,0 +1,134 @@
+#include "planck/math/products/exact_product.h"
+#include "planck/ops/conv/cuda/kernels.h"
+#include "planck/ops/conv/cuda/layout.h"
+
+namespace planck {
+
+namespace conv_device {
+
+namespace {
+
+// exact has no order: any cut serves whose sums int64 holds.
+conv_detail::Chunks whole_steps(ConvProblem p) {
+  const bool exact = p.math == ProductMath::exact;
+  p.math = ProductMath::tensor_core;
+  conv_detail::Chunks chunks = conv_detail::chunks_of(p);
+  if (exact && chunks.length > math::exact::kMostIn64Bits) {
+    chunks.length = math::exact::kMostIn64Bits;
+    chunks.count = conv_detail::windows_of(p, 0).places() / chunks.length + 1;
+  }
+  return chunks;
+}
+
+}  // namespace
+
+ExactKeys::ExactKeys(const ConvProblem& p) : of_image(0), of_other(0) {
+  if (p.math != ProductMath::exact) return;
+  const bool slopes = p.kind == ConvKind::conv2d_weight;
+  of_image = slopes ? p.x[1] : p.batch() * p.groups();
+  of_other = slopes ? p.weight[0] : p.groups() * conv_detail::rows_of(p);
+}
+
+ImageLayout::ImageLayout(const ConvProblem& p) : ImageLayout(p, Parts{}) {}
+ImageLayout::ImageLayout(const ConvProblem& p, Parts parts)
+    : exact(p.math == ProductMath::exact),
+      size(exact ? 1 : static_cast<std::int64_t>(bytes_for(p.element_dtype, 1))),
+      pitch(pitch_of(conv_detail::deepest(p))),
+      magnitudes(ExactKeys(p), parts) {
+  const std::int64_t groups = p.groups(), rows = conv_detail::rows_of(p);
+  const std::int64_t planes = exact ? 3 : 1;
+  const std::int64_t places = conv_detail::windows_of(p, 0).places();
+  slab = std::clamp<std::int64_t>(round_up(kSlabBytes / (planes * groups * pitch * size), 128),
+                                  std::min<std::int64_t>(128, places),
+                                  std::max<std::int64_t>(places, 1));
+  weights = parts.add(planes * groups * rows * pitch * size);
+  windows = parts.add(planes * groups * slab * pitch * size);
+  sums = parts.add(slab * groups * rows * static_cast<std::int64_t>(bytes_for(p.element_dtype, 1)));
+  row_exponents = parts.add(exact ? 4 * groups * slab : 0);
+  column_exponents = parts.add(exact ? 4 * groups * rows : 0);
+  waiting = parts.add(exact ? kWaitingBytes : 0);
+  bytes = parts.end;
+}
+
+WeightLayout::WeightLayout(const ConvProblem& p) : WeightLayout(p, Parts{}) {}
+WeightLayout::WeightLayout(const ConvProblem& p, Parts parts)
+    : exact(p.math == ProductMath::exact),
+      size(exact ? 1 : static_cast<std::int64_t>(bytes_for(p.element_dtype, 1))),
+      chunks(whole_steps(p)),
+      columns(p.channels() * p.taps()),
+      magnitudes(ExactKeys(p), parts) {
+  const std::int64_t planes = exact ? 3 : 1, length = std::max<std::int64_t>(chunks.length, 1);
+  const std::int64_t filters = round_up(std::max<std::int64_t>(p.filters(), 1), 8);
+  const std::int64_t all = round_up(std::max<std::int64_t>(columns, 1), 8);
+  const std::int64_t place = planes * length * size;  // bytes of one row or column of a chunk
+  // As many chunks as fit, with all columns; else as many columns of one, 256 at least.
+  some = std::clamp<std::int64_t>(4 * kSlabBytes / (place * (all + filters)), 1, chunks.count);
+  some_columns = all;
+  if (place * all > 4 * kSlabBytes)
+    some_columns = std::clamp<std::int64_t>(4 * kSlabBytes / place / 256 * 256, 256, all);
+  sums = parts.add(chunks.count * p.weight[0] * columns * (exact ? 8 : 4));
+  windows = parts.add(some * place * some_columns);
+  slopes = parts.add(some * place * filters);
+  waiting = parts.add(exact ? kWaitingBytes : 0);
+  bytes = parts.end;
+}
+
+}  // namespace conv_device
+
+std::size_t conv_weight_cuda_workspace(const ConvProblem& p) {
+  const std::size_t word = p.element_dtype == Dtype::f64 ? 8 : 4;
+  return static_cast<std::size_t>(conv_detail::chunks_of(p).count * numel(p.weight)) * word;
+}
+
+std::size_t conv_integers_cuda_workspace(const ConvProblem& p) {
+  conv_device::Parts parts;
+  conv_device::MagnitudesLayout(conv_device::ExactKeys(p), parts);
+  return parts.end;
+}
+
+std::size_t conv_warpgroups_workspace(const ConvProblem& p) {
+  return p.kind == ConvKind::conv2d_weight ? conv_device::WeightLayout(p).bytes
+                                           : conv_device::ImageLayout(p).bytes;
+}
+
+// Rows of k are brought with 32-bit coordinates, sums of digits in int64.
+std::string conv_warpgroups_refusal(const ConvProblem& p) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30, kMostDepth = std::int64_t{1} << 17;
+  const auto over = [](const char* what, std::int64_t n, const char* most) {
+    return std::string(what) + " " + std::to_string(n) + ", must be below " + most;
+  };
+  for (int axis = 0; axis < 2; ++axis) {
+    const auto a = static_cast<std::size_t>(axis);
+    const std::int64_t along = p.x[2 + axis] + 2 * p.options.padding[a] + p.options.stride[a];
+    if (along >= kMost) return over("pixels of a padded image:", along, "2^30");
+  }
+  const std::int64_t depth = conv_detail::deepest(p);
+  if (p.kind != ConvKind::conv2d_weight && depth > kMostDepth)
+    return over("products of a sum:", depth, "2^17");
+  const std::int64_t rows = std::max(
+      {numel(p.weight), p.batch() * p.x[2] * p.x[3], p.batch() * p.extent(0) * p.extent(1)});
+  if (rows >= kMost) return over("weights or places:", rows, "2^30");
+  const std::int64_t channels = std::max(p.x[1], p.weight[0]);
+  if (channels >= 1 << 20) return over("channels:", channels, "2^20");
+  if (p.groups() > 65535) return over("groups:", p.groups(), "65536");
+  return "";
+}
+
+// 64 channels of a tap at a time.
+std::size_t conv_implicit_workspace(const ConvProblem& p) {
+  const std::int64_t inner = p.kind == ConvKind::conv2d_input ? p.filters() : p.channels();
+  const std::int64_t depth = p.taps() * conv_device::round_up(inner, 64);
+  const bool slopes = p.kind == ConvKind::conv2d_weight;
+  const std::int64_t bytes = slopes ? 4 * conv_detail::chunks_of(p).count * p.filters() * depth
+                                    : 2 * conv_detail::rows_of(p) * depth;
+  return std::max(conv_warpgroups_workspace(p), static_cast<std::size_t>(bytes));
+}
+
+std::string conv_implicit_refusal(const ConvProblem& p) {
+  if (p.element_dtype == Dtype::f32) return "brings 16-bit floats alone, elements are f32";
+  if (p.groups() != 1)
+    return "brings channels of one group, there are " + std::to_string(p.groups());
+  return conv_warpgroups_refusal(p);
+}
+
+}  // namespace planck

@@ -1,0 +1,248 @@
+// cuda:digits: f32 products as exact sums of integers. A and B are cut into planes of s8 digits,
+// then loops/gemm/cuda/exact_tiles.cuh multiplies and joins them.
+#include "planck/loops/gemm/cuda/cutter.cuh"
+#include "planck/loops/gemm/cuda/exact_tiles.cuh"
+#include "planck/loops/gemm/cuda/lay_along_k.cuh"
+#include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
+#include "planck/ops/matmul/cuda/kernels.h"
+
+namespace planck::matmul_device {
+
+using namespace gemm_device;
+namespace exact = math::exact;
+
+// A lane's 16 of k in a row of its block's tile: lanes go along rows.
+struct Tile {
+  int r, k;
+  std::int64_t left_r, left_k;
+  const float* from;
+  __device__ explicit Tile(const Lying<float>& x)
+      : r(static_cast<int>(threadIdx.x) % 32), k(static_cast<int>(threadIdx.x) / 32 * 16) {
+    const std::int64_t row = std::int64_t{blockIdx.x} * kLayRows + r;
+    const std::int64_t at = std::int64_t{blockIdx.y} * kLayDepth + k;
+    left_r = x.rows - row, left_k = x.k - at;
+    from = x.data + blockIdx.z * x.batch + row * x.row + at * x.depth;
+  }
+  __device__ void read(const Lying<float>& x, float (&v)[16]) const {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) v[i] = left_r > 0 && i < left_k ? from[i * x.depth] : 0.0f;
+  }
+};
+
+__global__ void __launch_bounds__(kLayThreads)
+    find_largest(Lying<float> x, std::uint32_t* largest) {
+  __shared__ std::uint32_t of_row[kLayRows];
+  if (threadIdx.x < kLayRows) of_row[threadIdx.x] = 0;
+  __syncthreads();
+  const Tile tile(x);
+  float v[16];
+  tile.read(x, v);
+  std::uint32_t most = 0;
+#pragma unroll
+  for (float f : v) most = max(most, exact::magnitude_of(f));
+  atomicMax(of_row + tile.r, most);
+  __syncthreads();
+  const std::int64_t row = std::int64_t{blockIdx.x} * kLayRows + threadIdx.x;
+  if (threadIdx.x < kLayRows && row < x.rows)
+    atomicMax(largest + blockIdx.z * x.rows + row, of_row[threadIdx.x]);
+}
+
+__global__ void __launch_bounds__(kLayThreads)
+    cut_tiles(Lying<float> x, const std::uint32_t* largest, std::int8_t* to, int* exponents,
+              std::int64_t depth) {
+  __shared__ uint4 digits[3][kLayRows][kLayDepth / 16 + 1];
+  const Tile tile(x);
+  float v[16];
+  tile.read(x, v);
+  const std::int64_t row0 = std::int64_t{blockIdx.x} * kLayRows, row = row0 + tile.r;
+  const int e = row < x.rows ? exact::exponent_of(largest[blockIdx.z * x.rows + row]) : 0;
+  if (blockIdx.y == 0 && tile.k == 0 && row < x.rows) exponents[blockIdx.z * x.rows + row] = e;
+  const Cutter cut(e);
+  std::uint32_t words[4][3];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) cut(v + 4 * i, words[i]);
+#pragma unroll
+  for (int d = 0; d < 3; ++d)
+    digits[d][tile.r][tile.k / 16] = {words[0][d], words[1][d], words[2][d], words[3][d]};
+  __syncthreads();
+  constexpr int kChunks = kLayDepth / 16;
+#pragma unroll
+  for (int d = 0; d < 3; ++d) {  // 256 chunks each
+    const int r = static_cast<int>(threadIdx.x) / kChunks,
+              c = static_cast<int>(threadIdx.x) % kChunks;
+    const std::int64_t k = std::int64_t{blockIdx.y} * kLayDepth + c * 16;
+    if (row0 + r < x.rows && k < depth)
+      *reinterpret_cast<uint4*>(to + ((blockIdx.z * 3 + d) * x.rows + row0 + r) * depth + k) =
+          digits[d][r][c];
+  }
+}
+
+// A block for each row of one matrix, then of another, where rows lie along k.
+struct RowsToCut {
+  Lying<float> x;
+  std::int8_t* to;
+  int* exponents;
+};
+__global__ void __launch_bounds__(kLayThreads)
+    cut_rows(RowsToCut first, RowsToCut second, std::int64_t depth) {
+  constexpr int kKept = 4;  // chunks of 4 that a thread keeps between the passes
+  const std::int64_t rows_of_first = first.x.rows * first.x.batches;
+  const bool is_first = blockIdx.x < rows_of_first;
+  // Member by member: a reference to either would put both into local memory.
+  Lying<float> x = first.x;
+  std::int8_t* to = first.to;
+  int* exponents = first.exponents;
+  if (!is_first) x = second.x, to = second.to, exponents = second.exponents;
+  const std::int64_t at_row = blockIdx.x - (is_first ? 0 : rows_of_first);
+  const std::int64_t row = at_row % x.rows, batch = at_row / x.rows;
+  const float* const from = x.data + batch * x.batch + row * x.row;
+  const bool packs = reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto read = [&](std::int64_t k, float* v) {
+    if (packs && k + 4 <= x.k) {
+      *reinterpret_cast<float4*>(v) = __ldg(reinterpret_cast<const float4*>(from + k));
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) v[i] = k + i < x.k ? from[k + i] : 0.0f;
+    }
+  };
+  const auto at = [&](int i) { return (std::int64_t{i} * kLayThreads + thread) * 4; };
+  std::uint32_t most = 0;
+  float kept[kKept][4];
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) read(at(i), kept[i]);
+#pragma unroll
+  for (int i = 0; i < kKept; ++i)
+#pragma unroll
+    for (float f : kept[i]) most = max(most, exact::magnitude_of(f));
+  for (int i = kKept; at(i) < x.k; ++i) {
+    float v[4];
+    read(at(i), v);
+#pragma unroll
+    for (float f : v) most = max(most, exact::magnitude_of(f));
+  }
+  most = __reduce_max_sync(0xffffffffu, most);
+  __shared__ std::uint32_t of_warp[kLayThreads / 32];
+  if (thread % 32 == 0) of_warp[thread / 32] = most;
+  __syncthreads();
+#pragma unroll
+  for (std::uint32_t other : of_warp) most = max(most, other);
+  const int e = exact::exponent_of(most);
+  if (thread == 0) exponents[at_row] = e;
+  const Cutter cut(e);
+  std::int8_t* const planes = to + (batch * 3 * x.rows + row) * depth;
+  const auto write = [&](std::int64_t k, const float* v) {
+    std::uint32_t words[3];
+    cut(v, words);
+#pragma unroll
+    for (int d = 0; d < 3; ++d)
+      *reinterpret_cast<std::uint32_t*>(planes + d * x.rows * depth + k) = words[d];
+  };
+#pragma unroll
+  for (int i = 0; i < kKept; ++i)
+    if (at(i) < depth) write(at(i), kept[i]);
+  for (int i = kKept; at(i) < depth; ++i) {
+    float v[4];
+    read(at(i), v);
+    write(at(i), v);
+  }
+}
+
+bool lies_along_k(const RowsToCut& c) { return c.x.depth == 1; }
+
+// Rows that do not lie along k.
+Result<void> cut_across(cudaStream_t stream, const RowsToCut& c, std::uint32_t* largest,
+                        std::int64_t depth) {
+  const auto cleared = cudaMemsetAsync(
+      largest, 0, static_cast<std::size_t>(c.x.rows * c.x.batches) * sizeof(std::uint32_t), stream);
+  if (auto ok = cuda_result(cleared, "matmul"); !ok) return ok;
+  find_largest<<<tiles_of(c.x, c.x.k), kLayThreads, 0, stream>>>(c.x, largest);
+  cut_tiles<<<tiles_of(c.x, depth), kLayThreads, 0, stream>>>(c.x, largest, c.to, c.exponents,
+                                                              depth);
+  return cuda_result(cudaGetLastError(), "matmul");
+}
+
+Result<void> cut(cudaStream_t stream, const RowsToCut& a, std::uint32_t* largest_a,
+                 const RowsToCut& b, std::uint32_t* largest_b, std::int64_t depth) {
+  const bool along_a = lies_along_k(a), along_b = lies_along_k(b);
+  if (!along_a)
+    if (auto ok = cut_across(stream, a, largest_a, depth); !ok) return ok;
+  if (!along_b)
+    if (auto ok = cut_across(stream, b, largest_b, depth); !ok) return ok;
+  if (!along_a && !along_b) return {};
+  const RowsToCut& first = along_a ? a : b;
+  const RowsToCut& second = along_b ? b : a;
+  const std::int64_t rows =
+      first.x.rows * first.x.batches + (along_a && along_b ? second.x.rows * second.x.batches : 0);
+  cut_rows<<<static_cast<unsigned>(rows), kLayThreads, 0, stream>>>(first, second, depth);
+  return cuda_result(cudaGetLastError(), "matmul");
+}
+
+}  // namespace planck::matmul_device
+
+namespace planck {
+
+namespace {
+
+using namespace gemm_device;
+
+// One product, or a run of batches with one stride.
+Result<void> multiply_digits(const Stream& stream, char* workspace, const DigitsLayout& at,
+                             const gemm::Geometry& g, std::int64_t batches,
+                             const std::int64_t (&strides)[3], const std::int64_t (&offsets)[3]) {
+  const auto* a = static_cast<const float*>(g.a.data) + offsets[0];
+  const auto* b = static_cast<const float*>(g.b.data) + offsets[1];
+  const auto own = [&](int o) { return strides[o] != 0 ? batches : 1; };
+  const Lying<float> x{a, g.m, g.k, own(0), g.a.row, g.a.column, strides[0]};
+  const Lying<float> y{b, g.n, g.k, own(1), g.b.column, g.b.row, strides[1]};
+  auto* const digits_a = reinterpret_cast<std::int8_t*>(workspace + at.a);
+  auto* const digits_b = reinterpret_cast<std::int8_t*>(workspace + at.b);
+  auto* const exponents_a = reinterpret_cast<int*>(workspace + at.exponents_a);
+  auto* const exponents_b = reinterpret_cast<int*>(workspace + at.exponents_b);
+  const auto largest = [&](std::size_t where) {
+    return reinterpret_cast<std::uint32_t*>(workspace + where);
+  };
+  const cudaStream_t queue = native(stream);
+  if (auto ok = matmul_device::cut(queue, {x, digits_a, exponents_a}, largest(at.largest_a),
+                                   {y, digits_b, exponents_b}, largest(at.largest_b), at.depth);
+      !ok)
+    return ok;
+  ExactArgs e{};
+  TensorArgs<float>& p = e.product;
+  p.c = static_cast<float*>(g.c.data) + offsets[2];
+  p.c_row = g.c.row, p.c_column = g.c.column, p.c_batch = strides[2];
+  p.m = static_cast<int>(g.m), p.n = static_cast<int>(g.n), p.k = static_cast<int>(at.depth);
+  p.c_packs = packs_rows(p);
+  p.walk.batches = static_cast<int>(batches);
+  e.a_exponents = exponents_a, e.b_exponents = exponents_b;
+  e.waiting = reinterpret_cast<std::int64_t*>(workspace + at.waiting);
+  e.a = a, e.b = b, e.k = g.k;
+  e.a_row = g.a.row, e.a_k = g.a.column, e.b_column = g.b.column, e.b_k = g.b.row;
+  e.a_batch = strides[0], e.b_batch = strides[1];
+  const auto planes = [&](const std::int8_t* data, std::int64_t rows, std::int64_t count) {
+    return TensorOperand{data, rows, at.depth, at.depth, 1, 3 * count, rows * at.depth};
+  };
+  p.a_batches = strides[0] != 0, p.b_batches = strides[1] != 0;
+  return launch_digits(queue, processors_of(stream), DigitsLayout::kMostBlocks,
+                       planes(digits_a, g.m, own(0)), planes(digits_b, g.n, own(1)), e);
+}
+
+}  // namespace
+
+Result<void> matmul_digits(const Stream& stream, Workspace workspace, const MatmulProblem& p,
+                           const Operands& operands) {
+  if (p.m == 0 || p.n == 0) return {};
+  gemm::Geometry g = gemm::geometry(p.batch, p.m, p.n, p.k, operands);
+  if (g.batches.count == 0) return {};
+  const DeviceScope scope(stream.device().ordinal);
+  if (auto ok = scope.entered(); !ok) return ok;
+  if (p.k == 0) return matmul_cuda(stream, {}, p, operands);  // zeros
+  DigitsLayout at(p);
+  if (g.c.row == 1 && g.c.column != 1) g = g.transposed(), at = at.transposed();
+  return each_run(g.batches, [&](std::int64_t count, const auto& strides, const auto& offsets) {
+    return multiply_digits(stream, static_cast<char*>(workspace.data), at, g, count, strides,
+                           offsets);
+  });
+}
+
+}  // namespace planck
