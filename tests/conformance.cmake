@@ -8,12 +8,19 @@ add_executable(conformance_test
   conformance/gradients.test.cpp
   conformance/half.test.cpp
   conformance/harness.test.cpp
+  conformance/isolated.cpp
   conformance/kernels.test.cpp
   conformance/large.test.cpp
+  conformance/odd.test.cpp
+  conformance/odd_cases.cpp
+  conformance/odd_run.cpp
+  conformance/odd_tensors.cpp
+  conformance/odd_tensors.test.cpp
   conformance/runtime.test.cpp
   conformance/shapes.test.cpp
   conformance/$<IF:$<BOOL:${PLANCK_WITH_CUDA}>,half_on_device.cu,half_on_device.no_cuda.cpp>)
-target_link_libraries(conformance_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest_main)
+target_link_libraries(conformance_test PRIVATE planck_verify planck_reference planck::planck planck_build_flags
+  GTest::gtest_main)
 gtest_discover_tests(conformance_test TEST_PREFIX conformance. TEST_FILTER "-Long.*" DISCOVERY_TIMEOUT 60)
 gtest_discover_tests(conformance_test TEST_PREFIX conformance. TEST_FILTER "Long.*" TEST_LIST conformance_long
   PROPERTIES LABELS long DISCOVERY_TIMEOUT 60)

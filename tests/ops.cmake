@@ -5,6 +5,7 @@ include(GoogleTest)
 get_property(tests GLOBAL PROPERTY PLANCK_OPS_TESTS)
 add_executable(ops_test main.cpp ${PROJECT_SOURCE_DIR}/planck/core/cpu_target.test.cpp ${tests})
 target_link_libraries(ops_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest)
+planck_precompile(ops_test <gtest/gtest.h> ${PROJECT_SOURCE_DIR}/planck/ops/ops.h)
 gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "-Long.*")
 gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "Long.*" TEST_LIST ops_long PROPERTIES LABELS long)
 if(NOT PLANCK_SANITIZE)  # the lesser instruction sets, which this machine would not choose

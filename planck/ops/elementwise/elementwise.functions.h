@@ -1,28 +1,10 @@
-// Functions and operators on tensors that apply elementwise ops.
+// Functions on tensors that apply elementwise ops; operators.functions.h has the operators.
 #pragma once
 
-#include "planck/backend/call.h"
-#include "planck/ops/elementwise/elementwise.ops.h"
+#include "planck/core/rng.h"
+#include "planck/ops/elementwise/operators.functions.h"
 
 namespace planck {
-
-template <class S>
-concept Number = std::is_arithmetic_v<S>;
-
-// Integers stay exact beyond 2^53.
-template <Number S>
-constexpr Scalar scalar(S s) {
-  if constexpr (std::is_floating_point_v<S>)
-    return Scalar(static_cast<double>(s));
-  else
-    return Scalar(static_cast<std::int64_t>(s));
-}
-
-// As x in dtype and device; as x in shape too, unless another is given.
-template <class B, class K>
-Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value, const Shape& shape) {
-  return create<B>(Full<K>(value, x.dtype(), shape), x.device());
-}
 
 // Functions of the table's names: neg(x), add(a, b). Tensors are taken as they come: the buffer of
 // a temporary becomes the result's.
@@ -38,67 +20,6 @@ Tensor<B, K> full_like(const Tensor<B, K>& x, Scalar value, const Shape& shape) 
   }
 #define PLANCK_COMPARE_OP PLANCK_BINARY_OP
 #include "planck/ops/elementwise/elementwise.table.h"
-
-#define PLANCK_OPERATOR(sign, Op)                              \
-  template <class X, SameTensors<X> Y>                         \
-  CalledOn<Op, X> sign(X&& a, Y&& b) {                         \
-    return call(Op{}, std::forward<X>(a), std::forward<Y>(b)); \
-  }
-PLANCK_OPERATOR(operator+, Add)  // add
-PLANCK_OPERATOR(operator-, Sub)  // sub
-PLANCK_OPERATOR(operator*, Mul)  // mul
-PLANCK_OPERATOR(operator/, Div)  // div
-PLANCK_OPERATOR(operator<, Lt)   // lt
-PLANCK_OPERATOR(operator<=, Le)  // le
-PLANCK_OPERATOR(operator>, Gt)   // gt
-PLANCK_OPERATOR(operator>=, Ge)  // ge
-#undef PLANCK_OPERATOR
-
-// −x
-template <AnyTensor X>
-CalledOn<Neg, X> operator-(X&& x) {
-  return call(Neg{}, std::forward<X>(x));
-}
-// x + s, for a number s
-template <AnyTensor X, Number S>
-CalledOn<AddScalar, X> operator+(X&& x, S s) {
-  return call(AddScalar{{}, scalar(s)}, std::forward<X>(x));
-}
-// s + x
-template <Number S, AnyTensor X>
-CalledOn<AddScalar, X> operator+(S s, X&& x) {
-  return std::forward<X>(x) + s;
-}
-// x − s
-template <AnyTensor X, Number S>
-CalledOn<AddScalar, X> operator-(X&& x, S s) {
-  return call(AddScalar{{}, scalar(-s)}, std::forward<X>(x));
-}
-// s − x
-template <Number S, AnyTensor X>
-CalledOn<AddScalar, X> operator-(S s, X&& x) {  // s − x = −x + s, exactly
-  return -std::forward<X>(x) + s;
-}
-// x s
-template <AnyTensor X, Number S>
-CalledOn<MulScalar, X> operator*(X&& x, S s) {
-  return call(MulScalar{{}, scalar(s)}, std::forward<X>(x));
-}
-// s x
-template <Number S, AnyTensor X>
-CalledOn<MulScalar, X> operator*(S s, X&& x) {
-  return std::forward<X>(x) * s;
-}
-// A true division by s rounded to x's dtype, not a product with its reciprocal.
-template <AnyTensor X, Number S>
-CalledOn<Div, X> operator/(const X& x, S s) {
-  return x / full_like(x, scalar(s), Shape{});
-}
-// s / x, for s rounded to x's dtype
-template <Number S, AnyTensor X>
-CalledOn<Div, X> operator/(S s, const X& x) {
-  return full_like(x, scalar(s), Shape{}) / x;
-}
 
 // x to the power of a number.
 template <AnyTensor X, Number S>
@@ -126,41 +47,48 @@ Tensor<B, K> mask_fill(const Tensor<B, K>& x, const Tensor<B, BoolKind>& mask, S
   return call(MaskFill{{}, value}, x, mask);
 }
 
-// x as floats of a dtype, rounded once.
-template <class B, class K>
-Tensor<B> to_float(const Tensor<B, K>& x, Dtype dtype) {
-  return call(Cast<FloatKind>{{}, dtype}, x);
-}
-// x as integers: floats are truncated, saturating; NaN becomes 0.
-template <class B, class K>
-Tensor<B, IntKind> to_int(const Tensor<B, K>& x, Dtype dtype = Dtype::i64) {
-  return call(Cast<IntKind>{{}, dtype}, x);
-}
 // Whether x is not 0.
 template <class B, class K>
 Tensor<B, BoolKind> to_bool(const Tensor<B, K>& x) {
   return call(Cast<BoolKind>{{}, Dtype::boolean}, x);
 }
+// x as elements of type T: cast<double>(x), cast<std::int32_t>(x), cast<bool>(x). Rounded or
+// truncated as by to_float and to_int.
+template <class T, class B, class K>
+Tensor<B, KindOfElement<T>> cast(const Tensor<B, K>& x) {
+  return call(Cast<KindOfElement<T>>{{}, dtype_of<T>}, x);
+}
+template <class B, class K>
+Tensor<B, K> Tensor<B, K>::to(Dtype dtype) const {
+  tensor_detail::check_kind("to", K::name, dtype);
+  if (dtype == this->dtype()) return *this;
+  return call(Cast<K>{{}, dtype}, *this);
+}
+template <class B, class K>
+Tensor<B, K> Tensor<B, K>::to(Dtype dtype, const Device& device) const {
+  return to(dtype).to(device);
+}
 
 // ---- creation ----
 
-// A tensor filled with one value.
-template <class B>
-Tensor<B> full(const Shape& shape, double value, Dtype dtype = dtype_of<typename B::FloatElem>,
-               const typename B::Device& device = B::default_device()) {
-  return create<B>(Full<FloatKind>(value, dtype, shape), device);
+// A tensor filled with one value: full<Cpu>({2, 3}, 0.5), full<Cpu, IntKind>({2}, -1).
+template <class B, class K = FloatKind>
+Tensor<B, K> full(const Shape& shape, Scalar value, Dtype dtype = default_dtype<B, K>,
+                  const typename B::Device& device = B::default_device()) {
+  tensor_detail::check_kind("full", K::name, dtype);
+  return create<B>(Full<K>(value, dtype, shape), device);
 }
 // Filled with 0.
-template <class B>
-Tensor<B> zeros(const Shape& shape, Dtype dtype = dtype_of<typename B::FloatElem>,
-                const typename B::Device& device = B::default_device()) {
-  return full<B>(shape, 0, dtype, device);
+template <class B, class K = FloatKind>
+Tensor<B, K> zeros(const Shape& shape, Dtype dtype = default_dtype<B, K>,
+                   const typename B::Device& device = B::default_device()) {
+  return full<B, K>(shape, 0, dtype, device);
 }
 // Filled with 1.
-template <class B>
-Tensor<B> ones(const Shape& shape, Dtype dtype = dtype_of<typename B::FloatElem>,
-               const typename B::Device& device = B::default_device()) {
-  return full<B>(shape, 1, dtype, device);
+template <class B, class K = FloatKind>
+Tensor<B, K> ones(const Shape& shape, Dtype dtype = default_dtype<B, K>,
+                  const typename B::Device& device = B::default_device()) {
+  return full<B, K>(shape, 1, dtype, device);
 }
 // As x, filled with value.
 template <class B, class K>
@@ -178,15 +106,8 @@ Tensor<B, K> ones_like(const Tensor<B, K>& x) {
   return full_like(x, 1);
 }
 // Random values of a shape, a function of the generator's seed and how much was drawn from it
-// before; drawing moves it on.
-struct Rng {
-  std::uint64_t seed = 0, offset = 0;
-  std::uint64_t take(std::int64_t count) {
-    const std::uint64_t first = offset;
-    offset += static_cast<std::uint64_t>(count);
-    return first;
-  }
-};
+// before; drawing moves it on (core/rng.h).
+
 // Uniform in [low, high).
 template <class B>
 Tensor<B> uniform(Rng& rng, const Shape& shape, double low = 0, double high = 1,

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "planck/autodiff/flow.h"
+#include "planck/ops/elementwise/creation.functions.h"
 #include "planck/ops/elementwise/elementwise.functions.h"
 
 namespace planck {
@@ -165,6 +166,14 @@ auto pullback(const AddScalar&, const R&) {
 template <class R>
 auto pullback(const MulScalar& op, const R&) {
   return [op](auto& g) { g.give(call(op, g.dy())); };
+}
+template <class R>
+auto pullback(const DivScalar& op, const R&) {
+  return [op](auto& g) { g.give(call(op, g.dy())); };
+}
+template <class R>
+auto pullback(const RdivScalar&, const R& r) {  // −y / x
+  return [x = in<0>(r), y = out(r)](auto& g) { g.give(-(g.dy() * g[y] / g[x])); };
 }
 template <class R>
 auto pullback(const PowScalar& op, const R& r) {  // p x^(p − 1)

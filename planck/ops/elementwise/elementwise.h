@@ -16,7 +16,10 @@
 //            i32, i64: arithmetic and comparisons, too
 //            bool: logic; one byte, any byte but 0 reads as true, 0 or 1 is written
 //            where, mask_fill, cast, copy, fill: all of these and s8, u8
-//            Scalars are rounded to the compute type, or to the nearest integer end.
+//            i32, i64 alone: bits
+//            Scalars of floats are rounded to the compute type, those of fill and mask_fill to the
+//            dtype; what would become infinite is refused. Scalars of integers are whole and fit,
+//            or are refused. clamp's bounds may lie beyond the ends.
 //
 // floats     every computed NaN is the canonical one; where and copy keep bits
 //   sign               sign(±0) = +0, sign(NaN) = NaN
@@ -26,7 +29,9 @@
 //   silu, gelu         of −Inf: −0, the limit
 //   softsign           of ±Inf: ±1, the limit
 //   round              ties to even
-// integers   wrap around (two's complement); div truncates, a / 0 = 0, lowest / −1 = lowest
+// integers   wrap around (two's complement); div truncates, a / 0 = 0, lowest / −1 = lowest;
+//            shifts by a negative count or one as large as the width shift all bits out, to the
+//            right all but the sign
 //
 // cast       to a float          rounded once
 //            float to integer    truncated, saturating; NaN gives 0

@@ -8,6 +8,7 @@
   OF(Op, FloatKind);              \
   OF(Op, IntKind);
 #define PLANCK_OF_booleans(OF, Op) OF(Op, BoolKind);
+#define PLANCK_OF_integers(OF, Op) OF(Op, IntKind);
 
 #define PLANCK_UNARY_OP(name, Op, dtypes, ...) PLANCK_OF_##dtypes(PLANCK_OF_ONE, Op)
 #define PLANCK_SCALAR_OP PLANCK_UNARY_OP
@@ -20,6 +21,7 @@
 #undef PLANCK_OF_floats
 #undef PLANCK_OF_numbers
 #undef PLANCK_OF_booleans
+#undef PLANCK_OF_integers
 
 // For several kinds of inputs.
 PLANCK_OP(Where<FloatKind>, BoolKind, FloatKind, FloatKind);
@@ -39,6 +41,7 @@ PLANCK_OP(Cast<BoolKind>, IntKind);
 PLANCK_CREATION(Full<FloatKind>);
 PLANCK_CREATION(Full<IntKind>);
 PLANCK_CREATION(Full<BoolKind>);
+PLANCK_CREATION(Arange<FloatKind>);
 PLANCK_CREATION(Arange<IntKind>);
 PLANCK_CREATION(RandomUniform);
 PLANCK_CREATION(RandomNormal);

@@ -23,7 +23,7 @@ template <class C>
 Scalars<C> scalars_of(const ElementwiseProblem& p) {
   if constexpr (std::is_floating_point_v<C>) {
     return {static_cast<C>(p.scalars[0].number), static_cast<C>(p.scalars[1].number)};
-  } else {  // what an integer cannot hold is its nearest end
+  } else {  // a bound that an integer cannot hold is its nearest end
     const auto held = [](std::int64_t v) {
       constexpr std::int64_t kLow = std::numeric_limits<C>::min(),
                              kHigh = std::numeric_limits<C>::max();
@@ -48,6 +48,30 @@ PLANCK_HD C minus(C a, C b) {
 template <class C>
 PLANCK_HD C times(C a, C b) {
   return static_cast<C>(static_cast<Wrapping<C>>(a) * static_cast<Wrapping<C>>(b));
+}
+
+// IEEE's for floats; integers truncate, a / 0 = 0, and −2^31 / −1 wraps around: 0 − a.
+template <class C>
+PLANCK_HD C quotient(C a, C b) {
+  if constexpr (std::is_integral_v<C>) {
+    const bool plain = b != C(0) && b != C(-1);
+    const C truncated = a / (plain ? b : C(1));
+    return b == C(0) ? C(0) : b == C(-1) ? minus(C(0), a) : truncated;
+  } else {
+    return a / b;
+  }
+}
+// Counts that are negative or as large as the width shift everything out.
+template <class C>
+PLANCK_HD C shifted_left(C a, C b) {
+  constexpr C kBits = 8 * sizeof(C);
+  const bool within = b >= C(0) && b < kBits;
+  return within ? static_cast<C>(static_cast<Wrapping<C>>(a) << b) : C(0);
+}
+template <class C>
+PLANCK_HD C shifted_right(C a, C b) {
+  constexpr C kBits = 8 * sizeof(C);
+  return a >> (b >= C(0) && b < kBits ? b : kBits - 1);
 }
 
 #define PLANCK_UNARY(Name, op_name, ...)                               \
@@ -130,8 +154,11 @@ PLANCK_UNARY(Clamp, clamp, {
 })
 PLANCK_UNARY(AddScalar, add_scalar, return plus(x, s.a);)
 PLANCK_UNARY(MulScalar, mul_scalar, return times(x, s.a);)
+PLANCK_UNARY(DivScalar, div_scalar, return quotient(x, s.a);)
+PLANCK_UNARY(RdivScalar, rdiv_scalar, return quotient(s.a, x);)
 PLANCK_UNARY(PowScalar, pow_scalar, return math::pow(x, s.a);)
 PLANCK_UNARY(LogicalNot, logical_not, return static_cast<C>(x == 0);)
+PLANCK_UNARY(BitwiseNot, bitwise_not, return static_cast<C>(~x);)
 
 // Loops compute the near part for all elements and look at far ones again.
 struct Sin {
@@ -178,15 +205,7 @@ concept HasNarrow = requires {
 PLANCK_BINARY(Add, add, return plus(a, b);)
 PLANCK_BINARY(Sub, sub, return minus(a, b);)
 PLANCK_BINARY(Mul, mul, return times(a, b);)
-PLANCK_BINARY(Div, div, {
-  if constexpr (std::is_integral_v<C>) {  // −2^31 / −1 wraps around: 0 − a
-    const bool plain = b != C(0) && b != C(-1);
-    const C quotient = a / (plain ? b : C(1));
-    return b == C(0) ? C(0) : b == C(-1) ? minus(C(0), a) : quotient;
-  } else {
-    return a / b;
-  }
-})
+PLANCK_BINARY(Div, div, return quotient(a, b);)
 // Of two equal floats, maximum takes +0 and minimum −0.
 PLANCK_BINARY(Maximum, maximum, {
   if constexpr (std::is_integral_v<C>) {
@@ -229,6 +248,11 @@ PLANCK_BINARY(Ge, ge, return static_cast<std::uint8_t>(a >= b);)
 PLANCK_BINARY(LogicalAnd, logical_and, return static_cast<C>((a != 0) & (b != 0));)
 PLANCK_BINARY(LogicalOr, logical_or, return static_cast<C>((a | b) != 0);)
 PLANCK_BINARY(LogicalXor, logical_xor, return static_cast<C>((a != 0) != (b != 0));)
+PLANCK_BINARY(BitwiseAnd, bitwise_and, return static_cast<C>(a & b);)
+PLANCK_BINARY(BitwiseOr, bitwise_or, return static_cast<C>(a | b);)
+PLANCK_BINARY(BitwiseXor, bitwise_xor, return static_cast<C>(a ^ b);)
+PLANCK_BINARY(ShiftLeft, shift_left, return shifted_left(a, b);)
+PLANCK_BINARY(ShiftRight, shift_right, return shifted_right(a, b);)
 #undef PLANCK_UNARY
 #undef PLANCK_FUNCTION
 #undef PLANCK_BINARY

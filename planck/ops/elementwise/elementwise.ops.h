@@ -15,9 +15,7 @@ struct Elementwise {
   static constexpr std::string_view name = N.view();
   static constexpr bool broadcasts = true, memory_bound = true;
 
-  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
-    return of(in[0], {}, {});
-  }
+  ElementwiseProblem problem(std::span<const InputSpec> in) const { return of(in[0], {}, {}); }
 
  protected:
   // The values' dtype and shape, and the op's scalars.
@@ -43,31 +41,35 @@ struct CompareOp : Elementwise<N, Op> {
 
 struct LeakyRelu : Elementwise<"leaky_relu", ElementwiseOp::leaky_relu> {
   double slope = 0.01;
-  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
-    return of(in[0], slope, {});
-  }
+  ElementwiseProblem problem(std::span<const InputSpec> in) const { return of(in[0], slope, {}); }
 };
 struct Clamp : Elementwise<"clamp", ElementwiseOp::clamp> {
   Scalar lowest = 0, highest = 1;
-  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
+  ElementwiseProblem problem(std::span<const InputSpec> in) const {
     return of(in[0], lowest, highest);
   }
 };
 struct AddScalar : Elementwise<"add_scalar", ElementwiseOp::add_scalar> {
   Scalar value = 0;
-  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
-    return of(in[0], value, {});
-  }
+  ElementwiseProblem problem(std::span<const InputSpec> in) const { return of(in[0], value, {}); }
 };
 struct MulScalar : Elementwise<"mul_scalar", ElementwiseOp::mul_scalar> {
   Scalar value = 1;
-  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
-    return of(in[0], value, {});
-  }
+  ElementwiseProblem problem(std::span<const InputSpec> in) const { return of(in[0], value, {}); }
+};
+// A true division, not a product with the reciprocal.
+struct DivScalar : Elementwise<"div_scalar", ElementwiseOp::div_scalar> {
+  Scalar value = 1;
+  ElementwiseProblem problem(std::span<const InputSpec> in) const { return of(in[0], value, {}); }
+};
+// The scalar divided by the tensor.
+struct RdivScalar : Elementwise<"rdiv_scalar", ElementwiseOp::rdiv_scalar> {
+  Scalar value = 1;
+  ElementwiseProblem problem(std::span<const InputSpec> in) const { return of(in[0], value, {}); }
 };
 struct PowScalar : Elementwise<"pow_scalar", ElementwiseOp::pow_scalar> {
   double exponent = 1;
-  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
+  ElementwiseProblem problem(std::span<const InputSpec> in) const {
     return of(in[0], exponent, {});
   }
 };
@@ -76,23 +78,19 @@ struct PowScalar : Elementwise<"pow_scalar", ElementwiseOp::pow_scalar> {
 template <class K>
 struct Where : Elementwise<"where", ElementwiseOp::where> {
   using Gives = K;
-  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
-    return of(in[1], {}, {});
-  }
+  ElementwiseProblem problem(std::span<const InputSpec> in) const { return of(in[1], {}, {}); }
 };
 // x, but value where the mask is true.
 struct MaskFill : Elementwise<"mask_fill", ElementwiseOp::mask_fill> {
   Scalar value = 0;
-  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
-    return of(in[0], value, {});
-  }
+  ElementwiseProblem problem(std::span<const InputSpec> in) const { return of(in[0], value, {}); }
 };
 // To a dtype of kind K; elementwise.h says how values are rounded.
 template <class K>
 struct Cast : Elementwise<"cast", ElementwiseOp::cast> {
   using Gives = K;
   Dtype dtype = Dtype::f32;
-  Result<ElementwiseProblem> problem(std::span<const InputSpec> in) const {
+  ElementwiseProblem problem(std::span<const InputSpec> in) const {
     ElementwiseProblem p = of(in[0], {}, {});
     p.to = dtype;
     return p;
@@ -118,7 +116,7 @@ struct Full : Creation<"fill", ElementwiseOp::fill, K> {
   Dtype dtype;
   Shape shape;
   Full(Scalar v, Dtype t, const Shape& s) : value(v), dtype(t), shape(s) {}
-  Result<ElementwiseProblem> problem(std::span<const InputSpec>) const {
+  ElementwiseProblem problem(std::span<const InputSpec>) const {
     return this->of(dtype, shape, value, {});
   }
 };
@@ -128,7 +126,7 @@ struct Arange : Creation<"arange", ElementwiseOp::arange, K> {
   Scalar start = 0, step = 1;
   Dtype dtype = Dtype::i64;
   std::int64_t count = 0;
-  Result<ElementwiseProblem> problem(std::span<const InputSpec>) const {
+  ElementwiseProblem problem(std::span<const InputSpec>) const {
     return this->of(dtype, {count}, start, step);
   }
 };
@@ -139,7 +137,7 @@ struct RandomOp : Creation<N, Op, FloatKind> {
   Dtype dtype = Dtype::f32;
   Shape shape;
   std::uint64_t seed = 0, offset = 0;
-  Result<ElementwiseProblem> problem(std::span<const InputSpec>) const {
+  ElementwiseProblem problem(std::span<const InputSpec>) const {
     ElementwiseProblem p = this->of(dtype, shape, first, second);
     p.seed = seed;
     p.offset = offset;

@@ -15,8 +15,8 @@ namespace {
 PrecisionGuarantee guarantee(const ElementwiseProblem& p) {
   const Dtype compute = compute_dtype(p.dtype);
   double ulp = std::ceil(elementwise_max_ulp(p.op));
-  const bool scalar = p.op == ElementwiseOp::leaky_relu || p.op == ElementwiseOp::add_scalar ||
-                      p.op == ElementwiseOp::mul_scalar;
+  const bool scalar = p.op == ElementwiseOp::leaky_relu ||
+                      (p.op >= ElementwiseOp::add_scalar && p.op <= ElementwiseOp::rdiv_scalar);
   if (p.dtype == Dtype::f16 || p.dtype == Dtype::bf16) ulp = ulp > 0 || scalar ? 1 : 0;
   return {compute, compute, Reproducibility::cross_device, ulp};
 }

@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include "planck/plan/broadcast.h"
+#include "planck/plan/registry.h"
 
 namespace planck {
 
@@ -46,8 +47,9 @@ struct Row {
   double max_ulp;
 };
 constexpr Row kRows[] = {
-#define PLANCK_ELEMENTWISE_OP(name, Type, dtypes, ulp, formula, attributes, operands) \
-  {{#name, OpCategory::elementwise, formula, operands, attributes}, ulp},
+#define PLANCK_ELEMENTWISE_OP(name, Type, dtypes, ulp, formula, attributes, operands)              \
+  {{#name, OpCategory::elementwise, formula, operands, attributes, true, std::size(operands) > 2}, \
+   ulp},
 #include "planck/ops/elementwise/elementwise.table.h"
 };
 static_assert(std::size(kRows) == kElementwiseOps);
@@ -65,6 +67,27 @@ std::uint8_t kind_of(Dtype t) {
 
 bool is_comparison(Op op) { return op >= Op::eq && op <= Op::ge; }
 
+// Scalars that are an operand: rounded to the compute type, or an integer of the dtype.
+bool computes_with_scalars(Op op) {
+  return op == Op::leaky_relu || (op >= Op::add_scalar && op <= Op::pow_scalar);
+}
+// A bound beyond the ends bounds nothing, infinity among them.
+bool holds_bound(Dtype t, const Scalar& s) {
+  return is_float(t) || s.is_whole() || s.number >= 0x1p63 || s.number < -0x1p63;
+}
+// Whether the problem's scalars keep their value. Parameters of random numbers are numbers in any
+// dtype, and so are the ends of float ranges, which are counted in f64.
+Result<void> check_scalars(const ElementwiseProblem& p) {
+  const bool whole = p.op == Op::arange && !is_float(p.dtype);
+  const bool stores = p.op == Op::fill || p.op == Op::mask_fill || whole;
+  if (!stores && p.op != Op::clamp && !computes_with_scalars(p.op)) return {};
+  const Dtype as = stores ? p.dtype : scalar_dtype(p.dtype);
+  for (const Scalar& s : p.scalars)
+    if (p.op != Op::clamp || !holds_bound(p.dtype, s))
+      if (auto ok = check_scalar(p.info().name, as, s); !ok) return ok;
+  return {};
+}
+
 }  // namespace
 
 double elementwise_max_ulp(Op op) { return kRows[at(op)].max_ulp; }
@@ -78,8 +101,8 @@ Dtype ElementwiseProblem::output_dtype() const {
 
 Result<void> ElementwiseProblem::check() const {
   if (auto ok = check_shape(shape, info().name); !ok) return ok;
-  for (Dtype t : {dtype, output_dtype()}) {
-    if (elementwise_accepts(op, t) || (is_comparison(op) && t == Dtype::boolean)) continue;
+  for (Dtype t : {dtype, is_comparison(op) ? dtype : output_dtype()}) {
+    if (elementwise_accepts(op, t)) continue;
     std::string known;
     for (Dtype k : kAllDtypes)
       if (elementwise_accepts(op, k))
@@ -87,7 +110,7 @@ Result<void> ElementwiseProblem::check() const {
     return fail(ErrorCode::invalid_problem,
                 fmt::format("{}: dtype is {}, must be one of {}", info().name, name(t), known));
   }
-  return {};
+  return check_scalars(*this);
 }
 
 std::array<OperandSpec, kElementwiseOperands> ElementwiseProblem::specs() const {
@@ -104,36 +127,24 @@ std::array<OperandSpec, kElementwiseOperands> ElementwiseProblem::specs() const 
 
 namespace {
 
-Error invalid(const OpInfo& op, std::string text) {
-  return {ErrorCode::invalid_problem, fmt::format("{}: {}", op.name, text)};
+// A whole number stays exact where the elements are integers.
+Result<Scalar> read_scalar(const AttributeReader& read, std::string_view attribute, Dtype dtype) {
+  if (!is_float(dtype))
+    if (const auto whole = parse_whole(read.text(attribute))) return Scalar(*whole);
+  return read.number(attribute).map([](double number) { return Scalar(number); });
 }
 
-Result<Shape> parse_shape(const OpInfo& op, const std::string& text) {
-  Shape shape;
-  const char* p = text.c_str();
-  while (*p != 0) {
-    char* end = nullptr;
-    const long long extent = std::strtoll(p, &end, 10);
-    if (end == p || extent < 0 || (*end != 0 && *end != 'x') || shape.rank() == kMaxRank)
-      return tl::unexpected(
-          invalid(op, fmt::format("shape={} is not up to {} extents as 4x5", text, kMaxRank)));
-    shape.push_back(extent);
-    p = *end == 'x' ? end + 1 : end;
+// The shape all inputs broadcast to.
+Result<Shape> common_shape(const OpInfo& info, const InputSpecs& inputs) {
+  std::optional<Shape> shape;
+  for (const OperandInfo& operand : info.operands) {
+    if (operand.role != Role::input) continue;
+    const Shape& next = inputs.find(operand.name)->second.shape;
+    const auto both = shape ? broadcast_shape(info.name, *shape, next) : next;
+    if (!both) return both;
+    shape = *both;
   }
-  return shape;
-}
-
-Result<Scalar> parse_scalar(const OpInfo& op, std::string_view attribute, const std::string& text,
-                            Dtype dtype) {
-  char* end = nullptr;
-  if (!is_float(dtype)) {
-    const long long whole = std::strtoll(text.c_str(), &end, 10);
-    if (*end == 0 && !text.empty()) return Scalar(std::int64_t{whole});
-  }
-  const double number = std::strtod(text.c_str(), &end);
-  if (*end != 0 || text.empty())
-    return tl::unexpected(invalid(op, fmt::format("{}={} is not a number", attribute, text)));
-  return Scalar(number);
+  return *shape;
 }
 
 Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& info, const Attributes& attributes,
@@ -149,17 +160,19 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& info, const Attributes& 
     p.dtype = p.to = *dtype;
   }
   if (writes_only) {
-    auto shape = parse_shape(info, read.text("shape"));
+    const auto shape = read.list("shape", "up to 8 extents as 4x5 or 4,5");
     if (!shape) return tl::unexpected(shape.error());
     p.shape = *shape;
   } else {
     const std::string_view main = info.operands[p.op == Op::where ? 1 : 0].name;
-    p.shape = inputs.find(main)->second.shape;
     p.dtype = inputs.find(main)->second.dtype;
+    const auto shape = common_shape(info, inputs);
+    if (!shape) return tl::unexpected(shape.error());
+    p.shape = *shape;
   }
   for (std::size_t k = 0; k < info.attributes.size() && is_scalar(info.attributes[k]); ++k) {
     const std::string_view attribute = info.attributes[k].name;
-    auto scalar = parse_scalar(info, attribute, read.text(attribute), p.dtype);
+    const auto scalar = read_scalar(read, attribute, p.dtype);
     if (!scalar) return tl::unexpected(scalar.error());
     p.scalars[k] = *scalar;
   }

@@ -5,10 +5,8 @@
 // elementwise.h says what each op computes.
 #pragma once
 
-#include <bit>
-
+#include "planck/core/scalar.h"
 #include "planck/plan/plan.h"
-#include "planck/plan/registry.h"
 
 namespace planck {
 
@@ -18,26 +16,6 @@ enum class ElementwiseOp : std::uint8_t {
 };
 inline constexpr int kElementwiseOps = static_cast<int>(ElementwiseOp::random_bernoulli) + 1;
 inline constexpr int kElementwiseOperands = 4;  // the most operands an op of the family has
-
-// A scalar as both kinds of dtype read it. Equal means the same bits: −0 is not 0.
-struct Scalar {
-  double number = 0;
-  std::int64_t whole = 0;
-
-  constexpr Scalar() = default;
-  constexpr Scalar(double v)
-      : number(v),
-        whole(v >= 0x1p63              ? INT64_MAX
-              : v <= -0x1p63 || v != v ? (v != v ? 0 : INT64_MIN)
-                                       : static_cast<std::int64_t>(v)) {}
-  constexpr Scalar(std::int64_t v) : number(static_cast<double>(v)), whole(v) {}
-  constexpr Scalar(int v) : Scalar(std::int64_t{v}) {}
-
-  friend constexpr bool operator==(const Scalar& a, const Scalar& b) {
-    return std::bit_cast<std::uint64_t>(a.number) == std::bit_cast<std::uint64_t>(b.number) &&
-           a.whole == b.whole;
-  }
-};
 
 struct ElementwiseProblem {
   ElementwiseOp op = ElementwiseOp::copy;

@@ -10,7 +10,8 @@
 //   PLANCK_COMPARE_OP(name, Type, dtypes, ulp, formula)             y = f(a, b), a truth value
 //   PLANCK_OTHER_OP(name, Type, dtypes, ulp, formula, attributes, operands)
 //
-// dtypes      that are read: floats, numbers (and i32, i64), booleans, any; elementwise.problem.h
+// dtypes      that are read: floats, integers (i32, i64), numbers (both), booleans, any;
+//             elementwise.problem.h
 // ulp         largest error of a result in the compute type, in units in the last place;
 //             0: rounded once
 // attributes, operands   arrays of elementwise.problem.cpp; scalars are the attributes that come
@@ -69,6 +70,8 @@ PLANCK_UNARY_OP(trunc, Trunc, floats, 0, "y = x without its fraction")
 PLANCK_SCALAR_OP(clamp, Clamp, numbers, 0, "y = min(max(x, min), max)", kBounds)
 PLANCK_SCALAR_OP(add_scalar, AddScalar, numbers, 0, "y = x + value", kValue)
 PLANCK_SCALAR_OP(mul_scalar, MulScalar, numbers, 0, "y = x * value", kValue)
+PLANCK_SCALAR_OP(div_scalar, DivScalar, numbers, 0, "y = x / value; integers truncate", kValue)
+PLANCK_SCALAR_OP(rdiv_scalar, RdivScalar, numbers, 0, "y = value / x; integers truncate", kValue)
 PLANCK_SCALAR_OP(pow_scalar, PowScalar, floats, 1.3, "y = x^value", kValue)
 
 PLANCK_BINARY_OP(add, Add, numbers, 0, "y = a + b")
@@ -89,6 +92,12 @@ PLANCK_BINARY_OP(logical_and, LogicalAnd, booleans, 0, "y = a and b")
 PLANCK_BINARY_OP(logical_or, LogicalOr, booleans, 0, "y = a or b")
 PLANCK_BINARY_OP(logical_xor, LogicalXor, booleans, 0, "y = a xor b")
 PLANCK_UNARY_OP(logical_not, LogicalNot, booleans, 0, "y = not x")
+PLANCK_BINARY_OP(bitwise_and, BitwiseAnd, integers, 0, "y = a & b")
+PLANCK_BINARY_OP(bitwise_or, BitwiseOr, integers, 0, "y = a | b")
+PLANCK_BINARY_OP(bitwise_xor, BitwiseXor, integers, 0, "y = a ^ b")
+PLANCK_UNARY_OP(bitwise_not, BitwiseNot, integers, 0, "y = ~x")
+PLANCK_BINARY_OP(shift_left, ShiftLeft, integers, 0, "y = a << b; 0 beyond the width")
+PLANCK_BINARY_OP(shift_right, ShiftRight, integers, 0, "y = a >> b; the sign beyond the width")
 
 // Selection and movement: bits are kept.
 PLANCK_OTHER_OP(where, Where, any, 0, "y = condition ? a : b", kNone, kWhere)

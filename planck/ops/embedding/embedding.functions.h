@@ -4,6 +4,7 @@
 
 #include "planck/backend/call.h"
 #include "planck/ops/embedding/embedding.ops.h"
+#include "planck/ops/shape/shape.functions.h"
 
 namespace planck {
 
@@ -23,6 +24,39 @@ Tensor<B> embedding(const Tensor<B>& weight, const Tensor<B, IntKind>& indices,
   auto [out, count] = call(Embedding{padding_idx}, weight, indices);
   if (bad == BadIndices::refuse) refuse_bad("embedding", "indices are", count);
   return out;
+}
+
+// The gradient of a table, row by row: values[k] is that of row rows[k], and all other rows have
+// none.
+template <class B>
+struct RowGradient {
+  Tensor<B, IntKind> rows;  // [K] i64, ascending and distinct
+  Tensor<B> values;         // [K, D]
+  std::int64_t table;       // rows of the table
+
+  // The same as a tensor of the table's size.
+  Tensor<B> dense() const { return call(EmbeddingBackward{table}, values, rows); }
+};
+// The gradient of a table of so many rows whose rows at `indices` had the gradients dout: those of
+// equal rows are added up, as embedding's gradient adds them. Waits for the device.
+template <class B>
+RowGradient<B> row_gradient_of(const Tensor<B>& dout, const Tensor<B, IntKind>& indices,
+                               std::int64_t table, std::int64_t padding_idx = kNoPaddingIndex) {
+  const auto [rows, values, count] =
+      call(EmbeddingSparseBackward{table, padding_idx}, dout, indices);
+  const auto used = count.template item<std::int64_t>();
+  return {slice(rows, 0, 0, used), slice(values, 0, 0, used), table};
+}
+// The sum of several: the rows of all of them.
+template <class B>
+RowGradient<B> add_row_gradients(const std::vector<RowGradient<B>>& all) {
+  std::vector<Tensor<B, IntKind>> rows;
+  std::vector<Tensor<B>> values;
+  for (const auto& g : all) {
+    rows.push_back(g.rows);
+    values.push_back(g.values);
+  }
+  return row_gradient_of(cat(values, 0), cat(rows, 0), all.at(0).table);
 }
 
 // Sums, means or maxima of rows: bag b is indices[offsets[b] … offsets[b + 1]).

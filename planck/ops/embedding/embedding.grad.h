@@ -19,6 +19,10 @@ auto pullback(const EmbeddingBackward& op, const R& r) {
   };
 }
 template <class R>
+auto pullback(const EmbeddingSparseBackward&, const R&) {
+  return no_pullback("rows of a gradient have no derivative; embedding has");
+}
+template <class R>
 auto pullback(const EmbeddingBag<BagMode::sum, true>& op, const R& r) {
   return [op, weight = in<0>(r), indices = in<1>(r), offsets = in<2>(r),
           weights = in<3>(r)](auto& g) {

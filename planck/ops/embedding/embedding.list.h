@@ -2,6 +2,7 @@
 // autodiff/compiled.h.
 PLANCK_OP(Embedding, FloatKind, IntKind);
 PLANCK_OP(EmbeddingBackward, FloatKind, IntKind);
+PLANCK_OP(EmbeddingSparseBackward, FloatKind, IntKind);
 PLANCK_OP(EmbeddingBag<BagMode::sum>, FloatKind, IntKind, IntKind);
 PLANCK_OP(EmbeddingBag<BagMode::mean>, FloatKind, IntKind, IntKind);
 PLANCK_OP(EmbeddingBag<BagMode::max>, FloatKind, IntKind, IntKind);

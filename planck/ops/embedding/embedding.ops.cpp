@@ -23,6 +23,17 @@ Result<EmbeddingProblem> of_table(std::string_view op, TableOp kind, const Input
   return p;
 }
 
+// dout, indices
+Result<EmbeddingProblem> of_gradient(std::string_view op, TableOp kind,
+                                     std::span<const InputSpec> in, std::int64_t rows,
+                                     std::int64_t padding_idx) {
+  const Shape& dout = in[0].shape;
+  if (dout.rank() == 0)
+    return fail(ErrorCode::invalid_problem, fmt::format("{}: dout has no axis D", op));
+  const InputSpec weight{in[0].dtype, {rows, dout[dout.rank() - 1]}};
+  return of_table(op, kind, weight, in[1], padding_idx);
+}
+
 Result<EmbeddingProblem> of_bags(EmbeddingProblem p, const InputSpec& offsets, BagMode mode,
                                  bool weighted, bool include_last) {
   if (offsets.shape.rank() != 1 || (include_last && offsets.shape[0] == 0))
@@ -44,11 +55,10 @@ Result<EmbeddingProblem> Embedding::problem(std::span<const InputSpec> in) const
 }
 
 Result<EmbeddingProblem> EmbeddingBackward::problem(std::span<const InputSpec> in) const {
-  const Shape& dout = in[0].shape;
-  if (dout.rank() == 0)
-    return fail(ErrorCode::invalid_problem, "embedding_backward: dout has no axis D");
-  const InputSpec weight{in[0].dtype, {num_embeddings, dout[dout.rank() - 1]}};
-  return of_table(name, TableOp::add, weight, in[1], padding_idx);
+  return of_gradient(name, TableOp::add, in, num_embeddings, padding_idx);
+}
+Result<EmbeddingProblem> EmbeddingSparseBackward::problem(std::span<const InputSpec> in) const {
+  return of_gradient(name, TableOp::add_sparse, in, num_embeddings, padding_idx);
 }
 
 template <BagMode Mode, bool Weighted>

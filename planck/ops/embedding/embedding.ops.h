@@ -21,6 +21,13 @@ struct EmbeddingBackward {
   std::int64_t num_embeddings = 0, padding_idx = kNoPaddingIndex;
   Result<EmbeddingProblem> problem(std::span<const InputSpec> in) const;
 };
+// dout, indices → rows [N], values [N, D], count: the rows that have a gradient, ascending
+struct EmbeddingSparseBackward {
+  static constexpr std::string_view name = "embedding_sparse_backward";
+  using Gives = Kinds<IntKind, FloatKind, IntKind>;
+  std::int64_t num_embeddings = 0, padding_idx = kNoPaddingIndex;
+  Result<EmbeddingProblem> problem(std::span<const InputSpec> in) const;
+};
 // weight, indices [N], offsets [B], and weights [N] where Weighted
 // → out [B, D], argmax where Mode is max, bad_indices, bad_offsets
 template <BagMode Mode, bool Weighted = false>

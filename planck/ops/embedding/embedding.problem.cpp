@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "planck/plan/registry.h"
+
 namespace planck {
 
 namespace {

@@ -5,7 +5,6 @@
 
 #include "planck/loops/table/table.h"
 #include "planck/plan/plan.h"
-#include "planck/plan/registry.h"
 
 namespace planck {
 

@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "planck/ops/grid_sample/grid_sample.problem.h"
+#include "planck/plan/registry.h"
 
 namespace planck {
 
@@ -32,21 +31,6 @@ Error invalid(const OpInfo& op, const std::string& text) {
   return {ErrorCode::invalid_problem, fmt::format("{}: {}", op.name, text)};
 }
 
-// "2,3,16,16"
-Result<Shape> parse_size(const OpInfo& op, std::string_view text) {
-  Shape size;
-  const char *at = text.data(), *end = text.data() + text.size();
-  while (true) {
-    std::int64_t extent = 0;
-    const auto [next, error] = std::from_chars(at, end, extent);
-    if (error != std::errc{} || extent < 0 || size.rank() == 5 || (next != end && *next != ','))
-      return tl::unexpected(invalid(op, fmt::format("size={} is not N,C,H,W or N,C,D,H,W", text)));
-    size.push_back(extent);
-    if (next == end) return size;
-    at = next + 1;
-  }
-}
-
 template <bool kIsBackward>
 Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& attributes,
                                           const InputSpecs& inputs) {
@@ -63,7 +47,7 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
     p.size = {main.shape[0], 1};
     for (int d = 1; d + 1 < main.shape.rank(); ++d) p.size.push_back(main.shape[d]);
   } else {
-    auto size = parse_size(op, read.text("size"));
+    const auto size = read.list("size", "N,C,H,W or N,C,D,H,W");
     if (!size) return tl::unexpected(size.error());
     p.size = *size;
   }

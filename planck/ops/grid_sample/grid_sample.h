@@ -25,8 +25,8 @@
 //              dout * ((v01 − v00) * (1 − ty) + (v11 − v10) * ty); along the other axes and in 3-D
 //              likewise (grid_sample.math.h). bicubic: dout * Σ wy * (Σ wx' * v), and with wy'.
 //              slope = ds / dg; where it is 0 dgrid is +0, as it is everywhere for nearest
-//   accumulate dinput = dinput + Σ, elements without a contribution untouched. Without accumulate
-//              every element is written. dgrid is always overwritten. Either may be left out.
+//   accumulate dinput = dinput + Σ, elements without a contribution untouched; dgrid = dgrid + what
+//              it would be. Without accumulate every element is written. Either may be left out.
 //   affine     grid[n, p, i] = ((theta[n, i, 0] * x + theta[n, i, 1] * y) + theta[n, i, 2])
 //              3-D: with theta[n, i, 2] * z before the last term
 //              x = (2 i − (W − 1)) / W of output column i, align_corners: / (W − 1), 0 for W = 1
@@ -55,7 +55,7 @@ struct GridSampleDescriptor {
   SampleMode mode = SampleMode::bilinear;
   SamplePadding padding = SamplePadding::zeros;
   bool align_corners = false;
-  bool accumulate = false;  // GridSampleBackward: add to what dinput holds
+  bool accumulate = false;  // GridSampleBackward: add to what dinput and dgrid hold
 };
 
 struct AffineGridDescriptor {
@@ -86,7 +86,8 @@ struct GridSampleBackwardOp {
     TensorView<T> dinput = {}, dgrid = {};  // either may be left out
   };
   static GridSampleProblem problem(const Descriptor& d) {
-    return {true, dtype_of<T>, d.input, d.grid, d.mode, d.padding, d.align_corners, d.accumulate};
+    return {true,      dtype_of<T>,     d.input,      d.grid,      d.mode,
+            d.padding, d.align_corners, d.accumulate, d.accumulate};
   }
   static Operands operands(const Args& a) { return {a.dout, a.input, a.grid, a.dinput, a.dgrid}; }
 };

@@ -13,10 +13,8 @@ struct GridSample {
   SamplePadding padding = SamplePadding::zeros;
   bool align_corners = false;
 
-  Result<GridSampleProblem> problem(std::span<const InputSpec> in) const {
-    return of(in[0], in[1], false);
-  }
-  Result<GridSampleProblem> of(const InputSpec& input, const InputSpec& grid, bool backward) const {
+  GridSampleProblem problem(std::span<const InputSpec> in) const { return of(in[0], in[1], false); }
+  GridSampleProblem of(const InputSpec& input, const InputSpec& grid, bool backward) const {
     return GridSampleProblem{.backward = backward,
                              .dtype = input.dtype,
                              .input = input.shape,
@@ -34,7 +32,7 @@ struct GridSampleBackward {
   static constexpr unsigned skipped_outputs = Input ? 0 : 1;
   using Gives = std::conditional_t<Input && Grid, Kinds<FloatKind, FloatKind>, FloatKind>;
   GridSample forward;
-  Result<GridSampleProblem> problem(std::span<const InputSpec> in) const {
+  GridSampleProblem problem(std::span<const InputSpec> in) const {
     return forward.of(in[1], in[2], true);
   }
 };
@@ -43,7 +41,7 @@ struct AffineGrid {
   static constexpr std::string_view name = "affine_grid";
   Shape size;  // [N, C, (D,) H, W]
   bool align_corners = false;
-  Result<AffineGridProblem> problem(std::span<const InputSpec> in) const {
+  AffineGridProblem problem(std::span<const InputSpec> in) const {
     return AffineGridProblem{
         .backward = false, .dtype = in[0].dtype, .size = size, .align_corners = align_corners};
   }
@@ -51,7 +49,7 @@ struct AffineGrid {
 struct AffineGridBackward {
   static constexpr std::string_view name = "affine_grid_backward";
   AffineGrid forward;
-  Result<AffineGridProblem> problem(std::span<const InputSpec> in) const {
+  AffineGridProblem problem(std::span<const InputSpec> in) const {
     return AffineGridProblem{.backward = true,
                              .dtype = in[0].dtype,
                              .size = forward.size,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "planck/plan/registry.h"
+
 namespace planck {
 
 namespace {
@@ -12,7 +14,7 @@ constexpr OperandInfo kBackward[] = {{"dout", Role::input},
                                      {"input", Role::input},
                                      {"grid", Role::input},
                                      {"dinput", Role::output, true, true},
-                                     {"dgrid", Role::output, true}};
+                                     {"dgrid", Role::output, true, true}};
 constexpr AttributeInfo kSampleAttributes[] = {
     {"mode", "bilinear", "bilinear (trilinear in 3-D), nearest or bicubic (2-D)"},
     {"padding", "zeros", "what lies outside the input: zeros, border or reflection"},
@@ -22,7 +24,8 @@ constexpr AttributeInfo kBackwardAttributes[] = {
     kSampleAttributes[0],
     kSampleAttributes[1],
     kSampleAttributes[2],
-    {"accumulate", "false", "true: adds to dinput as it is"}};
+    {"accumulate", "false",
+     "true: adds to dinput and dgrid where they are given; one that is not is written"}};
 constexpr OpInfo kForwardInfo = {
     "grid_sample",
     OpCategory::sampling,
@@ -77,9 +80,11 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   if (kIsBackward) {
     const auto accumulate = AttributeReader(op, attributes).boolean("accumulate");
     if (!accumulate) return tl::unexpected(accumulate.error());
-    p.accumulate = *accumulate;
-    if (p.accumulate && inputs.find("dinput") == inputs.end())
-      return tl::unexpected(invalid(op, "accumulate=true adds to dinput, which is not given"));
+    p.accumulate = *accumulate && inputs.find("dinput") != inputs.end();
+    p.accumulate_grid = *accumulate && inputs.find("dgrid") != inputs.end();
+    if (*accumulate && !p.accumulate && !p.accumulate_grid)
+      return tl::unexpected(
+          invalid(op, "accumulate=true adds to dinput and dgrid, neither of which is given"));
   }
   if (auto ok = p.check(); !ok) return tl::unexpected(ok.error());
   return std::unique_ptr<AnyProblem>(new ErasedProblem<GridSampleProblem>(p));

@@ -5,7 +5,6 @@
 
 #include "planck/ops/grid_sample/grid_sample.math.h"
 #include "planck/plan/plan.h"
-#include "planck/plan/registry.h"
 
 namespace planck {
 
@@ -26,7 +25,8 @@ struct GridSampleProblem {
   SampleMode mode = SampleMode::bilinear;
   SamplePadding padding = SamplePadding::zeros;
   bool align_corners = false;
-  bool accumulate = false;  // backward: add to what dinput holds
+  bool accumulate = false;       // backward: add to what dinput holds
+  bool accumulate_grid = false;  // backward: add to what dgrid holds
 
   Shape output() const;  // [N, C, (OD,) OH, OW]
   SampleGeometry geometry() const;

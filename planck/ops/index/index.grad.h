@@ -7,6 +7,7 @@
 #include "planck/autodiff/flow.h"
 #include "planck/ops/elementwise/elementwise.grad.h"
 #include "planck/ops/index/index.functions.h"
+#include "planck/ops/index/indexing.functions.h"
 
 namespace planck {
 

@@ -11,20 +11,16 @@ namespace planck {
 
 namespace index_detail {
 
-inline Result<IndexProblem> checked(IndexProblem p) {
-  if (auto ok = p.check(); !ok) return tl::unexpected(ok.error());
-  return p;
-}
 // What is indexed, the index, and whose dtype the elements have.
-inline Result<IndexProblem> along(IndexKind kind, int axis, const Shape& x, bool with_x,
-                                  const InputSpec& index, Dtype element) {
-  return checked({.kind = kind,
-                  .element_dtype = element,
-                  .index_dtype = index.dtype,
-                  .x = x,
-                  .index = index.shape,
-                  .axis = axis,
-                  .with_x = with_x});
+inline IndexProblem along(IndexKind kind, int axis, const Shape& x, bool with_x,
+                          const InputSpec& index, Dtype element) {
+  return IndexProblem{.kind = kind,
+                      .element_dtype = element,
+                      .index_dtype = index.dtype,
+                      .x = x,
+                      .index = index.shape,
+                      .axis = axis,
+                      .with_x = with_x};
 }
 
 }  // namespace index_detail
@@ -35,7 +31,7 @@ struct ByIndex {
   static constexpr std::string_view name = N.view();
   using Gives = Kinds<K, IntKind>;
   int axis = 0;
-  Result<IndexProblem> problem(std::span<const InputSpec> in) const {
+  IndexProblem problem(std::span<const InputSpec> in) const {
     return index_detail::along(Kind, axis, in[0].shape, true, in[1], in[0].dtype);
   }
 };
@@ -58,7 +54,7 @@ struct WriteIntoZeros {
   using Gives = FloatKind;
   int axis = 0;
   Shape shape = {};  // of out
-  Result<IndexProblem> problem(std::span<const InputSpec> in) const {
+  IndexProblem problem(std::span<const InputSpec> in) const {
     return index_detail::along(Kind, axis, shape, false, in[0], in[1].dtype);
   }
 };
@@ -70,9 +66,9 @@ template <class K = FloatKind>
 struct MaskSelect {
   static constexpr std::string_view name = "mask_select";
   using Gives = Kinds<K, IntKind>;
-  Result<IndexProblem> problem(std::span<const InputSpec> in) const {
-    return index_detail::checked(
-        {.kind = IndexKind::mask_select, .element_dtype = in[0].dtype, .x = in[0].shape});
+  IndexProblem problem(std::span<const InputSpec> in) const {
+    return IndexProblem{
+        .kind = IndexKind::mask_select, .element_dtype = in[0].dtype, .x = in[0].shape};
   }
 };
 // x, mask, values [numel(x)] → out
@@ -80,29 +76,29 @@ template <class K = FloatKind>
 struct MaskScatter {
   static constexpr std::string_view name = "mask_scatter";
   using Gives = K;
-  Result<IndexProblem> problem(std::span<const InputSpec> in) const {
-    return index_detail::checked(
-        {.kind = IndexKind::mask_scatter, .element_dtype = in[0].dtype, .x = in[0].shape});
+  IndexProblem problem(std::span<const InputSpec> in) const {
+    return IndexProblem{
+        .kind = IndexKind::mask_scatter, .element_dtype = in[0].dtype, .x = in[0].shape};
   }
 };
 // mask, values → out
 struct MaskScatterInto {
   static constexpr std::string_view name = "mask_scatter";
   using Gives = FloatKind;
-  Result<IndexProblem> problem(std::span<const InputSpec> in) const {
-    return index_detail::checked({.kind = IndexKind::mask_scatter,
-                                  .element_dtype = in[1].dtype,
-                                  .x = in[0].shape,
-                                  .with_x = false});
+  IndexProblem problem(std::span<const InputSpec> in) const {
+    return IndexProblem{.kind = IndexKind::mask_scatter,
+                        .element_dtype = in[1].dtype,
+                        .x = in[0].shape,
+                        .with_x = false};
   }
 };
 // mask → positions [numel(mask)], count
 struct Nonzero {
   static constexpr std::string_view name = "nonzero";
   using Gives = Kinds<IntKind, IntKind>;
-  Result<IndexProblem> problem(std::span<const InputSpec> in) const {
-    return index_detail::checked(
-        {.kind = IndexKind::nonzero, .element_dtype = Dtype::boolean, .x = in[0].shape});
+  IndexProblem problem(std::span<const InputSpec> in) const {
+    return IndexProblem{
+        .kind = IndexKind::nonzero, .element_dtype = Dtype::boolean, .x = in[0].shape};
   }
 };
 // index → out [..., classes], bad_indices
@@ -112,12 +108,12 @@ struct OneHot {
   using Gives = Kinds<K, IntKind>;
   std::int64_t classes = 0;
   Dtype dtype = Dtype::i64;
-  Result<IndexProblem> problem(std::span<const InputSpec> in) const {
-    return index_detail::checked({.kind = IndexKind::one_hot,
-                                  .element_dtype = dtype,
-                                  .index_dtype = in[0].dtype,
-                                  .index = in[0].shape,
-                                  .classes = classes});
+  IndexProblem problem(std::span<const InputSpec> in) const {
+    return IndexProblem{.kind = IndexKind::one_hot,
+                        .element_dtype = dtype,
+                        .index_dtype = in[0].dtype,
+                        .index = in[0].shape,
+                        .classes = classes};
   }
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "planck/plan/registry.h"
+
 namespace planck {
 
 namespace {
@@ -9,8 +11,7 @@ namespace {
 constexpr OperandInfo kX = {"x", Role::input}, kIndex = {"index", Role::input};
 constexpr OperandInfo kOut = {"out", Role::output};
 constexpr OperandInfo kStart = {"x", Role::input, true};  // zeros where it is left out
-constexpr OperandInfo kBadIndices = {"bad_indices", Role::output, true, false,
-                                     "indices outside of the axis"};
+constexpr OperandInfo kBadIndices = {"bad_indices", Role::output, true};  // outside of the axis
 constexpr OperandInfo kMask = {"mask", Role::input};
 constexpr OperandInfo kCount = {"count", Role::output};
 
@@ -37,14 +38,17 @@ constexpr OpInfo kInfos[] = {
      "out[.., k, ..] = x[.., index[k], ..]; 0 where the index is out of range", kRead,
      kReadAttributes, false},
     {"scatter", OpCategory::index,
-     "out = x, then out[.., index[.., k, ..], ..] = source[.., k, ..] for ascending k", kWrite,
-     kWriteAttributes, false},
+     "out = x, then out[.., index[.., k, ..], ..] = source[.., k, ..] for ascending k; an index "
+     "out of range writes nothing",
+     kWrite, kWriteAttributes, false},
     {"scatter_add", OpCategory::index,
-     "out = x + sum of source[.., k, ..] over index[.., k, ..] = a, ascending in k", kWrite,
-     kWriteAttributes, false},
+     "out = x + sum of source[.., k, ..] over index[.., k, ..] = a, ascending in k; an index "
+     "out of range adds nothing",
+     kWrite, kWriteAttributes, false},
     {"index_add", OpCategory::index,
-     "out = x + sum of source[.., k, ..] over index[k] = a, ascending in k", kWrite,
-     kWriteAttributes, false},
+     "out = x + sum of source[.., k, ..] over index[k] = a, ascending in k; an index out of range "
+     "adds nothing",
+     kWrite, kWriteAttributes, false},
     {"mask_select",
      OpCategory::index,
      "values = the elements of x where mask, row-major, then 0; count = how many",
@@ -223,15 +227,11 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
     p.element_dtype = *dtype;
   }
   if (p.by_axis()) {
-    const auto axis = read.integer("axis");
-    if (!axis) return tl::unexpected(axis.error());
     const InputSpec* source = input("source");
     const Shape& shape = x != nullptr ? x->shape : source->shape;
-    const std::int64_t from_front = *axis < 0 ? *axis + shape.rank() : *axis;
-    if (from_front < 0 || from_front >= shape.rank())
-      return refuse(op, fmt::format("axis is {}, the shape {} has {} axes", *axis, to_string(shape),
-                                    shape.rank()));
-    p.axis = static_cast<int>(from_front);
+    const auto axis = read.axis("axis", shape.rank());
+    if (!axis) return tl::unexpected(axis.error());
+    p.axis = *axis;
     if (x == nullptr) {
       const auto start = start_shape(op, read, shape, p.axis);
       if (!start) return tl::unexpected(start.error());

@@ -14,10 +14,10 @@ struct Norm {
                                    Kinds<FloatKind, FloatKind>>;
   int axes = 1;  // trailing ones
   double eps = 1e-5;
-  Result<NormProblem> problem(std::span<const InputSpec> in) const {
+  NormProblem problem(std::span<const InputSpec> in) const {
     return of(Centered ? NormKind::layer_norm : NormKind::rms_norm, in[0]);
   }
-  Result<NormProblem> of(NormKind kind, const InputSpec& x) const {
+  NormProblem of(NormKind kind, const InputSpec& x) const {
     return NormProblem{.kind = kind,
                        .element_dtype = x.dtype,
                        .shape = x.shape,
@@ -35,7 +35,7 @@ struct NormBackward {
       Weighted && Biased, Kinds<FloatKind, FloatKind, FloatKind>,
       std::conditional_t<Weighted || Biased, Kinds<FloatKind, FloatKind>, Kinds<FloatKind>>>;
   Norm<Centered, Weighted, Biased> forward;
-  Result<NormProblem> problem(std::span<const InputSpec> in) const {
+  NormProblem problem(std::span<const InputSpec> in) const {
     return forward.of(Centered ? NormKind::layer_norm_backward : NormKind::rms_norm_backward,
                       in[0]);
   }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include "planck/plan/registry.h"
 
 namespace planck {
 
@@ -122,11 +122,9 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
     p.biased = *bias;
   } else {
     p.biased = inputs.find("bias") != inputs.end();
-    const std::string text = read.text("eps");
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), p.eps);
-    if (error != std::errc() || end != text.data() + text.size())
-      return fail(ErrorCode::invalid_problem,
-                  fmt::format("{}: eps={} is not a number", op.name, text));
+    const auto eps = read.number("eps");
+    if (!eps) return tl::unexpected(eps.error());
+    p.eps = *eps;
   }
   if (auto ok = p.check(); !ok) return tl::unexpected(ok.error());
   return std::unique_ptr<AnyProblem>(new ErasedProblem<NormProblem>(p));

@@ -8,10 +8,6 @@ namespace planck {
 
 namespace pool_detail {
 
-inline Result<PoolProblem> checked(const PoolProblem& p) {
-  if (auto ok = p.check(); !ok) return tl::unexpected(ok.error());
-  return p;
-}
 // dy's shape with the extents of dx: [.., H, W].
 inline Shape image(Shape dy, const PoolPair& size) {
   if (dy.rank() < 2) return dy;
@@ -28,11 +24,11 @@ struct MaxPool2d {
   static constexpr std::string_view name = "max_pool2d";
   using Gives = Kinds<K, IntKind>;
   PoolOptions options;
-  Result<PoolProblem> problem(std::span<const InputSpec> in) const {
-    return pool_detail::checked({.kind = PoolKind::max_pool2d,
-                                 .element_dtype = in[0].dtype,
-                                 .x = in[0].shape,
-                                 .options = options});
+  PoolProblem problem(std::span<const InputSpec> in) const {
+    return PoolProblem{.kind = PoolKind::max_pool2d,
+                       .element_dtype = in[0].dtype,
+                       .x = in[0].shape,
+                       .options = options};
   }
 };
 // dy, indices → dx
@@ -40,22 +36,22 @@ struct MaxPool2dBackward {
   static constexpr std::string_view name = "max_pool2d_backward";
   PoolOptions options;
   PoolPair input_size;  // H, W
-  Result<PoolProblem> problem(std::span<const InputSpec> in) const {
-    return pool_detail::checked({.kind = PoolKind::max_pool2d_backward,
-                                 .element_dtype = in[0].dtype,
-                                 .x = pool_detail::image(in[0].shape, input_size),
-                                 .options = options});
+  PoolProblem problem(std::span<const InputSpec> in) const {
+    return PoolProblem{.kind = PoolKind::max_pool2d_backward,
+                       .element_dtype = in[0].dtype,
+                       .x = pool_detail::image(in[0].shape, input_size),
+                       .options = options};
   }
 };
 // x → y
 struct AvgPool2d {
   static constexpr std::string_view name = "avg_pool2d";
   PoolOptions options;
-  Result<PoolProblem> problem(std::span<const InputSpec> in) const {
-    return pool_detail::checked({.kind = PoolKind::avg_pool2d,
-                                 .element_dtype = in[0].dtype,
-                                 .x = in[0].shape,
-                                 .options = options});
+  PoolProblem problem(std::span<const InputSpec> in) const {
+    return PoolProblem{.kind = PoolKind::avg_pool2d,
+                       .element_dtype = in[0].dtype,
+                       .x = in[0].shape,
+                       .options = options};
   }
 };
 // dy → dx
@@ -63,36 +59,36 @@ struct AvgPool2dBackward {
   static constexpr std::string_view name = "avg_pool2d_backward";
   PoolOptions options;
   PoolPair input_size;
-  Result<PoolProblem> problem(std::span<const InputSpec> in) const {
-    return pool_detail::checked({.kind = PoolKind::avg_pool2d_backward,
-                                 .element_dtype = in[0].dtype,
-                                 .x = pool_detail::image(in[0].shape, input_size),
-                                 .options = options});
+  PoolProblem problem(std::span<const InputSpec> in) const {
+    return PoolProblem{.kind = PoolKind::avg_pool2d_backward,
+                       .element_dtype = in[0].dtype,
+                       .x = pool_detail::image(in[0].shape, input_size),
+                       .options = options};
   }
 };
 // x → y [.., size]
 struct AdaptiveAvgPool2d {
   static constexpr std::string_view name = "adaptive_avg_pool2d";
   PoolPair size;
-  Result<PoolProblem> problem(std::span<const InputSpec> in) const {
-    return pool_detail::checked({.kind = PoolKind::adaptive_avg_pool2d,
-                                 .element_dtype = in[0].dtype,
-                                 .x = in[0].shape,
-                                 .size = size});
+  PoolProblem problem(std::span<const InputSpec> in) const {
+    return PoolProblem{.kind = PoolKind::adaptive_avg_pool2d,
+                       .element_dtype = in[0].dtype,
+                       .x = in[0].shape,
+                       .size = size};
   }
 };
 // dy [.., OH, OW] → dx
 struct AdaptiveAvgPool2dBackward {
   static constexpr std::string_view name = "adaptive_avg_pool2d_backward";
   PoolPair input_size;
-  Result<PoolProblem> problem(std::span<const InputSpec> in) const {
+  PoolProblem problem(std::span<const InputSpec> in) const {
     const Shape& dy = in[0].shape;
     PoolPair size{};
     if (dy.rank() >= 2) size = {dy[dy.rank() - 2], dy[dy.rank() - 1]};
-    return pool_detail::checked({.kind = PoolKind::adaptive_avg_pool2d_backward,
-                                 .element_dtype = in[0].dtype,
-                                 .x = pool_detail::image(dy, input_size),
-                                 .size = size});
+    return PoolProblem{.kind = PoolKind::adaptive_avg_pool2d_backward,
+                       .element_dtype = in[0].dtype,
+                       .x = pool_detail::image(dy, input_size),
+                       .size = size};
   }
 };
 

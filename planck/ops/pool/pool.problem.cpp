@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include "planck/plan/registry.h"
 
 namespace planck {
 
@@ -15,7 +15,7 @@ constexpr OperandInfo kMaxBackward[] = {kDy, {"indices", Role::input}, kDx};
 constexpr OperandInfo kAverage[] = {kX, kY};
 constexpr OperandInfo kAverageBackward[] = {kDy, kDx};
 
-constexpr AttributeInfo kKernel = {"kernel", "", "rows,columns of a window; one number: both"};
+constexpr AttributeInfo kKernel = {"kernel", "", "rows x columns of a window; one number: both"};
 constexpr AttributeInfo kStride = {"stride", "0", "from window to window; 0: the kernel's"};
 constexpr AttributeInfo kPadding = {"padding", "0", "around the image, at most half the kernel"};
 constexpr AttributeInfo kDilation = {"dilation", "1", "from tap to tap of a window"};
@@ -23,14 +23,14 @@ constexpr AttributeInfo kCeil = {"ceil_mode", "false",
                                  "true: a last window that is cut off counts"};
 constexpr AttributeInfo kInclude = {"count_include_pad", "true",
                                     "false: averages are over pixels alone"};
-constexpr AttributeInfo kInput = {"input_size", "", "H,W of dx"};
+constexpr AttributeInfo kInput = {"input_size", "", "H x W of dx"};
 constexpr AttributeInfo kMaxAttributes[] = {kKernel, kStride, kPadding, kDilation, kCeil};
 constexpr AttributeInfo kMaxBackwardAttributes[] = {kInput,   kKernel,   kStride,
                                                     kPadding, kDilation, kCeil};
 constexpr AttributeInfo kAverageAttributes[] = {kKernel, kStride, kPadding, kCeil, kInclude};
 constexpr AttributeInfo kAverageBackwardAttributes[] = {kInput,   kKernel, kStride,
                                                         kPadding, kCeil,   kInclude};
-constexpr AttributeInfo kAdaptiveAttributes[] = {{"size", "", "OH,OW: windows along each axis"}};
+constexpr AttributeInfo kAdaptiveAttributes[] = {{"size", "", "OH x OW: windows along each axis"}};
 constexpr AttributeInfo kAdaptiveBackwardAttributes[] = {kInput};
 
 constexpr OpCategory kCategory = OpCategory::pooling;
@@ -154,21 +154,6 @@ std::array<OperandSpec, kPoolOperands> PoolProblem::specs() const {
 
 namespace {
 
-// "3,2", or "3" for both.
-Result<PoolPair> read_pair(const OpInfo& op, const AttributeReader& read, std::string_view name) {
-  const std::string text = read.text(name);
-  const char *at = text.data(), *end = at + text.size();
-  PoolPair pair{};
-  const auto first = std::from_chars(at, end, pair[0]);
-  if (first.ec == std::errc{} && first.ptr == end) return PoolPair{pair[0], pair[0]};
-  if (first.ec == std::errc{} && *first.ptr == ',') {
-    const auto second = std::from_chars(first.ptr + 1, end, pair[1]);
-    if (second.ec == std::errc{} && second.ptr == end) return pair;
-  }
-  return fail(ErrorCode::invalid_problem,
-              fmt::format("{}: {}={} is not a whole number, nor two", op.name, name, text));
-}
-
 Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& attributes,
                                           const InputSpecs& inputs, PoolKind kind) {
   const AttributeReader read(op, attributes);
@@ -191,7 +176,7 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   for (const AttributeInfo& attribute : op.attributes) {
     for (const auto& [name, to] : pairs)
       if (name == attribute.name) {
-        const auto value = read_pair(op, read, name);
+        const auto value = read.pair(name);
         if (!value) return tl::unexpected(value.error());
         *to = *value;
       }
@@ -203,7 +188,7 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
       }
   }
   if (p.backward()) {
-    const auto image = read_pair(op, read, "input_size");
+    const auto image = read.pair("input_size");
     if (!image) return tl::unexpected(image.error());
     for (int a : {0, 1}) {
       const int d = p.x.rank() - 2 + a;

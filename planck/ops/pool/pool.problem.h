@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planck/ops/pool/pool.math.h"
-#include "planck/plan/registry.h"
+#include "planck/plan/plan.h"
 
 namespace planck {
 

@@ -6,3 +6,6 @@ PLANCK_OP(FakeQuantize, FloatKind, FloatKind, IntKind);
 PLANCK_OP(FakeQuantizeBackward<false>, FloatKind, FloatKind, FloatKind, IntKind);
 PLANCK_OP(FakeQuantizeBackward<true>, FloatKind, FloatKind, FloatKind, IntKind);
 PLANCK_OP(DynamicQuantize, FloatKind);
+PLANCK_OP(QuantizeBackward, FloatKind, FloatKind, FloatKind, IntKind);
+PLANCK_OP(DequantizeBackward, FloatKind, FloatKind);
+PLANCK_OP(Dequantize, CodeKind, FloatKind, IntKind);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "planck/plan/registry.h"
+
 namespace planck {
 
 namespace {
@@ -39,7 +41,7 @@ constexpr AttributeInfo kLearnable = {"learnable", "false",
                                       "false: by those of fake_quantize"};
 constexpr AttributeInfo kSymmetric = {"symmetric", "true",
                                       "false: affine, with a zero point from the data"};
-constexpr AttributeInfo kAxis = {"axis", "0", "the channel axis"};
+constexpr AttributeInfo kAxis = {"axis", "0", "the channel axis; -1: the last"};
 constexpr AttributeInfo kGroup = {"group", "128", "elements of a group, along the last axis"};
 
 struct KindRow {
@@ -288,9 +290,14 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
       return {};
     });
   };
-  for (Result<void> r : {integer("q_min", range.lowest), integer("q_max", range.highest),
-                         integer("axis", p.axis), integer("group", p.group)})
+  for (Result<void> r :
+       {integer("q_min", range.lowest), integer("q_max", range.highest), integer("group", p.group)})
     if (!r) return tl::unexpected(r.error());
+  if (granularity == Granularity::per_channel) {
+    const auto axis = read.axis("axis", p.shape.rank());
+    if (!axis) return tl::unexpected(axis.error());
+    p.axis = *axis;
+  }
 
   if (const std::string math = read.text("math"); math == "reciprocal")
     p.math = QuantMath::reciprocal;

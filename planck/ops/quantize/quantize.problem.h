@@ -8,50 +8,13 @@
 #pragma once
 
 #include <array>
-#include <optional>
 
+#include "planck/ops/quantize/quantize.scheme.h"
 #include "planck/plan/plan.h"
-#include "planck/plan/registry.h"
 
 namespace planck {
 
-enum class QuantKind : std::uint8_t {
-  quantize,
-  quantize_backward,
-  dequantize,
-  dequantize_backward,
-  fake_quantize,
-  fake_quantize_backward,
-  dynamic_quantize,
-};
-enum class Granularity : std::uint8_t { per_tensor, per_channel, per_token, per_group };
-enum class QuantMath : std::uint8_t { divide, reciprocal };
-
 inline constexpr int kQuantOperands = 7;  // the most operands an op of the family has
-
-struct QuantProblem;
-
-// How a tensor is cut into groups, and what its integers are.
-struct QuantScheme {
-  Granularity granularity = Granularity::per_tensor;
-  int axis = 0;                        // per_channel
-  std::int64_t group = 128;            // per_group: elements per group, along the last axis
-  Dtype dtype = Dtype::s8;             // of q: s8, u8, s4 or u4
-  std::optional<IntRange> range = {};  // the dtype's own unless set
-  QuantMath math = QuantMath::divide;
-  bool operator==(const QuantScheme& other) const {
-    return granularity == other.granularity && axis == other.axis && group == other.group &&
-           dtype == other.dtype && math == other.math && lowest() == other.lowest() &&
-           highest() == other.highest();
-  }
-  std::int32_t lowest() const { return range ? range->lowest : int_range(dtype).lowest; }
-  std::int32_t highest() const { return range ? range->highest : int_range(dtype).highest; }
-
-  // An axis below 0 counts from the end.
-  QuantProblem problem(QuantKind kind, Dtype element, const Shape& shape) const;
-  // Shape of the scales and zero points of a tensor.
-  Shape group_shape(const Shape& shape) const;
-};
 
 // A scheme on one tensor, for one op.
 struct QuantProblem : QuantScheme {

@@ -73,7 +73,7 @@ Tensor<B, K> cumsum(const Tensor<B, K>& x, int axis, bool reverse = false) {
 }
 
 // What cummax and cummin give: auto [values, indices] = cummax(x, axis). An index is that of the
-// first occurrence of the running extreme.
+// last occurrence of the running extreme.
 template <class B, class K>
 struct RunningExtreme {
   Tensor<B, K> values;

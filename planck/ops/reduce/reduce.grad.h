@@ -1,8 +1,9 @@
 // Gradients of reductions.
 //
 // Conventions: the extreme values of max and min share the gradient in equal parts, those of cummax
-// and cummin give it to the first. prod is exact with any zeros, in derivatives of any order: it is
-// made of products of the others, without division.
+// and cummin give it to the last; infinite terms of logsumexp share all of it. Counts are in the
+// compute type, and what 16-bit floats pass on is rounded once. prod is exact with any zeros, in
+// derivatives of any order: it is made of products of the others, without division.
 #pragma once
 
 #include <limits>
@@ -24,12 +25,23 @@ inline std::int64_t reduced(const Shape& x, unsigned axes) {
   return n;
 }
 
+// x in the type it is computed in: 16-bit floats cannot count.
+template <class B>
+Tensor<B> computed(const Tensor<B>& x) {
+  return x.to(compute_dtype(x.dtype()));
+}
+// How many of a group are true, as x computes.
+template <class B>
+Tensor<B> count_of(const Tensor<B, BoolKind>& truths, const Tensor<B>& x, unsigned axes) {
+  return call(Sum{axes}, to_float(truths, compute_dtype(x.dtype())));
+}
+
 template <class Op, class R>
 auto pullback_of_extreme(const Op& op, const R& r) {
   return [op, x = in<0>(r), y = out(r)](auto& g) {
     const auto v = g[x];
     const auto ties = eq(v, expand(g[y], v.shape()));
-    const auto shares = g.dy() / call(Sum{op.axes}, to_float(ties, v.dtype()));
+    const auto shares = (computed(g.dy()) / count_of(ties, v, op.axes)).to(v.dtype());
     g.give(masked(expand(shares, v.shape()), ties));
   };
 }
@@ -98,21 +110,27 @@ auto pullback(const Min& op, const R& r) {
 template <class R>
 auto pullback(const Var& op, const R& r) {  // 2 (x − mean) / (n − correction)
   return [op, x = in<0>(r)](auto& g) {
-    const auto v = g[x];
+    const auto given = g[x];
+    const auto v = reduce_detail::computed(given);
     const auto n = reduce_detail::reduced(v.shape(), op.axes);
-    const auto scaled = g.dy() * 2 / static_cast<double>(n - op.correction);
+    const auto scaled =
+        reduce_detail::computed(g.dy()) * 2 / static_cast<double>(n - op.correction);
     const auto centre = expand(call(Mean{op.axes}, v), v.shape());
-    g.give(expand(scaled, v.shape()) * (v - centre));
+    g.give((expand(scaled, v.shape()) * (v - centre)).to(given.dtype()));
   };
 }
 template <class R>
-auto pullback(const LogSumExp&, const R& r) {  // exp(x − y)
-  return [x = in<0>(r), y = out(r)](auto& g) {
+auto pullback(const LogSumExp& op, const R& r) {  // exp(x − y); of +Inf in equal parts
+  return [op, x = in<0>(r), y = out(r)](auto& g) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
     const auto v = g[x];
     const auto w = g[y];
-    const auto infinite = eq(abs(w), full_like(w, std::numeric_limits<double>::infinity()));
-    const auto shift = expand(mask_fill(w, infinite, 0), v.shape());
-    g.give(expand(g.dy(), v.shape()) * exp(v - shift));
+    const auto shift = expand(mask_fill(w, eq(w, -kInfinity), 0), v.shape());
+    const auto peaks = eq(v, kInfinity);
+    const auto parts = (1 / reduce_detail::count_of(peaks, v, op.axes)).to(v.dtype());
+    const auto shares = expand(where(eq(w, w), parts, w), v.shape());  // NaN beside +Inf stays
+    const auto terms = exp(mask_fill(v - shift, peaks, 0));
+    g.give(expand(g.dy(), v.shape()) * where(peaks, shares, terms));
   };
 }
 template <class R>

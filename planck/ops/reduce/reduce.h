@@ -11,8 +11,8 @@
 //   any  all           of bool
 //   cumsum             out[i] = x[0] + ... + x[i] along an axis; reverse: x[i] + ... + x[n - 1]
 //   cummax  cummin     values[i], the largest of x[0] ... x[i] along an axis, and indices[i], i64,
-//                      where it first occurs: values[i] = x[indices[i]]. The first of equals keeps
-//                      its index, +0 and -0 are equal, the first NaN wins and stays
+//                      where it last occurred: values[i] = x[indices[i]]. Of equals the last one
+//                      counts, +0 and -0 are equal, a NaN wins and stays until the next NaN
 //
 // Reduced axes stay in `out`, with extent 1:
 //
@@ -24,7 +24,7 @@
 //
 // Sums. The reduced elements in row-major order are added in the canonical pairwise order
 // (docs/numerics.md), products likewise; cumsum by chunks of 32 (planck/math/running_sum.h).
-// cummax and cummin compute nothing: whichever way the work is cut, the first element that no other
+// cummax and cummin compute nothing: whichever way the work is cut, the last element that no other
 // exceeds is the same one, and its bits are moved (a NaN becomes the canonical NaN).
 //
 // Dtypes. Floats; i32 and i64 for sum, prod, max, min, argmax, argmin, cumsum, cummax and cummin;

@@ -48,11 +48,7 @@ struct Cumsum {
   int axis = 0;
   bool reverse = false;
   Result<ReduceProblem> problem(std::span<const InputSpec> in) const {
-    return ReduceProblem{.kind = ReduceKind::cumsum,
-                         .element_dtype = in[0].dtype,
-                         .shape = in[0].shape,
-                         .axes = 1u << axis,
-                         .reverse = reverse};
+    return scan_problem(ReduceKind::cumsum, in[0], axis, reverse);
   }
 };
 // x → values, indices. K: the kind of the elements.
@@ -63,8 +59,7 @@ struct RunningExtremeOp {
   using Gives = Kinds<K, IntKind>;
   int axis = 0;
   Result<ReduceProblem> problem(std::span<const InputSpec> in) const {
-    return ReduceProblem{
-        .kind = Kind, .element_dtype = in[0].dtype, .shape = in[0].shape, .axes = 1u << axis};
+    return scan_problem(Kind, in[0], axis);
   }
 };
 template <class K = FloatKind>

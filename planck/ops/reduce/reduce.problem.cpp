@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "planck/plan/registry.h"
+
 namespace planck {
 
 namespace {
@@ -10,10 +12,10 @@ constexpr OperandInfo kOperands[] = {{"x", Role::input}, {"out", Role::output}};
 constexpr OperandInfo kExtremeScanOperands[] = {
     {"x", Role::input}, {"values", Role::output}, {"indices", Role::output}};
 
-constexpr AttributeInfo kAxes = {"axes", "all", "digits of the axes to reduce (02), or all"};
+constexpr AttributeInfo kAxes = {"axes", "all", "the axes to reduce: 0,2 or -1, or all"};
 constexpr AttributeInfo kReduceAttributes[] = {kAxes};
 constexpr AttributeInfo kVarAttributes[] = {kAxes, {"correction", "1", "var divides by n - this"}};
-constexpr AttributeInfo kAlong = {"axes", "0", "the axis to run along"};
+constexpr AttributeInfo kAlong = {"axes", "0", "the axis to run along; -1: the last"};
 constexpr AttributeInfo kScanAttributes[] = {kAlong, {"reverse", "false", "from the end"}};
 constexpr AttributeInfo kExtremeScanAttributes[] = {kAlong};
 
@@ -67,7 +69,7 @@ std::string axes_text(unsigned axes) {
   if (axes == kAllAxes) return "all";
   std::string text;
   for (int d = 0; d < 32; ++d)
-    if ((axes >> d) & 1u) text += std::to_string(d);
+    if ((axes >> d) & 1u) text += fmt::format("{}{}", text.empty() ? "" : ",", d);
   return text;
 }
 
@@ -128,6 +130,16 @@ Result<void> ReduceProblem::check() const {
   return {};
 }
 
+Result<ReduceProblem> scan_problem(ReduceKind kind, const InputSpec& x, int axis, bool reverse) {
+  ReduceProblem p{
+      .kind = kind, .element_dtype = x.dtype, .shape = x.shape, .axes = 0, .reverse = reverse};
+  if (axis < 0 || axis >= x.shape.rank())
+    return fail(ErrorCode::invalid_problem,
+                fmt::format("{}: axis is {}, x has {} axes", p.info().name, axis, x.shape.rank()));
+  p.axes = 1u << axis;
+  return p;
+}
+
 std::array<OperandSpec, kReduceOperands> ReduceProblem::specs() const {
   std::array<OperandSpec, kReduceOperands> out;
   out[0].dtype = element_dtype;
@@ -150,14 +162,10 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   const InputSpec& x = inputs.find("x")->second;
   p.element_dtype = x.dtype;
   p.shape = x.shape;
-  if (const std::string text = read.text("axes"); text != "all") {
-    p.axes = 0;
-    for (char c : text) {
-      if (c < '0' || c > '7')
-        return fail(ErrorCode::invalid_problem,
-                    fmt::format("{}: axes={} is not all, nor digits of axes", op.name, text));
-      p.axes |= 1u << (c - '0');
-    }
+  if (read.text("axes") != "all") {
+    const auto axes = read.axes("axes", p.shape.rank());
+    if (!axes) return tl::unexpected(axes.error());
+    p.axes = *axes;
   }
   if (kind == ReduceKind::var) {
     const auto correction = read.integer("correction");

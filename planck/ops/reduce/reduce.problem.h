@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "planck/plan/registry.h"
+#include "planck/plan/plan.h"
 
 namespace planck {
 
@@ -54,6 +54,10 @@ struct ReduceProblem {
   Dtype element() const { return element_dtype; }
   std::optional<Dtype> aux() const { return std::nullopt; }
 };
+
+// Along one axis, counted from the front; the error names it and the rank.
+[[nodiscard]] Result<ReduceProblem> scan_problem(ReduceKind kind, const InputSpec& x, int axis,
+                                                 bool reverse = false);
 
 std::vector<OpEntry> reduce_ops();
 

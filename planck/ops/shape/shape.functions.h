@@ -113,7 +113,7 @@ std::vector<Tensor<B, K>> split(const Tensor<B, K>& x, std::span<const std::int6
 // before[d] and after[d] elements of a value around x, along each axis d.
 template <class B, class K>
 Tensor<B, K> pad(const Tensor<B, K>& x, const Extents& before, const Extents& after,
-                 double value = 0) {
+                 Scalar value = 0) {
   return call(Pad{before, after, value}, x);
 }
 // x counts[d] times along each axis d.

@@ -34,6 +34,21 @@ auto pullback(const SliceAxis& op, const R& r) {
   };
 }
 template <class R>
+auto pullback(const SliceAxes& op, const R& r) {
+  return [op, shape = shape_of<0>(r)](auto& g) {
+    const auto dy = g.dy();
+    g.give(call(SliceAxesAssign{op.slice}, full_like(dy, 0, shape), dy));
+  };
+}
+template <class R>
+auto pullback(const SliceAxesAssign& op, const R&) {
+  return [op](auto& g) {
+    const auto dy = g.dy();
+    if (g.needs(1)) g.give(1, call(SliceAxes{op.slice}, dy));
+    if (g.needs(0)) g.give(0, call(op, dy, full_like(dy, 0, op.slice.extent)));
+  };
+}
+template <class R>
 auto pullback(const Flip& op, const R&) {
   return [op](auto& g) { g.give(call(op, g.dy())); };
 }

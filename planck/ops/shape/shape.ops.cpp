@@ -16,9 +16,20 @@ tl::unexpected<Error> invalid(std::string_view op, fmt::format_string<A...> text
               fmt::format("{}: {}", op, fmt::format(text, std::forward<A>(a)...)));
 }
 
-std::byte* element(const View& v, std::int64_t offset) {
-  return static_cast<std::byte*>(v.data) +
-         offset * static_cast<std::int64_t>(storage_bytes(v.dtype));
+// Puts the view's first element `offset` elements on. Packed elements share a byte: an odd one
+// cannot be a first.
+Result<View> moved(std::string_view op, View v, std::int64_t offset) {
+  if (numel(v.shape) == 0) return v;
+  if (is_packed(v.dtype) && offset % 2 != 0)
+    return fail(
+        ErrorCode::misaligned_operand,
+        fmt::format("{}: the first element would be the second of a pair of {}: start at an "
+                    "even one",
+                    op, planck::name(v.dtype)));
+  v.data = static_cast<std::byte*>(v.data) +
+           (is_packed(v.dtype) ? offset / 2
+                               : offset * static_cast<std::int64_t>(storage_bytes(v.dtype)));
+  return v;
 }
 
 }  // namespace
@@ -27,20 +38,6 @@ Result<int> checked_axis(std::string_view op, int axis, int rank) {
   if (axis < -rank || axis >= rank)
     return invalid(op, "axis is {}, the tensor has rank {}", axis, rank);
   return axis < 0 ? axis + rank : axis;
-}
-
-Result<Shape> broadcast_shape(std::string_view op, const Shape& a, const Shape& b) {
-  const int rank = std::max(a.rank(), b.rank());
-  Shape out = Extents::filled(rank, 1);
-  for (int d = 0; d < rank; ++d) {
-    const int da = d - (rank - a.rank()), db = d - (rank - b.rank());
-    const std::int64_t ea = da < 0 ? 1 : a[da], eb = db < 0 ? 1 : b[db];
-    if (ea != eb && ea != 1 && eb != 1)
-      return invalid(op, "shapes {} and {} do not broadcast: {} against {}", to_string(a),
-                     to_string(b), ea, eb);
-    out[d] = ea == 1 ? eb : ea;
-  }
-  return out;
 }
 
 Shape broadcast_shapes(std::string_view op, std::initializer_list<const Shape*> shapes) {
@@ -53,6 +50,7 @@ Result<Shape> complete_shape(std::string_view op, const Shape& extents, std::int
   Shape out = extents;
   int open = -1;
   std::int64_t known = 1;
+  bool overflows = false, empty = false;
   for (int d = 0; d < out.rank(); ++d) {
     if (out[d] == -1) {
       if (open >= 0) return invalid(op, "shape {} has more than one -1", to_string(extents));
@@ -60,9 +58,13 @@ Result<Shape> complete_shape(std::string_view op, const Shape& extents, std::int
     } else if (out[d] < 0) {
       return invalid(op, "shape {} has a negative extent", to_string(extents));
     } else {
-      known *= out[d];
+      empty |= out[d] == 0;
+      overflows |= out[d] > 0 && __builtin_mul_overflow(known, out[d], &known);
     }
   }
+  if (overflows)
+    return invalid(op, "shape {} has more elements than fit in memory", to_string(extents));
+  if (empty) known = 0;
   if (open >= 0) {
     if (known == 0 || count % known != 0)
       return invalid(op, "{} elements do not fill shape {}", count, to_string(extents));
@@ -106,6 +108,7 @@ Result<View> Permute::view(const View& x) const {
 }
 
 Result<View> Expand::view(const View& x) const {
+  if (auto ok = check_shape(shape, name); !ok) return tl::unexpected(ok.error());
   const int added = shape.rank() - x.shape.rank();
   if (added < 0)
     return invalid(name, "shape {} has fewer axes than {}", to_string(shape), to_string(x.shape));
@@ -133,8 +136,14 @@ SliceAxis::Span SliceAxis::span(std::int64_t extent) const {
   // With a negative step the default stop means: up to and with the first element.
   const std::int64_t last = step < 0 && stop == INT64_MAX ? -1 : from_front(stop);
   const std::int64_t distance = step > 0 ? last - first : first - last;
-  const std::int64_t stride = step > 0 ? step : -step;
-  return {first, distance <= 0 ? 0 : (distance - 1) / stride + 1, step};
+  // As unsigned numbers: the lowest step has no opposite. Where there is no second element, a step
+  // that leads far away is not taken.
+  const auto by =
+      step > 0 ? static_cast<std::uint64_t>(step) : 0 - static_cast<std::uint64_t>(step);
+  const std::int64_t count =
+      distance <= 0 ? 0
+                    : static_cast<std::int64_t>(static_cast<std::uint64_t>(distance - 1) / by) + 1;
+  return {first, count, count < 2 ? 1 : step};
 }
 
 Result<View> SliceAxis::view(const View& x) const {
@@ -145,8 +154,7 @@ Result<View> SliceAxis::view(const View& x) const {
   View out = x;
   out.shape[*d] = s.count;
   out.strides[*d] = x.strides[*d] * s.step;
-  if (numel(out.shape) > 0) out.data = element(x, s.first * x.strides[*d]);
-  return out;
+  return moved(name, out, s.first * x.strides[*d]);
 }
 
 Result<View> Flip::view(const View& x) const {
@@ -159,8 +167,7 @@ Result<View> Flip::view(const View& x) const {
     offset += (x.shape[d] - 1) * x.strides[d];
     out.strides[d] = -x.strides[d];
   }
-  if (numel(x.shape) > 0) out.data = element(x, offset);
-  return out;
+  return moved(name, out, offset);
 }
 
 namespace {
@@ -202,7 +209,11 @@ Result<Assembly> Pad::assembly(std::span<const InputSpec> in) const {
   Assembly out{in[0].dtype, x, value, {}};
   Slice onto = whole(x);
   for (int d = 0; d < x.rank(); ++d) {
-    out.shape[d] = x[d] + before[d] + after[d];
+    std::int64_t both = 0;
+    if (__builtin_add_overflow(before[d], after[d], &both) ||
+        __builtin_add_overflow(x[d], both, &out.shape[d]))
+      return invalid(name, "axis {} of extent {} is widened by {} and {}: more than fit in memory",
+                     d, x[d], before[d], after[d]);
     if (out.shape[d] < 0)
       return invalid(name, "axis {} of extent {} is cut by {} and {}", d, x[d], -before[d],
                      -after[d]);
@@ -210,6 +221,32 @@ Result<Assembly> Pad::assembly(std::span<const InputSpec> in) const {
   }
   out.pieces.push_back({0, onto});  // what lies outside is left out
   return out;
+}
+
+Result<View> SliceAxes::view(const View& x) const {
+  if (slice.start.rank() != x.shape.rank())
+    return invalid(name, "{} axes for a tensor of rank {}", slice.start.rank(), x.shape.rank());
+  View out = x;
+  std::int64_t offset = 0;
+  for (int d = 0; d < x.shape.rank(); ++d) {
+    offset += slice.start[d] * x.strides[d];
+    out.shape[d] = slice.extent[d];
+    out.strides[d] = x.strides[d] * slice.step[d];
+  }
+  return moved(name, out, offset);
+}
+
+Result<Assembly> SliceAxesAssign::assembly(std::span<const InputSpec> in) const {
+  const Shape& x = in[0].shape;
+  if (slice.start.rank() != x.rank())
+    return invalid(name, "{} axes for a tensor of rank {}", slice.start.rank(), x.rank());
+  if (in[1].shape != slice.extent)
+    return invalid(name, "the slice has shape {}, the values {}", to_string(slice.extent),
+                   to_string(in[1].shape));
+  if (in[1].dtype != in[0].dtype)
+    return invalid(name, "values are {}, the tensor is {}", planck::name(in[1].dtype),
+                   planck::name(in[0].dtype));
+  return Assembly{in[0].dtype, x, std::nullopt, {{0, whole(x)}, {1, slice}}};
 }
 
 Result<Assembly> SliceAssign::assembly(std::span<const InputSpec> in) const {

@@ -65,7 +65,7 @@ struct Pad {
   static constexpr std::string_view name = "pad";
   static constexpr bool memory_bound = true;
   Extents before, after;
-  double value = 0;
+  Scalar value = 0;
   Result<Assembly> assembly(std::span<const InputSpec> in) const;
 };
 
@@ -74,6 +74,20 @@ struct SliceAssign {
   static constexpr std::string_view name = "slice_assign";
   static constexpr bool memory_bound = true;
   SliceAxis slice;
+  Result<Assembly> assembly(std::span<const InputSpec> in) const;
+};
+
+// A slice of every axis: what x[…] sees.
+struct SliceAxes {
+  static constexpr std::string_view name = "slice";
+  Slice slice;
+  Result<View> view(const View& x) const;
+};
+// x with such a slice replaced by the second input.
+struct SliceAxesAssign {
+  static constexpr std::string_view name = "slice_assign";
+  static constexpr bool memory_bound = true;
+  Slice slice;
   Result<Assembly> assembly(std::span<const InputSpec> in) const;
 };
 

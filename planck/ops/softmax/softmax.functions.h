@@ -29,7 +29,8 @@ Tensor<B> target_mask(const Tensor<B>& x, const Tensor<B, IntKind>& targets) {
 }
 
 // The loss of each row of logits [N, C] against its target, log(Σ exp x) − x[target]; 0 for
-// ignore_index. mean() or sum() make one number of it. Targets out of range are refused.
+// ignore_index. sum() makes one number of it; nn::cross_entropy_loss also the mean of the rows that
+// are not ignored. Targets out of range are refused.
 template <class B>
 Tensor<B> cross_entropy(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
                         std::int64_t ignore_index = kDefaultIgnoreIndex,

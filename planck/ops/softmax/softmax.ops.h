@@ -13,7 +13,7 @@ struct SoftmaxOp {
   static constexpr SoftmaxKind kind = Kind;
   int axis = 0;
 
-  Result<SoftmaxProblem> problem(std::span<const InputSpec> in) const {
+  SoftmaxProblem problem(std::span<const InputSpec> in) const {
     return SoftmaxProblem{
         .kind = Kind, .element_dtype = in[0].dtype, .shape = in[0].shape, .axis = axis};
   }
@@ -36,10 +36,10 @@ struct CrossEntropy {
   static constexpr std::string_view name = "cross_entropy";
   using Gives = Kinds<FloatKind, FloatKind, IntKind>;
   std::int64_t ignore_index = kDefaultIgnoreIndex;
-  Result<SoftmaxProblem> problem(std::span<const InputSpec> in) const {
+  SoftmaxProblem problem(std::span<const InputSpec> in) const {
     return of(SoftmaxKind::cross_entropy, in[0]);
   }
-  Result<SoftmaxProblem> of(SoftmaxKind kind, const InputSpec& logits) const {
+  SoftmaxProblem of(SoftmaxKind kind, const InputSpec& logits) const {
     return SoftmaxProblem{.kind = kind,
                           .element_dtype = logits.dtype,
                           .shape = logits.shape,
@@ -51,7 +51,7 @@ struct CrossEntropy {
 struct CrossEntropyBackward {
   static constexpr std::string_view name = "cross_entropy_backward";
   CrossEntropy forward;
-  Result<SoftmaxProblem> problem(std::span<const InputSpec> in) const {
+  SoftmaxProblem problem(std::span<const InputSpec> in) const {
     return forward.of(SoftmaxKind::cross_entropy_backward, in[0]);
   }
 };

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "planck/plan/registry.h"
+
 namespace planck {
 
 namespace {
@@ -106,12 +108,9 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
     p.ignore_index = *ignore;
     p.target_dtype = inputs.find("targets")->second.dtype;
   } else {
-    const auto axis = read.integer("axis");
+    const auto axis = read.axis("axis", p.shape.rank());
     if (!axis) return tl::unexpected(axis.error());
-    if (*axis < -1 || *axis >= kMaxRank)
-      return fail(ErrorCode::invalid_problem,
-                  fmt::format("{}: axis is {}, x has {} of them", op.name, *axis, p.shape.rank()));
-    p.axis = *axis == -1 ? p.shape.rank() - 1 : static_cast<int>(*axis);
+    p.axis = *axis;
   }
   if (auto ok = p.check(); !ok) return tl::unexpected(ok.error());
   return std::unique_ptr<AnyProblem>(new ErasedProblem<SoftmaxProblem>(p));

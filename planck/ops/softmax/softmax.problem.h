@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "planck/plan/registry.h"
+#include "planck/plan/plan.h"
 
 namespace planck {
 

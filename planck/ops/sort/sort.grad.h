@@ -3,6 +3,7 @@
 
 #include "planck/autodiff/flow.h"
 #include "planck/ops/index/index.grad.h"
+#include "planck/ops/sort/sampling.functions.h"
 #include "planck/ops/sort/sort.functions.h"
 
 namespace planck {

@@ -6,15 +6,6 @@
 
 namespace planck {
 
-namespace sort_detail {
-
-inline Result<SortProblem> checked(SortProblem p) {
-  if (auto ok = p.check(); !ok) return tl::unexpected(ok.error());
-  return p;
-}
-
-}  // namespace sort_detail
-
 // x → values, indices
 template <class K = FloatKind>
 struct Sort {
@@ -22,12 +13,12 @@ struct Sort {
   using Gives = Kinds<K, IntKind>;
   int axis = 0;
   bool descending = false;
-  Result<SortProblem> problem(std::span<const InputSpec> in) const {
-    return sort_detail::checked({.kind = SortKind::sort,
-                                 .element_dtype = in[0].dtype,
-                                 .x = in[0].shape,
-                                 .axis = axis,
-                                 .descending = descending});
+  SortProblem problem(std::span<const InputSpec> in) const {
+    return SortProblem{.kind = SortKind::sort,
+                       .element_dtype = in[0].dtype,
+                       .x = in[0].shape,
+                       .axis = axis,
+                       .descending = descending};
   }
 };
 // x → indices
@@ -36,12 +27,12 @@ struct Argsort {
   using Gives = IntKind;
   int axis = 0;
   bool descending = false;
-  Result<SortProblem> problem(std::span<const InputSpec> in) const {
-    return sort_detail::checked({.kind = SortKind::argsort,
-                                 .element_dtype = in[0].dtype,
-                                 .x = in[0].shape,
-                                 .axis = axis,
-                                 .descending = descending});
+  SortProblem problem(std::span<const InputSpec> in) const {
+    return SortProblem{.kind = SortKind::argsort,
+                       .element_dtype = in[0].dtype,
+                       .x = in[0].shape,
+                       .axis = axis,
+                       .descending = descending};
   }
 };
 // x → values, indices
@@ -52,13 +43,13 @@ struct Topk {
   int axis = 0;
   std::int64_t k = 0;
   bool largest = true;
-  Result<SortProblem> problem(std::span<const InputSpec> in) const {
-    return sort_detail::checked({.kind = SortKind::topk,
-                                 .element_dtype = in[0].dtype,
-                                 .x = in[0].shape,
-                                 .axis = axis,
-                                 .descending = largest,
-                                 .k = k});
+  SortProblem problem(std::span<const InputSpec> in) const {
+    return SortProblem{.kind = SortKind::topk,
+                       .element_dtype = in[0].dtype,
+                       .x = in[0].shape,
+                       .axis = axis,
+                       .descending = largest,
+                       .k = k};
   }
 };
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "planck/plan/registry.h"
+
 namespace planck {
 
 namespace {
@@ -88,13 +90,9 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   p.kind = kind;
   p.element_dtype = x.dtype;
   p.x = x.shape;
-  const auto axis = read.integer("axis");
+  const auto axis = read.axis("axis", p.x.rank());
   if (!axis) return tl::unexpected(axis.error());
-  const std::int64_t from_front = *axis < 0 ? *axis + p.x.rank() : *axis;
-  if (from_front < 0 || from_front >= p.x.rank())
-    return fail(ErrorCode::invalid_problem,
-                fmt::format("{}: axis is {}, x has {} axes", op.name, *axis, p.x.rank()));
-  p.axis = static_cast<int>(from_front);
+  p.axis = *axis;
   const auto descending = read.boolean(kind == SortKind::topk ? "largest" : "descending");
   if (!descending) return tl::unexpected(descending.error());
   p.descending = *descending;

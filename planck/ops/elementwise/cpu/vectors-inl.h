@@ -92,6 +92,8 @@ PLANCK_VECTORS(LeakyRelu, hn::IfThenElse(hn::Gt(x, hn::Zero(D())), x, hn::Mul(s.
 PLANCK_VECTORS(Clamp, hn::Min(s.b, hn::Max(s.a, x)))  // the second where there is a NaN
 PLANCK_VECTORS(AddScalar, hn::Add(x, s.a))
 PLANCK_VECTORS(MulScalar, hn::Mul(x, s.a))
+PLANCK_VECTORS(DivScalar, hn::Div(x, s.a))
+PLANCK_VECTORS(RdivScalar, hn::Div(s.a, x))
 PLANCK_VECTORS(Add, hn::Add(x, b))
 PLANCK_VECTORS(Sub, hn::Sub(x, b))
 PLANCK_VECTORS(Mul, hn::Mul(x, b))

@@ -34,14 +34,20 @@ void set_scalars(Case& c, Dtype dtype, std::uint64_t seed) {
   if (c.op == "clamp" && seed % 4 == 3) set("min", "2.5", "7");  // above the upper bound
   if (c.op == "clamp" && seed % 4 != 2) set("max", "1.5", seed % 2 ? "100000" : "3");
   if (c.op == "clamp" && seed % 4 == 0) set("min", "-0.75", "-100");
-  if (c.op == "add_scalar" || c.op == "mul_scalar")
+  if (c.op == "add_scalar" || c.op == "mul_scalar" || c.op == "div_scalar" || c.op == "rdiv_scalar")
     set("value", seed % 2 ? "-1.7" : "0.1", seed % 2 ? "-3" : "123456789");
   if (c.op == "pow_scalar") {
     constexpr std::string_view kPowers[] = {"2", "-3", "0.5", "-0", "1.7", "inf"};
     c.attributes["value"] = kPowers[seed % std::size(kPowers)];
   }
   if (c.op == "mask_fill" || c.op == "fill") {
-    set("value", seed % 3 == 0 ? "-inf" : seed % 3 == 1 ? "nan" : "0.1", seed % 2 ? "-7" : "1");
+    set("value",
+        seed % 3 == 0   ? "-inf"
+        : seed % 3 == 1 ? "nan"
+                        : "0.1",
+        seed % 2 == 0 || dtype == Dtype::boolean ? "1"
+        : dtype == Dtype::u8                     ? "7"
+                                                 : "-7");
   }
   if (c.op == "arange") {
     set("start", "-3.25", "-17");

@@ -61,7 +61,10 @@ TEST(Elementwise, ValuesOfFloats) {
     const auto checked = verify::check_values(all_ops(), c, stream, reference);
     for (const std::string& failure : checked.failures) ADD_FAILURE() << failure;
   }
-#define PLANCK_UNARY_OP(name, ...) EXPECT_TRUE(seen.contains(#name)) << #name;
+#define PLANCK_UNARY_OP(name, ...)                                                              \
+  EXPECT_EQ(seen.contains(#name), elementwise_accepts(ElementwiseOp::name, Dtype::f32) ||       \
+                                      elementwise_accepts(ElementwiseOp::name, Dtype::boolean)) \
+      << #name;
 #define PLANCK_SCALAR_OP PLANCK_UNARY_OP
 #define PLANCK_BINARY_OP PLANCK_UNARY_OP
 #define PLANCK_COMPARE_OP PLANCK_UNARY_OP
@@ -174,6 +177,18 @@ void check_integers() {
   expect(ElementwiseOp::clamp, [](T x, T) { return std::clamp(x, T(-5), T(50)); }, {-5, 50});
   expect(ElementwiseOp::add_scalar, [](T x, T) { return U(x) + U(T(-9)); }, {-9});
   expect(ElementwiseOp::mul_scalar, [](T x, T) { return U(x) * U(123457); }, {123457});
+  expect(ElementwiseOp::div_scalar, [](T x, T) { return x / T(-7); }, {-7});
+  expect(ElementwiseOp::div_scalar, [](T, T) { return T(0); }, {0});
+  expect(ElementwiseOp::rdiv_scalar, [](T x, T) { return x == 0 ? T(0) : T(100) / x; }, {100});
+  expect(ElementwiseOp::bitwise_and, [](T x, T y) { return x & y; });
+  expect(ElementwiseOp::bitwise_or, [](T x, T y) { return x | y; });
+  expect(ElementwiseOp::bitwise_xor, [](T x, T y) { return x ^ y; });
+  expect(ElementwiseOp::bitwise_not, [](T x, T) { return ~x; });
+  constexpr int kBits = 8 * sizeof(T);
+  expect(ElementwiseOp::shift_left,
+         [](T x, T y) { return y < 0 || y >= kBits ? U(0) : U(U(x) << y); });
+  expect(ElementwiseOp::shift_right,
+         [](T x, T y) { return y < 0 || y >= kBits ? T(x < 0 ? -1 : 0) : T(x >> y); });
 }
 TEST(Elementwise, IntegersWrapAround) {
   check_integers<std::int32_t>();
@@ -285,6 +300,39 @@ TEST(Elementwise, SelectionKeepsBits) {
   EXPECT_EQ(y[0], a[0]);
   EXPECT_EQ(y[1], b[1]);
   EXPECT_EQ(y[2], a[2]);
+}
+
+// A scalar that an integer does not hold is refused, not cut to it.
+TEST(Elementwise, ScalarsOfIntegersKeepTheirValueOrAreRefused) {
+  const auto refusal = [](ElementwiseOp op, Dtype dtype, Scalar value) {
+    const auto plan = ElementwisePlan::select(
+        Stream::cpu(), {.op = op, .dtype = dtype, .to = dtype, .shape = {2}, .scalars = {value}});
+    return plan ? std::string() : plan.error().message;
+  };
+  EXPECT_EQ(refusal(ElementwiseOp::mul_scalar, Dtype::i64, 0.5),
+            "mul_scalar: 0.5 is no integer, the tensor is i64");
+  EXPECT_EQ(
+      refusal(ElementwiseOp::add_scalar, Dtype::i32, std::int64_t{1} << 40),
+      "add_scalar: 1099511627776 does not fit i32, which goes from -2147483648 to 2147483647");
+  EXPECT_EQ(refusal(ElementwiseOp::mul_scalar, Dtype::i64, std::uint64_t{1} << 63),
+            "mul_scalar: 9223372036854775808 does not fit i64, which goes from "
+            "-9223372036854775808 to 9223372036854775807");
+  EXPECT_EQ(refusal(ElementwiseOp::fill, Dtype::u8, -1),
+            "fill: -1 does not fit u8, which goes from 0 to 255");
+  EXPECT_EQ(refusal(ElementwiseOp::fill, Dtype::i64, NAN),
+            "fill: nan is no integer, the tensor is i64");
+  EXPECT_EQ(refusal(ElementwiseOp::fill, Dtype::boolean, 2),
+            "fill: 2 does not fit bool, which goes from 0 to 1");
+  EXPECT_EQ(refusal(ElementwiseOp::mul_scalar, Dtype::i64, 2.0), "");
+  EXPECT_EQ(refusal(ElementwiseOp::add_scalar, Dtype::i64, INT64_MAX), "");
+  EXPECT_EQ(refusal(ElementwiseOp::add_scalar, Dtype::i64, std::uint64_t{INT64_MAX}), "");
+  EXPECT_EQ(refusal(ElementwiseOp::clamp, Dtype::i32, -INFINITY), "");
+  EXPECT_EQ(refusal(ElementwiseOp::mul_scalar, Dtype::f16, 1e30), "");
+  EXPECT_EQ(refusal(ElementwiseOp::mul_scalar, Dtype::f16, 1e300),
+            "mul_scalar: 1e+300 is too large for f32");
+  EXPECT_EQ(refusal(ElementwiseOp::fill, Dtype::f16, 65519), "");
+  EXPECT_EQ(refusal(ElementwiseOp::fill, Dtype::f16, 65520), "fill: 65520 is too large for f16");
+  EXPECT_EQ(refusal(ElementwiseOp::fill, Dtype::f16, INFINITY), "");
 }
 
 TEST(Elementwise, RefusesDtypesByName) {

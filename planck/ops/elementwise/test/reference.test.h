@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <string_view>
 
@@ -16,6 +17,8 @@ using Wide = long double;
 using ElementwiseReference = Wide (*)(Wide x, Wide b, Wide c, Wide s, Wide t);
 
 inline double f64(Wide x) { return static_cast<double>(x); }
+
+inline std::int64_t whole(Wide x) { return static_cast<std::int64_t>(x); }
 
 inline Wide naive_silu(Wide x) {
   if (std::isinf(x)) return x < 0 ? -0.0L : x;
@@ -75,6 +78,8 @@ inline const std::map<std::string_view, ElementwiseReference>& elementwise_refer
       {"clamp", PLANCK_VALUE(naive_clamp(x, s, t))},
       {"add_scalar", PLANCK_VALUE(f64(x) + f64(s))},
       {"mul_scalar", PLANCK_VALUE(f64(x) * f64(s))},
+      {"div_scalar", PLANCK_VALUE(f64(x) / f64(s))},
+      {"rdiv_scalar", PLANCK_VALUE(f64(s) / f64(x))},
       {"pow_scalar", PLANCK_VALUE(std::pow(x, s))},
       {"add", PLANCK_VALUE(f64(x) + f64(b))},
       {"sub", PLANCK_VALUE(f64(x) - f64(b))},
@@ -94,6 +99,12 @@ inline const std::map<std::string_view, ElementwiseReference>& elementwise_refer
       {"logical_or", PLANCK_VALUE(x != 0 || b != 0)},
       {"logical_xor", PLANCK_VALUE((x != 0) != (b != 0))},
       {"logical_not", PLANCK_VALUE(x == 0)},
+      {"bitwise_and", PLANCK_VALUE(whole(x) & whole(b))},
+      {"bitwise_or", PLANCK_VALUE(whole(x) | whole(b))},
+      {"bitwise_xor", PLANCK_VALUE(whole(x) ^ whole(b))},
+      {"bitwise_not", PLANCK_VALUE(-whole(x) - 1)},
+      {"shift_left", PLANCK_VALUE(whole(x) * (std::int64_t{1} << whole(b)))},
+      {"shift_right", PLANCK_VALUE(std::floor(f64(x) / f64(std::int64_t{1} << whole(b))))},
       {"where", PLANCK_VALUE(x != 0 ? b : c)},
       {"mask_fill", PLANCK_VALUE(b != 0 ? s : x)},
       {"to_float", PLANCK_VALUE(x)},

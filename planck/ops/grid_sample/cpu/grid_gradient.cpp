@@ -22,6 +22,14 @@ GridPlanes grid_planes(const View& v) {
   return {walk_of(make_nest(dims, extent, {&stride, 1}), 0), v.strides[0], v.strides[dims + 1]};
 }
 
+// sum = what dgrid holds + sum
+template <class C>
+void add_old(const View& dgrid, std::int64_t first, std::int64_t stride, int count, C* sum) {
+  C old[kTilePoints];
+  load_block(block_ops(), dgrid.dtype, dgrid.data, first, stride, count, old);
+  for (int i = 0; i < count; ++i) sum[i] = grid_sample_math::canonical(old[i] + sum[i]);
+}
+
 }  // namespace
 
 template <class C>
@@ -58,19 +66,22 @@ void grid_gradient(const Stream& stream, const GridSampleProblem& p, const Point
         for (std::int64_t begin = first; begin < first + total; begin += kTilePoints) {
           const int count =
               static_cast<int>(std::min<std::int64_t>(kTilePoints, first + total - begin));
-          if (p.mode != SampleMode::nearest) {
+          if (p.mode == SampleMode::nearest) {
+            std::fill_n(&out[0][0], 3 * kTilePoints, C(0));
+          } else {
             where.locate(n0 + image, begin, count, tile);
             tile_gradient(image, begin, tile, out);
           }
           for (int d = 3 - g.dims; d < 3; ++d) {
-            const C* from = out[d];
-            to.walk.runs(
-                begin, count, [&](std::int64_t at, std::int64_t stride, std::int64_t length) {
-                  store_block(block_ops(), dgrid.dtype, dgrid.data,
-                              (n0 + image) * to.batch_stride + (2 - d) * to.component_stride + at,
-                              stride, static_cast<int>(length), from);
-                  from += length;
-                });
+            C* from = out[d];
+            to.walk.runs(begin, count,
+                         [&](std::int64_t at, std::int64_t stride, std::int64_t length) {
+                           at += (n0 + image) * to.batch_stride + (2 - d) * to.component_stride;
+                           const int n = static_cast<int>(length);
+                           if (p.accumulate_grid) add_old(dgrid, at, stride, n, from);
+                           store_block(block_ops(), dgrid.dtype, dgrid.data, at, stride, n, from);
+                           from += length;
+                         });
           }
         }
       });

@@ -55,7 +55,9 @@ void copy_nearest(const Stream& stream, const GridSampleProblem& p, const Operan
             offsets[done + i] = outside ? -1 : offset - in.lowest;
           }
         }
-        const U* image = static_cast<const U*>(in.base) + n * in.batch_stride + in.lowest;
+        if (out.base == nullptr) return;  // no channels
+        const U* image = static_cast<const U*>(in.base);
+        if (image != nullptr) image += n * in.batch_stride + in.lowest;  // null: nothing to copy
         const std::int64_t* from = offsets;
         out.walk.runs(begin, count, [&](std::int64_t at, std::int64_t stride, std::int64_t length) {
           copy_elements(image, in.channel_stride, from,

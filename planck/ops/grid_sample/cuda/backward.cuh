@@ -16,7 +16,8 @@ SlopeCall<T, I> slope_call(const GridSampleProblem& p, const Operands& o) {
                        grid_of<T>(o[Backward::dgrid]),
                        frame_of<Compute<T>, I>(p),
                        5,
-                       Divisor()};
+                       Divisor(),
+                       p.accumulate_grid};
   const std::int64_t width = a.frame.out[2];
   while (a.log_width > 0 && (std::int64_t{1} << (a.log_width - 1)) >= width) --a.log_width;
   a.across = Divisor(static_cast<std::uint32_t>(ceil_div(width, std::int64_t{1} << a.log_width)));

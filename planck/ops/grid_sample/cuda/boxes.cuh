@@ -4,11 +4,9 @@
 // rows.
 #pragma once
 
-#include <cuda.h>
-#include <cudaTypedefs.h>
-
 #include <climits>
 
+#include "planck/loops/cuda/tensor_map.cuh"
 #include "planck/ops/grid_sample/cuda/views.cuh"
 
 namespace planck::sample_device {
@@ -75,37 +73,19 @@ struct BoxBounds {
 
 // ---- the copy engine ----
 
-__device__ __forceinline__ std::uint32_t shared_address(const void* p) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
-}
 // By one thread, before a barrier.
 template <int kCount>
 __device__ __forceinline__ void init_boxes(std::uint64_t (&full)[kCount]) {
 #pragma unroll
-  for (int s = 0; s < kCount; ++s)
-    asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(full + s)));
+  for (int s = 0; s < kCount; ++s) init_barrier(full + s, 1);
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;");
 #endif
 }
-__device__ __forceinline__ void wait_for_box(std::uint64_t* full, unsigned phase) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "{\n"
-      ".reg .pred done;\n"
-      "again: mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
-      "@!done bra again;\n"
-      "}" ::"r"(shared_address(full)),
-      "r"(phase)
-      : "memory");
-#endif
-}
 __device__ __forceinline__ void fetch_box(const CUtensorMap& map, void* to, std::uint64_t* full,
                                           int bytes, int x, int y, int c, int n) {
+  expect_bytes(full, static_cast<unsigned>(bytes));
 #if __CUDA_ARCH__ >= 900
-  asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(full)),
-               "r"(bytes)
-               : "memory");
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(to)),

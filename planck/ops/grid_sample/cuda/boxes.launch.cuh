@@ -19,15 +19,7 @@ bool map_boxes(const View& input, BoxMaps& maps) {
     if (bytes <= 0 || bytes % 16 != 0 || bytes >= std::int64_t{1} << 40) return false;
     strides[d] = static_cast<cuuint64_t>(bytes);
   }
-  static const auto encode = [] {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult how;
-    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found,
-                                                                12000, cudaEnableDefault, &how);
-    if (status != cudaSuccess) (void)cudaGetLastError();
-    const bool usable = status == cudaSuccess && how == cudaDriverEntryPointSuccess;
-    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(usable ? found : nullptr);
-  }();
+  const auto encode = tensor_map_encoder();
   if (encode == nullptr) return false;
   const auto map = [&](const BoxShape& shape, CUtensorMap& to) {
     const cuuint32_t box[4] = {static_cast<cuuint32_t>(shape.width),

@@ -122,7 +122,7 @@ __device__ __forceinline__ void sample_boxes(const PlanesCall<T>& a, const CUten
   unsigned phase = 0;
 #pragma unroll 1
   for (int c = 0; c < count; c += B::kChannels) {
-    wait_for_box(full + stage, phase);
+    await_phase(full + stage, phase);
     const T* const box = reinterpret_cast<const T*>(memory + stage * kShape.stage_bytes);
 #pragma unroll
     for (int k = 0; k < B::kEach; ++k) {

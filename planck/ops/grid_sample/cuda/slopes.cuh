@@ -14,6 +14,7 @@ struct SlopeCall {
   Frame<Compute<T>, I> frame;
   int log_width;  // as in ForwardCall
   Divisor across;
+  bool accumulate;
 };
 
 template <bool kInner, int kDims, class Point, class T, class I, class C>
@@ -68,7 +69,10 @@ __device__ __forceinline__ void point_slopes(const SlopeCall<T, I>& a, std::int6
   if (!valid) return;
   T* to = a.dgrid.data + n * a.dgrid.n + at.z * a.dgrid.z + at.y * a.dgrid.y + at.x * a.dgrid.x;
 #pragma unroll
-  for (int d = 0; d < kDims; ++d) to[d * a.dgrid.k] = narrow<T>(result[d]);
+  for (int d = 0; d < kDims; ++d) {
+    T* const at_d = to + d * a.dgrid.k;
+    *at_d = narrow<T>(a.accumulate ? widen(*at_d) + result[d] : result[d]);
+  }
 }
 
 template <class T, SampleMode kMode, int kDims, class I>

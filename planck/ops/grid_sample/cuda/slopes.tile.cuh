@@ -131,8 +131,13 @@ template <class T, class C>
 __device__ __forceinline__ void put_slopes(const TileCall<T>& a, std::int64_t n, const OutputAt& at,
                                            C slope_x, C along_x, C slope_y, C along_y) {
   T* to = a.dgrid.data + n * a.dgrid.n + at.y * a.dgrid.y + at.x * a.dgrid.x;
-  const T x = narrow<T>(slope_x == C(0) ? C(0) : slope_x * along_x);
-  const T y = narrow<T>(slope_y == C(0) ? C(0) : slope_y * along_y);
+  C dx = slope_x == C(0) ? C(0) : slope_x * along_x;
+  C dy = slope_y == C(0) ? C(0) : slope_y * along_y;
+  if (a.accumulate_grid) {
+    dx = widen(to[0]) + dx;
+    dy = widen(to[a.dgrid.k]) + dy;
+  }
+  const T x = narrow<T>(dx), y = narrow<T>(dy);
   if (a.dgrid.k == 1 && reinterpret_cast<std::uintptr_t>(to) % (2 * sizeof(T)) == 0) {
     *reinterpret_cast<Vector<T, 2>*>(to) = {x, y};
   } else {

@@ -23,7 +23,7 @@ struct TileCall {
   std::int32_t across, tiles;  // of dinput
   Divisor out_across;          // tiles of 32 × 8 points of the output along x
   std::int32_t dout_step;      // of positions that are joined
-  bool accumulate;
+  bool accumulate, accumulate_grid;
   Neighbours* neighbours;     // null, or what to decide by whether this kernel runs
   bool when_scattered;        // only if the grid looks scattered, or only if not
   T *dout_rows, *input_rows;  // copies with the channels together, where there is room

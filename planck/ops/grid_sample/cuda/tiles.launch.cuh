@@ -208,6 +208,7 @@ Result<void> launch_tiles(const Stream& stream, Workspace workspace, const GridS
       Divisor(static_cast<std::uint32_t>(g.out[2] > 0 ? ceil_div(g.out[2], 32) : 1)),
       path.joined ? static_cast<std::int32_t>(o[Backward::dout].strides[3]) : 0,
       p.accumulate,
+      p.accumulate_grid,
       reinterpret_cast<Neighbours*>(base + l.control + 8),
       false,
       reinterpret_cast<T*>(base + l.dout_rows),

@@ -277,8 +277,10 @@ __global__ void __launch_bounds__(256) dgrid_rows(const __grid_constant__ TileCa
         }
       const auto p = s.points[tid];
       T* const to = a.dgrid.data + n * a.dgrid.n + (first + tid) * a.dgrid.x;
-      to[0] = narrow<T>(p.slope_x == C(0) ? C(0) : p.slope_x * sum[0]);
-      to[a.dgrid.k] = narrow<T>(p.slope_y == C(0) ? C(0) : p.slope_y * sum[1]);
+      const C dx = p.slope_x == C(0) ? C(0) : p.slope_x * sum[0];
+      const C dy = p.slope_y == C(0) ? C(0) : p.slope_y * sum[1];
+      to[0] = narrow<T>(a.accumulate_grid ? widen(to[0]) + dx : dx);
+      to[a.dgrid.k] = narrow<T>(a.accumulate_grid ? widen(to[a.dgrid.k]) + dy : dy);
     }
     __syncthreads();
   }

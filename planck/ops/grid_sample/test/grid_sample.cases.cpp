@@ -72,7 +72,10 @@ Case sample_case(bool backward, Dtype dtype, const SampleFormula& f, const Sampl
   c.inputs.push_back({.name = "grid", .dtype = dtype, .shape = grid, .fill = Fill::uniform});
   if (backward && seed % 3 == 1) {
     c.attributes["accumulate"] = "true";
-    c.inputs.push_back({.name = "dinput", .dtype = dtype, .shape = input, .fill = fill});
+    if (seed % 9 != 4)
+      c.inputs.push_back({.name = "dinput", .dtype = dtype, .shape = input, .fill = fill});
+    if (seed % 9 != 1)
+      c.inputs.push_back({.name = "dgrid", .dtype = dtype, .shape = grid, .fill = fill});
   }
   c.prepare = put_grid(kind);
   return c;

@@ -96,7 +96,8 @@ TestTensors sample_tensors(const GridSampleProblem& p, Points how, bool hostile,
     t.emplace_back(HostTensor(specs[k].dtype, specs[k].shape));
     if (infos[k].name == "grid") {
       t[k] = make_grid(how, p.dtype, p.grid, seed);
-    } else if (infos[k].role == Role::input || (p.accumulate && infos[k].name == "dinput")) {
+    } else if (infos[k].role == Role::input || (p.accumulate && infos[k].name == "dinput") ||
+               (p.accumulate_grid && infos[k].name == "dgrid")) {
       verify::fill(*t[k], hostile ? Fill::adversarial : Fill::normal, seed, k);
     }
   }
@@ -109,8 +110,9 @@ std::string describe(const GridSampleProblem& p, Points how, const Where& w) {
   return std::string(p.info().name) + " " + std::string(name(p.dtype)) + " " +
          std::string(kModes[static_cast<int>(p.mode)]) + " " +
          std::string(kPaddings[static_cast<int>(p.padding)]) + (p.align_corners ? " align" : "") +
-         (p.accumulate ? " accumulate " : " ") + to_string(p.input) + " at " + to_string(p.grid) +
-         " " + std::string(kPointNames[static_cast<int>(how)]) + " " +
+         (p.accumulate ? " accumulate" : "") + (p.accumulate_grid ? " accumulate_grid " : " ") +
+         to_string(p.input) + " at " + to_string(p.grid) + " " +
+         std::string(kPointNames[static_cast<int>(how)]) + " " +
          (w.channels_last ? "channels last" : std::string(verify::name(w.layout)));
 }
 
@@ -143,10 +145,15 @@ TEST_P(GridSampleCuda, HasTheBitsOfTheCpu) {
           for (bool backward : {false, true}) {
             if (mode == SampleMode::bicubic && size.input.rank() == 5) continue;
             ++seed;
-            const GridSampleProblem p = {backward,   dtype,
-                                         size.input, size.grid,
-                                         mode,       static_cast<SamplePadding>(padding),
-                                         align,      backward && seed % 3 == 0};
+            const GridSampleProblem p = {backward,
+                                         dtype,
+                                         size.input,
+                                         size.grid,
+                                         mode,
+                                         static_cast<SamplePadding>(padding),
+                                         align,
+                                         backward && seed % 3 == 0,
+                                         backward && seed % 4 < 2};
             const Where where = {verify::kAllLayouts[seed % kWritable], seed % 4 == 1};
             const auto points = static_cast<Points>(how);
             SCOPED_TRACE(describe(p, points, where));
@@ -229,9 +236,9 @@ TEST(GridSampleCudaAtomic, IsNearTheCpu) {
   for (SampleMode mode : {SampleMode::bilinear, SampleMode::nearest, SampleMode::bicubic})
     for (bool accumulate : {false, true})
       for (Dtype dtype : {Dtype::f32, Dtype::f64}) {
-        const GridSampleProblem p = {true,           dtype,     {2, 20, 17, 31},
-                                     {2, 25, 22, 2}, mode,      SamplePadding::border,
-                                     false,          accumulate};
+        const GridSampleProblem p = {true,           dtype,      {2, 20, 17, 31},
+                                     {2, 25, 22, 2}, mode,       SamplePadding::border,
+                                     false,          accumulate, accumulate};
         SCOPED_TRACE(describe(p, Points::scattered, {}));
         const auto t = sample_tensors(p, Points::scattered, false, 11);
         const TestTensors expected = verify::after_run(Stream::cpu(), p, t);

@@ -35,7 +35,52 @@ TEST(GridSample, AccumulateAddsAndLeavesTheRestAlone) {
       if (i % 9 == taps[k]) expected = 0.25f + weights[k] * dout[i / 9];
     EXPECT_EQ(std::memcmp(&dinput[i], &expected, sizeof(float)), 0) << i;
   }
-  EXPECT_EQ(dgrid, (std::vector<float>{0, 0}));
+  EXPECT_EQ(dgrid, (std::vector<float>{7, 7}));  // a constant image has no slope
+}
+
+// dgrid is added to as dinput is, in every mode, 2-D and 3-D: old + new, rounded once. Twice into
+// zeros is twice the gradient.
+TEST(GridSample, AccumulatesIntoDgridToo) {
+  for (SampleMode mode : {SampleMode::bilinear, SampleMode::nearest, SampleMode::bicubic})
+    for (int dims : {2, 3}) {
+      if (dims == 3 && mode == SampleMode::bicubic) continue;
+      Shape input = {2, 5, 4, 6}, grid = {2, 3, 7, dims}, out = {2, 5, 3, 7};
+      if (dims == 3) {
+        input = {2, 5, 3, 4, 6};
+        grid = {2, 2, 3, 7, dims};
+        out = {2, 5, 2, 3, 7};
+      }
+      const auto wave = [](const Shape& shape, double step) {
+        std::vector<float> v;
+        for (std::int64_t i = 0; i < numel(shape); ++i)
+          v.push_back(static_cast<float>(std::sin(step * static_cast<double>(i + 1))));
+        return v;
+      };
+      const auto x = wave(input, 0.7), g = wave(grid, 1.3), dout = wave(out, 0.9);
+      const auto gradients = [&](bool accumulate, std::vector<float>& dinput,
+                                 std::vector<float>& dgrid) {
+        GridSampleDescriptor d{.input = input, .grid = grid, .mode = mode};
+        d.accumulate = accumulate;
+        run<GridSampleBackwardPlan<float>>(d, {{dout.data(), out},
+                                               {x.data(), input},
+                                               {g.data(), grid},
+                                               {dinput.data(), input},
+                                               {dgrid.data(), grid}});
+      };
+      std::vector<float> dinput(x.size()), dgrid(g.size());
+      gradients(false, dinput, dgrid);
+      std::vector<float> more(x.size(), 0.5f), more_grid(g.size(), 0.25f);
+      gradients(true, more, more_grid);
+      for (std::size_t i = 0; i < g.size(); ++i) EXPECT_EQ(more_grid[i], 0.25f + dgrid[i]) << i;
+      gradients(true, dinput, dgrid);
+      std::vector<float> twice(g.size()), zero(x.size());
+      gradients(true, zero, twice);
+      gradients(true, zero, twice);
+      EXPECT_EQ(dgrid, twice);
+      if (mode != SampleMode::nearest) {
+        EXPECT_NE(twice, std::vector<float>(g.size()));
+      }
+    }
 }
 
 std::vector<float> sampled(const std::vector<float>& image, const Shape& input,

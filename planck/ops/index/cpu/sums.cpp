@@ -34,8 +34,8 @@ void make_keys(const Stream& stream, const SumPlan& plan, const IndexProblem& p,
           const I* from = static_cast<const I*>(index.data) + at[0];
           for (std::int64_t i = 0; i < n; ++i) {
             const std::int64_t a = from[i * nest.stride[0][last]];
-            const std::int64_t key = at[1] + i * nest.stride[1][last] + a * k.axis_stride;
-            to[i] = outside(a, p.extent()) ? K(-1) : static_cast<K>(key);
+            const std::int64_t before = at[1] + i * nest.stride[1][last];
+            to[i] = outside(a, p.extent()) ? K(-1) : static_cast<K>(before + a * k.axis_stride);
           }
           to += n;
         });

@@ -1,6 +1,6 @@
 // cpu:running of cummax and cummin. Along a dense axis, one row after the other; along any other, a
 // panel of columns goes down the axis side by side. Rows and panels are spread over threads; where
-// they are cut changes no bit (takes_over in planck/math/reduction.h).
+// they are cut changes no bit (runs_on in planck/math/reduction.h).
 //
 // f32 [8192, 8192], two threads, share of the ceiling:              axis 1  axis 0
 //   through arrays                                                    0.59    0.29
@@ -100,7 +100,7 @@ void extreme_row(const C* in, int n, std::int64_t first, RunningBest<C>& best, C
     if (const RunningLoops* loops = running_loops())
       return loops->extreme_row(kLargest, in, n, first, best, values, indices, false);
   for (int k = 0; k < n; ++k) {
-    if (rm::takes_over<kLargest>(in[k], best.value)) best = {in[k], first + k};
+    if (rm::runs_on<kLargest>(in[k], best.value)) best = {in[k], first + k};
     values[k] = stored(best.value);
     indices[k] = best.index;
   }
@@ -164,7 +164,7 @@ void down_columns(const Lines& t, std::int64_t first, int n) {
       std::fill_n(indices, n, 0);
     }
     for (int k = 0; k < n; ++k) {
-      const bool takes = rm::takes_over<kLargest>(values[k], best[k]);
+      const bool takes = rm::runs_on<kLargest>(values[k], best[k]);
       best[k] = takes ? values[k] : best[k];
       indices[k] = takes ? i : indices[k];
       values[k] = stored(best[k]);

@@ -154,9 +154,9 @@ void sum_down(DenseRows<const float> in, int count, int n, float* local, const f
 
 // Where x takes over from `best` (planck/math/reduction.h).
 template <bool kLargest>
-HWY_INLINE vm::M takes_over(V x, V best) {
-  const auto stays = kLargest ? hn::Le(x, best) : hn::Ge(x, best);
-  return hn::AndNot(stays, hn::Eq(best, best));
+HWY_INLINE vm::M runs_on(V x, V best) {
+  const auto reaches = kLargest ? hn::Ge(x, best) : hn::Le(x, best);
+  return hn::Or(reaches, hn::IsNaN(x));
 }
 
 template <bool kLargest>
@@ -166,7 +166,7 @@ void extreme_row_of(const float* in, std::int64_t n, std::int64_t first, Running
   constexpr int kWide = kLanes / 2;
   const bool past = stream && whole_lines(values, kLanes) && whole_lines(indices, kLanes);
   const auto one = [&](std::int64_t i, float x) HWY_ATTR {
-    if (rm::takes_over<kLargest>(x, best.value)) best = {x, first + i};
+    if (rm::runs_on<kLargest>(x, best.value)) best = {x, first + i};
     values[i] = rm::canonical(best.value);
     indices[i] = best.index;
   };
@@ -174,7 +174,7 @@ void extreme_row_of(const float* in, std::int64_t n, std::int64_t first, Running
   for (; i + kLanes <= n; i += kLanes) {
     ask(in + i, kAhead);
     const V x = hn::LoadU(D(), in + i);
-    if (HWY_UNLIKELY(!hn::AllFalse(D(), takes_over<kLargest>(x, vm::all(best.value))))) {
+    if (HWY_UNLIKELY(!hn::AllFalse(D(), runs_on<kLargest>(x, vm::all(best.value))))) {
       alignas(64) float here[kLanes];
       hn::Store(x, D(), here);
       for (int k = 0; k < kLanes; ++k) one(i + k, here[k]);
@@ -208,7 +208,7 @@ void extreme_down_of(DenseRows<const float> in, int count, int n, std::int32_t f
     const auto one = [&](int r, int k) HWY_ATTR {
       ask(in.row(r) + at[k].i, ahead);
       const V x = at[k].load(dense::AsF32(), in.row(r));
-      const auto takes = takes_over<kLargest>(x, held[k]);
+      const auto takes = runs_on<kLargest>(x, held[k]);
       held[k] = hn::IfThenElse(takes, x, held[k]);
       row[k] = hn::IfThenElse(hn::RebindMask(d, takes), hn::Set(d, first + r), row[k]);
       const V value = vm::canonical(held[k]);

@@ -1,5 +1,5 @@
-// The running extreme on the device: the first element of those so far that no other exceeds, by
-// its place in a tile.
+// The running extreme on the device: the last element of those so far that no other exceeds, by its
+// place in a tile.
 #pragma once
 
 #include "planck/loops/rows/cuda/joins.cuh"
@@ -19,7 +19,7 @@ template <bool kLargest, class V>
 __device__ __forceinline__ Leader<V> lead(const Leader<V>& earlier, const Leader<V>& later) {
   if (later.at == kNothing) return earlier;
   if (earlier.at == kNothing) return later;
-  return rm::takes_over<kLargest>(later.value, earlier.value) ? later : earlier;
+  return rm::runs_on<kLargest>(later.value, earlier.value) ? later : earlier;
 }
 template <class V>
 __device__ __forceinline__ Leader<V> from_lane_before(const Leader<V>& own, int distance) {
@@ -31,7 +31,7 @@ __device__ __forceinline__ Leader<V> leader_of(const V (&x)[kCount], int place, 
   Leader<V> best{x[0], left > 0 ? place : kNothing};
 #pragma unroll
   for (int k = 1; k < kCount; ++k)
-    if (k < left && rm::takes_over<kLargest>(x[k], best.value)) best = {x[k], place + k};
+    if (k < left && rm::runs_on<kLargest>(x[k], best.value)) best = {x[k], place + k};
   return best;
 }
 

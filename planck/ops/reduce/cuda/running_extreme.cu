@@ -1,5 +1,5 @@
 // cuda:running of cummax and cummin. Nothing is computed, elements are moved: whichever way the row
-// is cut, the first that no other exceeds is the same one (takes_over in planck/math/reduction.h),
+// is cut, the last that no other exceeds is the same one (runs_on in planck/math/reduction.h),
 // so the bits are those of the CPU.
 //
 // Rows: a lane has a stretch of 32 elements (scan_tile.cuh); lanes, then warps, are joined in
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(32 * kSlots, 1) extreme_columns(const ExtremeA
     for (int k = 0; k < kRows; ++k) {
 #pragma unroll
       for (int c = 0; c < kColumns; ++c)
-        if (rm::takes_over<kLargest>(x[c][k], best[c])) {
+        if (rm::runs_on<kLargest>(x[c][k], best[c])) {
           best[c] = x[c][k];
           index[c] = first + k;
         }
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(kScanThreads, sizeof(T) == 8 ? 2 : 3)
 #pragma unroll
       for (int e = 0; e < kPlaces; ++e) {
         const int k = r * kPlaces + e;
-        if (rm::takes_over<kLargest>(x[k], running.value)) running = {x[k], place + k};
+        if (rm::runs_on<kLargest>(x[k], running.value)) running = {x[k], place + k};
         y[e] = extreme_stored<T>(running.value);
         places[e] = static_cast<Place>(running.at);
       }

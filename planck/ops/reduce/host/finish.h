@@ -45,7 +45,13 @@ struct Finish {
       return sum;
     }
   }
-  PLANCK_HD C of_key(KeyOf<C> key) const { return n == 0 ? of_nothing() : value_of<C>(key, flip); }
+  PLANCK_HD C of_key(KeyOf<C> key) const {
+    if (n == 0) return of_nothing();
+    if constexpr (std::is_same_v<C, std::uint8_t>)  // any byte but 0 is true, and true is 1
+      return value_of<C>(key, flip) != 0;
+    else
+      return value_of<C>(key, flip);
+  }
 };
 
 template <class C>

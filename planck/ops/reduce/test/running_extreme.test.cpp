@@ -38,9 +38,7 @@ Expected expected_of(const Case& c, const HostTensor& x) {
       const auto at = [&](std::int64_t k) { return (o * length + k) * inner + in; };
       for (std::int64_t k = 0; k < length; ++k) {
         const long double now = element(x, at(k)), so_far = element(x, at(best));
-        if (!std::isnan(so_far) &&
-            (std::isnan(now) || (c.op == "cummax" ? now > so_far : now < so_far)))
-          best = k;
+        if (std::isnan(now) || (c.op == "cummax" ? now >= so_far : now <= so_far)) best = k;
         if (is_float(x.dtype) && std::isnan(x.number(at(best))))
           e.values.set_number(at(k), std::nan(""));  // the one NaN
         else
@@ -123,13 +121,17 @@ TEST(RunningExtreme, TypedPlansOnWorkedExamples) {
   const std::array<float, 6> x = {2, 1, 3, 3, 1, 4};
   const auto [most, most_at] = run<CummaxPlan<float>>(x, {6}, 0b1);
   EXPECT_EQ(most, (std::array<float, 6>{2, 2, 3, 3, 3, 4}));
-  EXPECT_EQ(most_at, (Indices6{0, 0, 2, 2, 2, 5}));
+  EXPECT_EQ(most_at, (Indices6{0, 0, 2, 3, 3, 5}));
   const auto [least, least_at] = run<CumminPlan<float>>(x, {6}, 0b1);
   EXPECT_EQ(least, (std::array<float, 6>{2, 1, 1, 1, 1, 1}));
-  EXPECT_EQ(least_at, (Indices6{0, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(least_at, (Indices6{0, 1, 1, 1, 4, 4}));
   const auto [down, down_at] = run<CummaxPlan<float>>(x, {3, 2}, 0b01);
   EXPECT_EQ(down, (std::array<float, 6>{2, 1, 3, 3, 3, 4}));
   EXPECT_EQ(down_at, (Indices6{0, 0, 1, 1, 1, 2}));
+  const auto [even, even_at] =
+      run<CummaxPlan<float>>(std::array<float, 6>{5, 1, 5, 1, 4, 1}, {3, 2}, 0b01);
+  EXPECT_EQ(even, (std::array<float, 6>{5, 1, 5, 1, 5, 1}));
+  EXPECT_EQ(even_at, (Indices6{0, 0, 1, 1, 1, 2}));
 
   constexpr std::int64_t kBig = std::int64_t{1} << 53;  // a double cannot tell it from the next
   const auto [big, big_at] =
@@ -138,24 +140,25 @@ TEST(RunningExtreme, TypedPlansOnWorkedExamples) {
   EXPECT_EQ(big_at, (std::array<std::int64_t, 3>{0, 1, 1}));
 }
 
-TEST(RunningExtreme, TheFirstOfEqualZerosAndTheFirstNanStay) {
+// Values and indices of torch.cummax and torch.cummin.
+TEST(RunningExtreme, TheLastOfEqualZerosAndOfNanStays) {
   const auto [zeros, zeros_at] =
       run<CummaxPlan<double>>(std::array<double, 6>{-1, -0.0, 0.0, -0.0, NAN, NAN}, {6}, 1);
-  EXPECT_TRUE(std::signbit(zeros[1]) && std::signbit(zeros[2]) && std::signbit(zeros[3]));
+  EXPECT_TRUE(std::signbit(zeros[1]) && !std::signbit(zeros[2]) && std::signbit(zeros[3]));
   EXPECT_TRUE(std::isnan(zeros[4]) && std::isnan(zeros[5]));
-  EXPECT_EQ(zeros_at, (Indices6{0, 1, 1, 1, 4, 4}));
+  EXPECT_EQ(zeros_at, (Indices6{0, 1, 2, 3, 4, 5}));
   const auto [nan, nan_at] =
       run<CumminPlan<double>>(std::array<double, 6>{-INFINITY, -NAN, -INFINITY, 1, NAN, 0}, {6}, 1);
   EXPECT_EQ(nan[0], -INFINITY);
   EXPECT_TRUE(std::isnan(nan[1]) && !std::signbit(nan[1]) && std::isnan(nan[5]));
-  EXPECT_EQ(nan_at, (Indices6{0, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(nan_at, (Indices6{0, 1, 1, 1, 4, 4}));
 }
 
 TEST(RunningExtreme, RefusesWrongAxesAndOperands) {
   const Stream stream = Stream::cpu(1);
   const auto both = CummaxPlan<float>::select(stream, {.x = {2, 3}, .axes = 0b11});
   ASSERT_FALSE(both);
-  EXPECT_EQ(both.error().message, "cummax: axes are 01, must be one axis");
+  EXPECT_EQ(both.error().message, "cummax: axes are 0,1, must be one axis");
   const auto absent = CumminPlan<float>::select(stream, {.x = {2, 3}, .axes = 0b100});
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().message, "cummin: axes are 2, x has 2 of them");
