@@ -16,6 +16,15 @@ struct ConvOptions {
   bool bias = true;
 };
 
+namespace detail {
+inline const ConvOptions& checked(const ConvOptions& o) {
+  if (o.shape.groups < 1 || o.in % o.shape.groups != 0 || o.out % o.shape.groups != 0)
+    refuse("conv: {} channels in and {} out do not divide into {} groups",
+           {o.in, o.out, o.shape.groups});
+  return o;
+}
+}  // namespace detail
+
 // One number per channel, as it adds to [N, C, H, W].
 template <class B>
 Tensor<B> per_channel(const Tensor<B>& bias) {
@@ -29,7 +38,7 @@ struct Conv2d {
   Parameter<B> weight;
   std::optional<Parameter<B>> bias;
 
-  Conv2d(Rng& rng, const ConvOptions& o, const typename B::Device& device = B::default_device());
+  Conv2d(Rng& rng, const ConvOptions& o, const Options<B>& at = {});
 
   Tensor<B> operator()(const Tensor<B>& x) const;
   void visit(auto&& part) {
@@ -42,11 +51,11 @@ struct Conv2d {
 };
 
 template <class B>
-Conv2d<B>::Conv2d(Rng& rng, const ConvOptions& o, const typename B::Device& device)
-    : options(o),
+Conv2d<B>::Conv2d(Rng& rng, const ConvOptions& o, const Options<B>& at)
+    : options(detail::checked(o)),
       weight(fan_in_uniform<B>(rng, {o.out, o.in / o.shape.groups, o.kernel[0], o.kernel[1]},
-                               fan_in(o), device)),
-      bias(optional_bias<B>(o.bias, rng, o.out, fan_in(o), device)) {}
+                               fan_in(o), at)),
+      bias(optional_bias<B>(o.bias, rng, o.out, fan_in(o), at)) {}
 template <class B>
 auto Conv2d<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
   auto y = conv2d(x, *weight, options.shape);
@@ -60,8 +69,7 @@ struct ConvTranspose2d {
   Parameter<B> weight;
   std::optional<Parameter<B>> bias;
 
-  ConvTranspose2d(Rng& rng, const ConvOptions& o,
-                  const typename B::Device& device = B::default_device());
+  ConvTranspose2d(Rng& rng, const ConvOptions& o, const Options<B>& at = {});
 
   Tensor<B> operator()(const Tensor<B>& x) const;
   void visit(auto&& part) {
@@ -74,12 +82,11 @@ struct ConvTranspose2d {
 };
 
 template <class B>
-ConvTranspose2d<B>::ConvTranspose2d(Rng& rng, const ConvOptions& o,
-                                    const typename B::Device& device)
-    : options(o),
+ConvTranspose2d<B>::ConvTranspose2d(Rng& rng, const ConvOptions& o, const Options<B>& at)
+    : options(detail::checked(o)),
       weight(fan_in_uniform<B>(rng, {o.in, o.out / o.shape.groups, o.kernel[0], o.kernel[1]},
-                               fan_in(o), device)),
-      bias(optional_bias<B>(o.bias, rng, o.out, fan_in(o), device)) {}
+                               fan_in(o), at)),
+      bias(optional_bias<B>(o.bias, rng, o.out, fan_in(o), at)) {}
 template <class B>
 auto ConvTranspose2d<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
   auto y = conv_transpose2d(x, *weight, options.shape, options.output_padding);

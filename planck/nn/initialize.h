@@ -1,4 +1,5 @@
-// First values of parameters: functions of a generator alone, the same on every device.
+// First values of parameters: functions of a generator alone, the same on every device, in any
+// dtype: those of narrower floats are rounded from the f32 ones.
 #pragma once
 
 #include <cmath>
@@ -7,24 +8,24 @@
 
 namespace planck::nn {
 
-// Uniform in ±1/√fan_in.
+// Uniform in ±1/√fan_in; 0 where nothing goes in.
 template <class B>
 Parameter<B> fan_in_uniform(Rng& rng, const Shape& shape, std::int64_t fan_in,
-                            const typename B::Device& device) {
-  const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
-  return Parameter<B>(uniform<Inner<B>>(rng, shape, -bound, bound, Dtype::f32, device));
+                            const Options<B>& options) {
+  const double bound = fan_in > 0 ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0;
+  return Parameter<B>(uniform<Inner<B>>(rng, shape, -bound, bound, options.dtype, options.device));
 }
 // One value everywhere.
 template <class B>
-Parameter<B> filled(const Shape& shape, double value, const typename B::Device& device) {
-  return Parameter<B>(full<Inner<B>>(shape, value, Dtype::f32, device));
+Parameter<B> filled(const Shape& shape, double value, const Options<B>& options) {
+  return Parameter<B>(full<Inner<B>>(shape, value, options.dtype, options.device));
 }
 // A bias like fan_in_uniform, or none.
 template <class B>
 std::optional<Parameter<B>> optional_bias(bool wanted, Rng& rng, std::int64_t count,
-                                          std::int64_t fan_in, const typename B::Device& device) {
+                                          std::int64_t fan_in, const Options<B>& options) {
   if (!wanted) return std::nullopt;
-  return fan_in_uniform<B>(rng, {count}, fan_in, device);
+  return fan_in_uniform<B>(rng, {count}, fan_in, options);
 }
 
 }  // namespace planck::nn

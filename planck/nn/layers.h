@@ -1,6 +1,7 @@
 // Small layers: embeddings, dropout, activations and pooling as modules.
 #pragma once
 
+#include "planck/autodiff/row_leaf.h"
 #include "planck/nn/initialize.h"
 #include "planck/ops/embedding/embedding.functions.h"
 #include "planck/ops/pool/pool.functions.h"
@@ -8,22 +9,32 @@
 
 namespace planck::nn {
 
-// Rows of a table: weight [rows, width], normal(0, 1).
+// Rows of a table: weight [rows, width], normal(0, 1). With `sparse`, its gradient is that of the
+// rows that were read (autodiff/row_leaf.h): optimizers step those rows alone.
 template <class B>
 struct Embedding {
   Parameter<B> weight;
   std::int64_t padding_idx;
+  bool sparse;
 
-  Embedding(Rng& rng, std::int64_t rows, std::int64_t width,
-            const typename B::Device& device = B::default_device(),
-            std::int64_t padding = kNoPaddingIndex)
-      : weight(normal<Inner<B>>(rng, {rows, width}, 0, 1, Dtype::f32, device)),
-        padding_idx(padding) {}
-  Tensor<B> operator()(const Tensor<B, IntKind>& indices) const {
-    return embedding(*weight, indices, padding_idx);
-  }
+  Embedding(Rng& rng, std::int64_t rows, std::int64_t width, const Options<B>& at = {},
+            std::int64_t padding = kNoPaddingIndex, bool sparse_gradient = false);
+  Tensor<B> operator()(const Tensor<B, IntKind>& indices) const;
   void visit(auto&& part) { part("weight", weight); }
 };
+
+template <class B>
+Embedding<B>::Embedding(Rng& rng, std::int64_t rows, std::int64_t width, const Options<B>& at,
+                        std::int64_t padding, bool sparse_gradient)
+    : weight(normal<Inner<B>>(rng, {rows, width}, 0, 1, at.dtype, at.device)),
+      padding_idx(padding),
+      sparse(sparse_gradient) {}
+template <class B>
+auto Embedding<B>::operator()(const Tensor<B, IntKind>& indices) const -> Tensor<B> {
+  if constexpr (AutodiffBackend<B>)
+    if (sparse) return read_rows(*weight, indices, padding_idx);
+  return embedding(*weight, indices, padding_idx);
+}
 
 // Sums, means or maxima of rows; bag b is indices[offsets[b] … offsets[b + 1]).
 template <class B, BagMode mode = BagMode::mean>
@@ -31,10 +42,9 @@ struct EmbeddingBag {
   Parameter<B> weight;
   std::int64_t padding_idx;
 
-  EmbeddingBag(Rng& rng, std::int64_t rows, std::int64_t width,
-               const typename B::Device& device = B::default_device(),
+  EmbeddingBag(Rng& rng, std::int64_t rows, std::int64_t width, const Options<B>& at = {},
                std::int64_t padding = kNoPaddingIndex)
-      : weight(normal<Inner<B>>(rng, {rows, width}, 0, 1, Dtype::f32, device)),
+      : weight(normal<Inner<B>>(rng, {rows, width}, 0, 1, at.dtype, at.device)),
         padding_idx(padding) {}
   Tensor<B> operator()(const Tensor<B, IntKind>& indices, const Tensor<B, IntKind>& offsets) const {
     return embedding_bag<mode>(*weight, indices, offsets, padding_idx);
@@ -43,7 +53,8 @@ struct EmbeddingBag {
 };
 
 // Zeroes elements with a probability and scales up the rest, in training. Draws from a generator of
-// its own, which is part of the state: a resumed run drops the same elements.
+// its own, which is part of the state: a resumed run drops the same elements, and so does a segment
+// that runs again.
 struct Dropout {
   double probability;
   Rng rng;

@@ -19,7 +19,7 @@ struct Linear {
   Parameter<B> weight;
   std::optional<Parameter<B>> bias;
 
-  Linear(Rng& rng, const LinearOptions& o, const typename B::Device& device = B::default_device());
+  Linear(Rng& rng, const LinearOptions& o, const Options<B>& at = {});
 
   Tensor<B> operator()(const Tensor<B>& x) const;
   void visit(auto&& part) {
@@ -29,10 +29,10 @@ struct Linear {
 };
 
 template <class B>
-Linear<B>::Linear(Rng& rng, const LinearOptions& o, const typename B::Device& device)
+Linear<B>::Linear(Rng& rng, const LinearOptions& o, const Options<B>& at)
     : options(o),
-      weight(fan_in_uniform<B>(rng, {o.out, o.in}, o.in, device)),
-      bias(optional_bias<B>(o.bias, rng, o.out, o.in, device)) {}
+      weight(fan_in_uniform<B>(rng, {o.out, o.in}, o.in, at)),
+      bias(optional_bias<B>(o.bias, rng, o.out, o.in, at)) {}
 template <class B>
 auto Linear<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
   auto y = matmul(x, transpose(*weight));

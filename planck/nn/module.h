@@ -8,105 +8,23 @@
 //   };
 //
 // visit() names the parts once; everything else follows from it: parameters by path
-// ("first.weight"), training and evaluation, the state as a flat map, quantization. A module is a
-// value: a copy is a model of its own that shares elements until one of them is trained on.
+// ("first.weight"), training and evaluation, freezing, the state as a flat map, quantization. A
+// module is a value: a copy is a model of its own, with leaves of its own, that shares elements
+// until one of them is trained on. Paths are distinct; a part that is named twice is one part.
 //
 // What parts there are: Parameter (trained), Buffer and IntBuffer (state that is not), Mode
 // (training or not), Rng (random state), modules, and optionals and vectors of those.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "planck/autodiff/autodiff.h"
+#include "planck/nn/parameter.h"
 #include "planck/nn/state_dict.h"
-#include "planck/ops/elementwise/elementwise.functions.h"
 
 namespace planck::nn {
-
-namespace detail {
-template <class B>
-struct InnerOf {
-  using type = B;
-};
-template <AutodiffBackend B>
-struct InnerOf<B> {
-  using type = typename B::InnerBackend;
-};
-}  // namespace detail
-
-// The backend that holds values without gradients: B's inner one, or B itself.
-template <class B>
-using Inner = typename detail::InnerOf<B>::type;
-
-// A tensor without history, on B and on its inner backend.
-template <class B>
-Tensor<B> constant(const Tensor<Inner<B>>& t) {
-  if constexpr (AutodiffBackend<B>)
-    return Tensor<B>(B::from_inner(t.primitive()));
-  else
-    return t;
-}
-// The same for integers.
-template <class B>
-Tensor<B, IntKind> constant(const Tensor<Inner<B>, IntKind>& t) {
-  if constexpr (AutodiffBackend<B>)
-    return Tensor<B, IntKind>(B::int_from_inner(t.primitive()));
-  else
-    return t;
-}
-// A tensor's values on the inner backend.
-template <class B, class K>
-Tensor<Inner<B>, K> plain(const Tensor<B, K>& t) {
-  if constexpr (AutodiffBackend<B>)
-    return t.inner();
-  else
-    return t;
-}
-// The same values, cut off from how they came about.
-template <class B>
-Tensor<B> detached(const Tensor<B>& t) {
-  if constexpr (AutodiffBackend<B>)
-    return t.detach();
-  else
-    return t;
-}
-
-// What is trained. Reads as a tensor; with gradients, as a leaf of the graph.
-template <class B>
-class Parameter {
- public:
-  explicit Parameter(const Tensor<Inner<B>>& value) : value_(leaf(value)) {}
-  const Tensor<B>& operator*() const { return value_; }
-  const Tensor<B>* operator->() const { return &value_; }
-  Tensor<Inner<B>> value() const { return plain(value_); }
-  void set(const Tensor<Inner<B>>& value) { value_ = leaf(value); }
-
- private:
-  static Tensor<B> leaf(const Tensor<Inner<B>>& value) {
-    if constexpr (AutodiffBackend<B>)
-      return constant<B>(value).require_grad();
-    else
-      return value;
-  }
-  Tensor<B> value_;
-};
-
-// State that is not trained: running statistics, scales found from data.
-template <class B>
-struct Buffer {
-  Tensor<Inner<B>> value;
-};
-template <class B>
-struct IntBuffer {
-  Tensor<Inner<B>, IntKind> value;
-};
-
-// Whether dropout drops and statistics are gathered.
-struct Mode {
-  bool training = true;
-};
 
 namespace detail {
 
@@ -166,9 +84,14 @@ void for_each_part(Module& module, F f) {
 
 // What can be done with a part that is no module, whatever its type. One object per type.
 struct PartType {
-  StateEntry (*entry)(const void* part);  // null where it is no state
-  // The entry of this path must fit.
-  void (*load)(void* part, const StateDict& state, const std::string& path);
+  // Null where it is no state.
+  StateEntry (*entry)(const void* part);
+  InputSpec (*spec)(const void* part);  // dtype and shape of that entry
+  // What the part would be with an entry that fits, and putting it in its place.
+  std::shared_ptr<void> (*made)(const void* part, const StateEntry& entry);
+  void (*take)(void* part, void* made) noexcept;
+  // Null where it is not trained.
+  void (*requires_grad)(void* part, bool wanted);
 };
 template <class T>
 const PartType& part_type();
@@ -182,6 +105,7 @@ class PartList {
     std::string path;
     void* object;
     const PartType* type;
+    bool again = false;  // named before, by another path
   };
   struct Layer {
     std::string path;
@@ -207,12 +131,14 @@ class PartList {
   const std::vector<Part>& parts() const { return parts_; }
   const std::vector<Layer>& quantizable() const { return quantizable_; }
 
-  // Calls f(path, part) for every part of type T.
+  // Calls f(path, part) for every part of type T, once for each.
   template <class T, class F>
   void for_each(F&& f) const {
     for (const Part& p : parts_)
-      if (p.type == &part_type<T>()) f(p.path, *static_cast<T*>(p.object));
+      if (p.type == &part_type<T>() && !p.again) f(p.path, *static_cast<T*>(p.object));
   }
+  // Refuses two parts of one path, and finds those that are named twice.
+  void check();
 
  private:
   std::string enter(std::string_view name);  // the path outside
@@ -230,6 +156,7 @@ template <class Module>
 PartList parts_of(Module& module) {
   PartList list;
   list("", module);
+  list.check();
   return list;
 }
 
@@ -249,6 +176,13 @@ void train(Module& module, bool training = true) {
 template <class Module>
 void eval(Module& module) {
   train(parts_of(module), false);
+}
+
+void requires_grad(const PartList& parts, bool wanted, std::string_view below);
+// Freezes the parameters of a module, or trains them again; with a path, those below it alone.
+template <class Module>
+void requires_grad(Module& module, bool wanted, std::string_view below = "") {
+  requires_grad(parts_of(module), wanted, below);
 }
 
 // Modules one after the other. Parts are called "0", "1", …
@@ -295,35 +229,52 @@ Tensor<B, K> to_tensor(const StateEntry& e, const typename B::Device& device) {
 
 namespace detail {
 
-template <class B, class K>
-Tensor<B, K> found(const Tensor<B, K>& old, const StateDict& state, const std::string& path) {
-  return to_tensor<B, K>(find_entry(state, path, old.dtype(), old.shape()), old.device());
-}
-
 template <class T>
 struct PartAccess {  // buffers
-  static StateEntry entry(const void* p) { return to_entry(static_cast<const T*>(p)->value); }
-  static void load(void* p, const StateDict& state, const std::string& path) {
-    auto& value = static_cast<T*>(p)->value;
-    value = found(value, state, path);
+  static const auto& value(const void* p) { return static_cast<const T*>(p)->value; }
+  template <class B, class K>
+  static T made(const T&, const Tensor<B, K>& value) {
+    return {value};
   }
+  static constexpr void (*kRequiresGrad)(void*, bool) = nullptr;
 };
 template <class B>
 struct PartAccess<Parameter<B>> {
-  static StateEntry entry(const void* p) {
-    return to_entry(static_cast<const Parameter<B>*>(p)->value());
+  static auto value(const void* p) { return static_cast<const Parameter<B>*>(p)->value(); }
+  static Parameter<B> made(const Parameter<B>& old, const Tensor<Inner<B>>& value) {
+    Parameter<B> fresh(value);
+    fresh.requires_grad(old.requires_grad());
+    return fresh;
   }
-  static void load(void* p, const StateDict& state, const std::string& path) {
-    auto& parameter = *static_cast<Parameter<B>*>(p);
-    parameter.set(found(parameter.value(), state, path));
-  }
+  static constexpr void (*kRequiresGrad)(void*, bool) = [](void* p, bool wanted) {
+    static_cast<Parameter<B>*>(p)->requires_grad(wanted);
+  };
 };
+
+template <class T>
+std::shared_ptr<void> made_part(const void* part, const StateEntry& e) {
+  const auto& old = PartAccess<T>::value(part);
+  using Old = std::remove_cvref_t<decltype(old)>;
+  const auto value = to_tensor<typename Old::Backend, typename Old::Kind>(e, old.device());
+  return std::make_shared<T>(PartAccess<T>::made(*static_cast<const T*>(part), value));
+}
+template <class T>
+void take_part(void* part, void* made) noexcept {
+  *static_cast<T*>(part) = std::move(*static_cast<T*>(made));
+}
 
 }  // namespace detail
 
 template <class T>
 const PartType& part_type() {
-  static constexpr PartType type{&detail::PartAccess<T>::entry, &detail::PartAccess<T>::load};
+  using Access = detail::PartAccess<T>;
+  static constexpr PartType type{[](const void* p) { return to_entry(Access::value(p)); },
+                                 [](const void* p) {
+                                   const auto& value = Access::value(p);
+                                   return InputSpec{value.dtype(), value.shape()};
+                                 },
+                                 &detail::made_part<T>, &detail::take_part<T>,
+                                 Access::kRequiresGrad};
   return type;
 }
 template <>

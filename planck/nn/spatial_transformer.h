@@ -18,12 +18,17 @@ struct SpatialTransformer {
   SpatialTransformer(Localizer l, std::array<std::int64_t, 2> result_size)
       : localizer(std::move(l)), size(result_size) {}
 
+  // Places and pixels of 16-bit pictures are computed in f32: 8 bits of a place are a tenth of a
+  // pixel.
   Tensor<B> operator()(const Tensor<B>& x) {
-    const auto identity = Tensor<Inner<B>>::from({1.f, 0.f, 0.f, 0.f, 1.f, 0.f}, {6}, x.device());
-    const auto theta = localizer(x) + constant<B>(identity);
-    const std::int64_t n = x.extent(0);
-    return grid_sample(x,
-                       affine_grid(reshape(theta, {n, 2, 3}), {n, x.extent(1), size[0], size[1]}));
+    const auto wide = widened(x);
+    const auto identity =
+        Tensor<Inner<B>>::from({1.f, 0.f, 0.f, 0.f, 1.f, 0.f}, {6}, wide.device());
+    const auto theta =
+        as_dtype(localizer(x), wide.dtype()) + as_dtype(constant<B>(identity), wide.dtype());
+    const std::int64_t n = wide.extent(0);
+    const auto grid = affine_grid(reshape(theta, {n, 2, 3}), {n, wide.extent(1), size[0], size[1]});
+    return as_dtype(grid_sample(wide, grid), x.dtype());
   }
   void visit(auto&& part) { part("localizer", localizer); }
 };

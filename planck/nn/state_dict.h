@@ -18,6 +18,8 @@ struct StateEntry {
 };
 using StateDict = std::map<std::string, StateEntry, std::less<>>;
 
+// An entry with the dtype and shape expected, or an error that names all of them.
+void check_entry(std::string_view name, const StateEntry& entry, Dtype dtype, const Shape& shape);
 // The entry of a name with the dtype and shape expected; thrown errors name all of them.
 const StateEntry& find_entry(const StateDict& state, std::string_view name, Dtype dtype,
                              const Shape& shape);

@@ -2,6 +2,8 @@
 
 namespace planck::optim {
 
+template struct ModelGradients<Cpu>;
+template struct ModelGradients<Cuda>;
 PLANCK_COMPILE_OPTIMIZERS(template, Autodiff<Cpu>);
 PLANCK_COMPILE_OPTIMIZERS(template, Autodiff<Cuda>);
 PLANCK_COMPILE_OPTIMIZERS(template, Autodiff<Cpu, BalancedCheckpointing>);

@@ -1,37 +1,172 @@
-// What optimizers share: tensors kept for each parameter, and a state that can be saved.
+// What optimizers share: options by groups of parameters, and one step over all parameters at once.
+//
+//   optim::Adam<A> adam({.rate = 1e-3, .weight_decay = 0.01});
+//   adam.groups.push_back({optim::ending_with("bias"), {.rate = 1e-3}});   // no decay
+//   adam.rate_factor = optim::cosine(step, steps);                         // of every group
+//   adam.step(model, gradients, optim::clip(gradients, 1.0));
+//
+// A step changes weights and slots where they lie, in one pass over memory (step/step.h); what
+// others hold is copied first. It reads nothing back from the device. Where it is refused, or where
+// memory runs out, weights have not changed.
+//
+// 16-bit parameters have master weights: the optimizer keeps and steps a copy in f32, its slots are
+// f32 too, and the parameter is the copy, rounded. Without them, in a step that is less than half a
+// unit of a bf16 weight, 1/256 of it, nothing moves.
 #pragma once
 
+#include <memory>
+
 #include "planck/nn/state.h"
+#include "planck/optim/choice.h"
 #include "planck/optim/gradients.h"
 
 namespace planck::optim {
 
-// Tensors kept between steps, by the name of the slot and the path of the parameter.
-template <class B>
-using Slots = std::map<std::string, Tensor<B>, std::less<>>;
+// Of a path: whether a group takes the parameter.
+using PathFilter = std::function<bool(const std::string&)>;
+// The parameters of the part at a path.
+PathFilter below(std::string path);
+// Parameters whose path ends so.
+PathFilter ending_with(std::string end);
 
-// Writes the tensors of a slot into a state.
-template <class B>
-void add_to_state(nn::StateDict& state, std::string_view slot, const Slots<B>& slots) {
-  for (const auto& [path, t] : slots) state[std::string(slot) + "." + path] = nn::to_entry(t);
-}
-// Reads them back.
-template <class B>
-Slots<B> slots_of(const nn::StateDict& state, std::string_view slot,
-                  const typename B::Device& device) {
-  Slots<B> slots;
-  for (const auto& [path, e] : nn::without_prefix(std::string(slot) + ".", state))
-    slots.emplace(path, nn::to_tensor<B, FloatKind>(e, device));
-  return slots;
-}
+// Options of parameters: those of the first group that takes the path, or the optimizer's own.
+template <class Options>
+class Grouped {
+ public:
+  struct Group {
+    PathFilter takes;
+    Options options;
+  };
+  explicit Grouped(const Options& o) : options(o) {}
 
-// Calls f(path, parameter, gradient) for every parameter that has a gradient.
-template <class A, class F>
-void for_each_gradient(const nn::PartList& parts, const ModelGradients<nn::Inner<A>>& gradients,
-                       F f) {
+  Options options;
+  std::vector<Group> groups;
+  double rate_factor = 1;      // of every rate: what a schedule sets
+  bool master_weights = true;  // of 16-bit parameters, from their first step on
+
+  Options options_of(const std::string& path) const {
+    Options o = options;
+    for (const Group& g : groups)
+      if (g.takes(path)) {
+        o = g.options;
+        break;
+      }
+    o.rate *= rate_factor;
+    return o;
+  }
+};
+
+// What the options of a path come to: of(optimizer, …).
+struct Choose {
+  const void* optimizer;
+  StepChoice (*of)(const void* optimizer, const std::string& path, bool first,
+                   std::span<double> numbers);
+};
+
+namespace detail {
+
+// One parameter of a step.
+struct StepItem {
+  std::string path;
+  Dtype dtype = Dtype::f32;
+  Shape shape;
+  StepChoice choice;
+  std::vector<double> numbers;  // after the step
+  StoredView g;
+  // Rows of the parameter, where g is theirs.
+  std::optional<StoredView> rows;
+  StoredView w;  // the parameter's own tensor, while the step runs
+};
+
+// All that may fail comes before anything changes: own tensors for every slot, a master for 16-bit
+// parameters.
+class PreparedStep {
+ public:
+  PreparedStep(Slots& slots, std::vector<StepItem>& items, bool master_weights,
+               const std::optional<StoredView>& factor);
+  // Steps every item's w, which lies there by now.
+  void run();
+
+ private:
+  Slots& slots_;
+  std::vector<StepItem>& items_;
+  const std::optional<StoredView>& factor_;
+  KeptMap fresh_;
+};
+
+// The item of a parameter, with what its options come to.
+StepItem begin_step(Slots& slots, const std::string& path, Dtype dtype, const Shape& shape,
+                    const Choose& choose);
+void check_gradient(std::string_view optimizer, const StepItem& item, const StoredView& g);
+
+}  // namespace detail
+
+// One step of every parameter that is trained and has a gradient.
+template <class A>
+void step_parameters(Slots& slots, const nn::PartList& parts,
+                     const ModelGradients<nn::Inner<A>>& gradients, const Clip<nn::Inner<A>>& clip,
+                     bool master_weights, const Choose& choose) {
+  if (slots.unchecked()) {
+    std::map<std::string, ParameterSpec, std::less<>> model;
+    parts.for_each<nn::Parameter<A>>([&](const std::string& path, nn::Parameter<A>& p) {
+      model.emplace(path, ParameterSpec{p->dtype(), p->shape()});
+    });
+    slots.check(model);
+  }
+  std::vector<detail::StepItem> items;
+  std::vector<nn::Parameter<A>*> parameters;
   parts.for_each<nn::Parameter<A>>([&](const std::string& path, nn::Parameter<A>& p) {
-    if (const auto g = gradients.find(path); g != gradients.end()) f(path, p, g->second);
+    if (!p.requires_grad()) return;
+    const auto dense = gradients.find(path);
+    const auto rows = gradients.rows.find(path);
+    if (dense == gradients.end() && rows == gradients.rows.end()) return;
+    auto item = detail::begin_step(slots, path, p->dtype(), p->shape(), choose);
+    if (dense == gradients.end() && item.choice.rows) {
+      item.rows = detail::stored(rows->second.rows);
+      item.g = detail::stored(rows->second.values);
+    } else {
+      item.g = detail::stored(dense != gradients.end() ? dense->second : rows->second.dense());
+    }
+    detail::check_gradient(slots.names().optimizer, item, item.g);
+    items.push_back(std::move(item));
+    parameters.push_back(&p);
   });
+  std::optional<StoredView> factor;
+  if (clip.factor) factor = detail::stored(*clip.factor);
+  detail::PreparedStep prepared(slots, items, master_weights, factor);
+  std::vector<std::unique_ptr<detail::WeightLoan<A>>> loans;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    loans.push_back(std::make_unique<detail::WeightLoan<A>>(*parameters[i], items[i].w));
+  prepared.run();
+  for (auto& loan : loans) loan->give_back();
 }
+
+template <class A, class O>
+class Optimizer : public Grouped<O> {
+ public:
+  using B = nn::Inner<A>;
+  explicit Optimizer(const O& o) : Grouped<O>(o), slots_(kept_names(o)) {}
+
+  template <class Module>
+  void step(Module& module, const ModelGradients<B>& gradients, const Clip<B>& clip = {}) {
+    step(nn::parts_of(module), gradients, clip);
+  }
+  void step(const nn::PartList& parts, const ModelGradients<B>& gradients,
+            const Clip<B>& clip = {}) {
+    const Choose choose{
+        this, [](const void* self, const std::string& path, bool first, std::span<double> numbers) {
+          const auto& own = *static_cast<const Optimizer*>(self);
+          return chosen(own.options_of(path), first, numbers);
+        }};
+    step_parameters<A>(slots_, parts, gradients, clip, this->master_weights, choose);
+  }
+  nn::StateDict state() const { return slots_.state(); }
+  void load_state(const nn::StateDict& s, const typename B::Device& device = B::default_device()) {
+    slots_.load(s, detail::stream_of<B>(device));
+  }
+
+ private:
+  Slots slots_;
+};
 
 }  // namespace planck::optim

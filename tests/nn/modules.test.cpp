@@ -6,6 +6,7 @@
 
 #include "planck/io/temporary_directory.test.h"
 #include "planck/training.h"
+#include "tests/nn/thrown.h"
 
 namespace planck::test {
 
@@ -38,15 +39,6 @@ struct Small {
     part("drop", drop);
   }
 };
-
-std::string message(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Exception& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Modules, NameTheirParts) {
   Rng rng{.seed = 1};
@@ -213,7 +205,19 @@ TEST(Modules, AttentionLooksOnlyWhereItMay) {
         EXPECT_NEAR(y[at(n, i, c)], sum, 2e-6);
       }
     }
-  nn::MultiHeadAttention<Cpu> heads(rng, {8, 2});
+  // Any rank, heads wider than the kernel's, and a query that sees nothing.
+  const auto wide = normal<Cpu>(rng, {2, 1, 2, 3, 300});
+  EXPECT_EQ(nn::attention<Cpu>(wide, wide, wide).shape(), wide.shape());
+  const auto flat = reshape(q, {1, 2, 1, length, d});
+  EXPECT_EQ(nn::attention<Cpu>(flat, flat, flat).to_vector<float>(),
+            nn::attention<Cpu>(q, q, q).to_vector<float>());
+  const auto all = full<Cpu, BoolKind>({length, length}, true);
+  for (float nothing : nn::attention<Cpu>(q, k, v, all).to_vector<float>()) EXPECT_EQ(nothing, 0);
+  nn::MultiHeadAttention<Cpu> heads(rng, {8, 2}), causal = heads;
+  causal.options.causal = true;
+  const auto x = normal<Cpu>(rng, {3, length, 8});
+  EXPECT_EQ(causal(x).to_vector<float>(),
+            heads(x, nn::causal_mask<Cpu>(length)).to_vector<float>());
   EXPECT_EQ(heads(normal<Cpu>(rng, {3, 5, 8})).shape(), (Shape{3, 5, 8}));
   EXPECT_EQ(message([&] {
               nn::MultiHeadAttention<Cpu>(rng, {8, 3});

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "planck/training.h"
+#include "tests/nn/thrown.h"
 
 namespace planck::test {
 
@@ -70,21 +71,122 @@ TEST(Optimizers, AdamAndAdamW) {
           adam(0.05, false));
 }
 
-TEST(Optimizers, GoOnFromTheirState) {
-  const auto train = [](bool interrupted) {
+template <class Optimizer>
+void expect_to_go_on(const Optimizer& made) {
+  const auto train = [&](bool interrupted) {
     Point p;
-    optim::Adam<A> adam({.rate = 0.1});
+    Optimizer optimizer = made;
     for (int step = 0; step < 10; ++step) {
       if (interrupted && step == 4) {
-        const auto saved = adam.state();
-        adam = optim::Adam<A>({.rate = 0.1});
-        adam.load_state(saved);
+        const auto saved = optimizer.state();
+        optimizer = made;
+        optimizer.load_state(saved);
       }
-      adam.step(p, p.gradients());
+      optimizer.step(p, p.gradients());
     }
     return p.at.value().to_vector<float>();
   };
   EXPECT_EQ(train(false), train(true));
+}
+TEST(Optimizers, GoOnFromTheirState) {
+  expect_to_go_on(optim::Sgd<A>({.rate = 0.05, .momentum = 0.9}));
+  expect_to_go_on(optim::Adam<A>({.rate = 0.1}));
+  expect_to_go_on(optim::Adagrad<A>({.rate = 0.1, .rate_decay = 0.1}));
+  expect_to_go_on(optim::RmsProp<A>({.rate = 0.01, .momentum = 0.9, .centered = true}));
+}
+
+// A state of before, with one step for all parameters.
+TEST(Optimizers, AdamReadsStatesWithOneStepForAll) {
+  Point p, q;
+  optim::Adam<A> adam({.rate = 0.1}), other({.rate = 0.1});
+  for (int step = 0; step < 3; ++step) adam.step(p, p.gradients());
+  auto state = adam.state();
+  state["powers"] = state.at("powers.at");
+  state.erase("powers.at");
+  other.load_state(state);
+  EXPECT_EQ(other.state(), adam.state());
+}
+
+struct Late {
+  nn::Parameter<A> first{Tensor<Cpu>::from({1.f}, {1})}, late{Tensor<Cpu>::from({1.f}, {1})};
+  void visit(auto&& part) {
+    part("first", first);
+    part("late", late);
+  }
+};
+
+// The first step of Adam is the rate, whenever it is.
+TEST(Optimizers, AdamCorrectsTheBiasOfEachParameter) {
+  Late net;
+  optim::Adam<A> adam({.rate = 0.1});
+  nn::requires_grad(net, false, "late");
+  const auto step = [&] {
+    const auto loss = sum(*net.first) * 3 + sum(*net.late) * 3;
+    adam.step(net, optim::collect<A>(net, loss.backward()));
+  };
+  for (int i = 0; i < 10; ++i) step();
+  EXPECT_EQ(net.late.value().item<float>(), 1);
+  nn::requires_grad(net, true, "late");
+  step();
+  EXPECT_NEAR(net.late.value().item<float>(), 0.9, 1e-6);
+}
+
+TEST(Optimizers, GroupsHaveOptionsOfTheirOwn) {
+  Late net;
+  optim::Sgd<A> sgd({.rate = 0.5});
+  sgd.groups.push_back({optim::ending_with("late"), {.rate = 0.25}});
+  sgd.groups.push_back({optim::ending_with("late"), {.rate = 100}});  // the first one has it
+  sgd.rate_factor = 0.5;
+  optim::ModelGradients<Cpu> g;
+  g.emplace("first", ones<Cpu>({1}));
+  g.emplace("late", ones<Cpu>({1}));
+  sgd.step(net, g);
+  EXPECT_EQ(net.first.value().item<float>(), 0.75f);
+  EXPECT_EQ(net.late.value().item<float>(), 0.875f);
+  EXPECT_TRUE(optim::below("a.b")("a.b.weight"));
+  EXPECT_FALSE(optim::below("a.b")("a.bias"));
+}
+
+TEST(Optimizers, StatesThatDoNotFitAreRefused) {
+  Point p;
+  optim::Adam<A> adam({.rate = 0.1});
+  adam.step(p, p.gradients());
+  const auto good = adam.state();
+  const auto refused = [&](const auto& spoil) {
+    auto state = good;
+    spoil(state);
+    optim::Adam<A> other({.rate = 0.1});
+    return message([&] {
+      other.load_state(state);
+      other.step(p, p.gradients());
+    });
+  };
+  const auto none = [](auto&) {};
+  EXPECT_EQ(refused(none), "nothing was thrown");
+  EXPECT_EQ(refused([](auto& s) { s.erase("square.at"); }),
+            "adam: the state of at lacks square.at");
+  EXPECT_EQ(refused([](auto& s) { s.erase("mean.at"); }), "adam: the state of at lacks mean.at");
+  EXPECT_EQ(refused([](auto& s) { s.erase("powers.at"); }),
+            "adam: the state of at lacks powers.at");
+  EXPECT_EQ(refused([](auto& s) { s["velocity.at"] = s["mean.at"]; }),
+            "adam: the state has velocity.at, which is none of its slots");
+  EXPECT_EQ(refused([](auto& s) {
+              for (const char* slot : {"mean.", "square.", "powers."})
+                s[slot + std::string("gone")] = s[slot + std::string("at")];
+            }),
+            "adam: the state that was loaded is of gone, the model has no such parameter");
+  EXPECT_EQ(refused([](auto& s) {
+              for (const char* slot : {"mean.at", "square.at"})
+                s[slot] = nn::to_entry(zeros<Cpu>({2}));
+            }),
+            "adam: the mean of at has shape [2], the parameter [3]");
+  optim::Sgd<A> sgd({});
+  EXPECT_EQ(message([&] { sgd.load_state(good); }),
+            "sgd: the state has mean.at, which is none of its slots");
+  optim::ModelGradients<Cpu> wrong;
+  wrong.emplace("at", ones<Cpu>({1}));
+  EXPECT_EQ(message([&] { sgd.step(p, wrong); }),
+            "sgd: the gradient of at has shape [1], the parameter [3]");
 }
 
 TEST(Optimizers, ClippingByNorm) {
@@ -94,6 +196,25 @@ TEST(Optimizers, ClippingByNorm) {
   EXPECT_EQ(g.at("at").to_vector<float>(), (std::vector<float>{2, -2, 3}));
   optim::clip_norm(g, 1);
   EXPECT_NEAR(optim::norm(g), 1, 1e-6);
+}
+
+TEST(Optimizers, ClippingOfLargeAndSmallNumbers) {
+  const auto clipped = [](const Tensor<Cpu>& g, double highest) {
+    optim::ModelGradients<Cpu> all;
+    all.emplace("g", g);
+    const double norm = optim::clip_norm(all, highest);
+    return std::pair{norm, to_float(all.at("g"), Dtype::f64).to_vector<double>()};
+  };
+  for (const Dtype dtype : {Dtype::f16, Dtype::bf16}) {
+    const auto [norm, g] = clipped(to_float(Tensor<Cpu>::from({300.f, 400.f}, {2}), dtype), 1);
+    EXPECT_EQ(norm, 500);
+    EXPECT_NEAR(g[0], 0.6, 4e-3);
+    EXPECT_NEAR(g[1], 0.8, 4e-3);
+    EXPECT_NEAR(clipped(full<Cpu>({1'000'000}, 1e-4, dtype), 1).first, 0.1, 5e-4);
+  }
+  EXPECT_NEAR(clipped(Tensor<Cpu>::from({3e25f, 4e25f}, {2}), 1).first, 5e25, 1e19);
+  EXPECT_NEAR(clipped(Tensor<Cpu>::from({3e-30f, 4e-30f}, {2}), 1).first, 5e-30, 1e-36);
+  EXPECT_EQ(clipped(zeros<Cpu>({2}), 1).first, 0);
 }
 
 TEST(Optimizers, AccumulationIsTheSum) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "planck/training.h"
+#include "tests/nn/thrown.h"
 
 namespace planck::test {
 
@@ -79,14 +80,6 @@ TEST(QuantizedLayers, LongSumsToo) {  // beyond 2^24 in f32
 
 TEST(QuantizedLayers, RefuseWhatTheyCannot) {
   Rng rng{.seed = 3};
-  const auto message = [](const auto& f) -> std::string {
-    try {
-      f();
-    } catch (const Exception& e) {
-      return e.what();
-    }
-    return "";
-  };
   auto options = nn::qat_options(Dtype::s8, Granularity::per_group);
   EXPECT_EQ(
       message([&] { nn::QuantConv2d<Cpu>(nn::Conv2d<Cpu>(rng, {.in = 2, .out = 2}), options); }),
@@ -94,6 +87,78 @@ TEST(QuantizedLayers, RefuseWhatTheyCannot) {
       "per group");
   EXPECT_EQ(message([] { (void)nn::qat_options(Dtype::u8); }),
             "qat_options: the dtype is u8, it must be s8 or s4");
+}
+
+using QLinear = nn::Quantizable<nn::Linear<A>>;
+
+// A rounded model, trained; then its state in a new one, by prepare, load and start.
+TEST(QuantizedLayers, ResumedTrainingKeepsLearnedSteps) {
+  for (const bool learned : {true, false}) {
+    Rng rng{.seed = 5};
+    const auto x = nn::constant<A>(normal<Cpu>(rng, {16, 8}));
+    const auto options = nn::qat_options(Dtype::s4, Granularity::per_channel, learned);
+    QLinear net(nn::Linear<A>(rng, {8, 4})), resumed(nn::Linear<A>(rng, {8, 4}));
+    nn::prepare_qat(net, options);
+    (void)net(x);
+    nn::start_quantizing(net);
+    optim::Sgd<A> sgd({.rate = 0.5});
+    for (int i = 0; i < 3; ++i)
+      sgd.step(net, optim::collect<A>(net, mean(square(net(x) - 1)).backward()));
+    nn::eval(net);
+    const auto wanted = net(x).inner().to_vector<float>();
+    const auto saved = nn::state(net);
+    nn::prepare_qat(resumed, options);
+    nn::load_state(resumed, saved);
+    QLinear unstarted = resumed;
+    nn::eval(unstarted);
+    EXPECT_EQ(unstarted(x).inner().to_vector<float>(), wanted) << "the state says it rounds";
+    EXPECT_EQ(nn::state(unstarted), saved);
+    nn::start_quantizing(resumed);
+    EXPECT_EQ(nn::state(resumed), saved);
+    nn::eval(resumed);
+    EXPECT_EQ(resumed(x).inner().to_vector<float>(), wanted);
+    nn::convert(resumed);
+    EXPECT_EQ(resumed(x).inner().to_vector<float>(), wanted);
+  }
+}
+
+TEST(QuantizedLayers, NeedCalibration) {
+  Rng rng{.seed = 6};
+  const auto x = nn::constant<A>(normal<Cpu>(rng, {16, 8}));
+  for (const bool learned : {true, false}) {
+    const auto options = nn::qat_options(Dtype::s8, Granularity::per_channel, learned);
+    QLinear net(nn::Linear<A>(rng, {8, 4}));
+    nn::prepare_qat(net, options);
+    nn::start_quantizing(net);
+    QLinear training = net;
+    if (!learned) {
+      EXPECT_EQ(training(x).shape(), (Shape{16, 4})) << "training observes";
+    }
+    nn::eval(net);
+    EXPECT_EQ(message([&] { (void)net(x); }),
+              "fake_quant: nothing was observed yet, so that x of shape [16, 8] has no scale; run "
+              "batches between prepare_qat and start_quantizing, or load a state that has seen "
+              "some");
+    nn::convert(net);
+    EXPECT_EQ(message([&] { (void)net(x); }),
+              "integer layer: its input was never observed, its weight has shape [4, 8]; calibrate "
+              "before convert, or load a state");
+    // A state makes it whole.
+    QLinear whole(nn::Linear<A>(rng, {8, 4}));
+    nn::prepare_qat(whole, options);
+    (void)whole(x);
+    nn::convert(whole);
+    nn::load_state(net, nn::state(whole));
+    EXPECT_EQ(net(x).inner().to_vector<float>(), whole(x).inner().to_vector<float>());
+  }
+  // Scales of tokens are found from the tokens.
+  auto options = nn::qat_options(Dtype::s8);
+  options.input.scheme.granularity = Granularity::per_token;
+  QLinear tokens(nn::Linear<A>(rng, {8, 4}));
+  nn::prepare_qat(tokens, options);
+  nn::start_quantizing(tokens);
+  nn::eval(tokens);
+  EXPECT_EQ(tokens(x).shape(), (Shape{16, 4}));
 }
 
 // LSQ: dy/ds is rint(v) − v inside the range and ±q outside, times 1/√(members · q).

@@ -6,6 +6,8 @@
 // summed in f64), so that the integer kernels give the same bits. The gradient is that of s ·
 // codes: straight through for x, and Esser et al.'s for a learned step s (LSQ), scaled by
 // 1/√(members · q).
+//
+// Scales, ranges and codes are f32, whatever x is; operator() gives x's dtype.
 #pragma once
 
 #include "planck/nn/quantize/observer.h"
@@ -48,8 +50,12 @@ class FakeQuant {
 
   // Takes a batch into account. A learned scale starts from what was observed so far.
   void observe(const Tensor<Inner<B>>& x);
+  // Forgets what was observed before, and observes x.
+  void restart(const Tensor<Inner<B>>& x);
+  // Whether anything was observed: without it there is no scale. May wait for the device.
+  bool calibrated() const;
 
-  // The scale of each group, as [groups]; of tokens [.., 1].
+  // The scale of each group, as [groups]; of tokens [.., 1]. Refused where nothing was observed.
   Tensor<B> scale(const Tensor<B>& x) const;
   // The integers, as floats; s is scale(x), seen so that it broadcasts over x.
   Tensor<B> codes(const Tensor<B>& x, const Tensor<B>& s) const;
@@ -59,6 +65,7 @@ class FakeQuant {
   Tensor<B> operator()(const Tensor<B>& x) const;
 
   void visit(auto&& part) {
+    known_calibrated_ = false;  // a part may change
     part("range", range_);
     part("seen", seen_);
     part("step", step_);
@@ -78,6 +85,7 @@ class FakeQuant {
   Buffer<B> range_;    // the largest magnitude represented
   IntBuffer<B> seen_;  // batches observed
   std::optional<Parameter<B>> step_;
+  mutable bool known_calibrated_ = false;
 };
 
 template <class B>
@@ -95,19 +103,40 @@ template <class B>
 void FakeQuant<B>::observe(const Tensor<Inner<B>>& x) {
   if (dynamic()) return;
   std::optional<Tensor<Inner<B>>> before;
-  if (seen_.value.template item<std::int64_t>() > 0) before = range_.value;
+  if (calibrated()) before = range_.value;
   range_.value =
-      reshape(observed(before, x, options_.scheme, options_.observer), range_.value.shape());
+      reshape(observed(before, as_dtype(x, Dtype::f32), options_.scheme, options_.observer),
+              range_.value.shape());
   seen_.value = seen_.value + 1;
+  known_calibrated_ = true;
   if (step_) step_->set(scale_of(range_.value));
+}
+template <class B>
+void FakeQuant<B>::restart(const Tensor<Inner<B>>& x) {
+  seen_.value = zeros_like(seen_.value);
+  known_calibrated_ = false;
+  observe(x);
+}
+template <class B>
+bool FakeQuant<B>::calibrated() const {
+  if (!dynamic() && !known_calibrated_)
+    known_calibrated_ = seen_.value.template item<std::int64_t>() > 0;
+  return dynamic() || known_calibrated_;
 }
 template <class B>
 auto FakeQuant<B>::scale(const Tensor<B>& x) const -> Tensor<B> {
   if (dynamic()) {
-    const auto largest = max(abs(plain(x)), -1, true);
+    const auto largest = max(abs(as_dtype(plain(x), Dtype::f32)), -1, true);
     return constant<B>(scale_of(largest));
   }
-  if (!step_) return constant<B>(scale_of(range_.value));
+  if (!calibrated()) {
+    const Shape shape = x.shape();
+    refuse(
+        "fake_quant: nothing was observed yet, so that x of shape {} has no scale; run batches "
+        "between prepare_qat and start_quantizing, or load a state that has seen some",
+        {shape});
+  }
+  if (!step_) return constant<B>(scale_of(once([&] { return range_.value; })));
   const double members = static_cast<double>(x.numel()) / static_cast<double>(range_.value.numel());
   const double factor = 1 / std::sqrt(members * options_.scheme.highest());
   const auto s = call(ScaleGradient{factor}, **step_);
@@ -116,8 +145,8 @@ auto FakeQuant<B>::scale(const Tensor<B>& x) const -> Tensor<B> {
 template <class B>
 auto FakeQuant<B>::codes(const Tensor<B>& x, const Tensor<B>& s) const -> Tensor<B> {
   const QuantScheme whole{.dtype = Dtype::s8, .range = range()};
-  const auto one = ones<B>({1}, x.dtype(), x.device());
-  return fake_quantize(x / s, one, zero(x.device()), whole);
+  const auto one = ones<B>({1}, Dtype::f32, x.device());
+  return fake_quantize(as_dtype(x, Dtype::f32) / s, one, zero(x.device()), whole);
 }
 template <class B>
 auto FakeQuant<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
@@ -125,7 +154,7 @@ auto FakeQuant<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
   QuantScheme scheme = options_.scheme;
   scheme.range = range();
   const auto zeros_of = create<B>(Full<IntKind>(Scalar(0), Dtype::i32, s.shape()), x.device());
-  return fake_quantize(x, s, zeros_of, scheme);
+  return as_dtype(fake_quantize(as_dtype(x, Dtype::f32), s, zeros_of, scheme), x.dtype());
 }
 template <class B>
 auto FakeQuant<B>::scale_of(const Tensor<Inner<B>>& range) const -> Tensor<Inner<B>> {

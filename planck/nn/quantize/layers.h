@@ -4,6 +4,8 @@
 //   QuantLinear:    y = (codes(x) · codes(W)ᵀ) · (s_x s_w) + b        products of codes are exact
 //   IntegerLinear:  y = f32(q(x) · Wqᵀ)        · (s_x s_w) + b        s8 × s8 → i32
 //
+// Between the first rounding and the bias everything is f32; the result has x's dtype.
+//
 // Weights: per tensor, per channel, or (Linear) per group along the input. Inputs: per tensor, or
 // (Linear) per token with scales found from the tokens.
 #pragma once
@@ -13,6 +15,7 @@
 #include "planck/nn/conv.h"
 #include "planck/nn/linear.h"
 #include "planck/nn/quantize/fake_quant.h"
+#include "planck/ops/quantize/quantize.format.h"
 
 namespace planck::nn {
 
@@ -85,7 +88,7 @@ Tensor<B> grouped(const Tensor<B, K>& x, const Tensor<B, K>& w, const Tensor<B>&
 }  // namespace detail
 
 // A layer with its weight and input rounded. Until quantizing starts it computes as the float layer
-// and observes its input.
+// and observes its input; a state that was saved after that has started it.
 template <class Layer>
 class Quant {
  public:
@@ -100,9 +103,10 @@ class Quant {
   void settle() {
     if (!weight_quant.options().learned) follow_weight();
   }
-  // From what was observed so far, and the weight as it is.
+  // From what was observed so far, and the weight as it is. Steps that were learned before, and
+  // loaded, are kept.
   void start_quantizing() {
-    follow_weight();
+    if (!weight_quant.options().learned || !weight_quant.calibrated()) follow_weight();
     phase = QuantPhase::quantizing;
   }
   void visit(auto&& part) {
@@ -133,10 +137,13 @@ template <class Layer>
 auto Quant<Layer>::operator()(const Tensor<B>& x) -> Tensor<B> {
   const auto& w = *layer.weight;
   if (phase == QuantPhase::observing) {
-    input_quant.observe(plain(x));
-    return layer(x);
+    if (!weight_quant.calibrated()) {
+      once([&] { input_quant.observe(plain(x)); });
+      return layer(x);
+    }
+    phase = QuantPhase::quantizing;
   }
-  if (mode.training && !input_quant.options().learned) input_quant.observe(plain(x));
+  if (mode.training && !input_quant.options().learned) once([&] { input_quant.observe(plain(x)); });
   settle();
   const auto sx = input_quant.scale(x), sw = weight_quant.scale(w);
   const auto cx = input_quant.codes(x, sx);
@@ -157,7 +164,8 @@ auto Quant<Layer>::operator()(const Tensor<B>& x) -> Tensor<B> {
     return narrowed(Product::product(layer.options, widened(cx), widened(cw))) *
            (sx * Product::seen(sw));
   }();
-  return layer.bias ? std::move(y) + Product::seen(**layer.bias) : y;
+  if (layer.bias) y = std::move(y) + Product::seen(as_dtype(**layer.bias, Dtype::f32));
+  return as_dtype(y, x.dtype());
 }
 template <class Layer>
 auto Quant<Layer>::over_weight(const Tensor<B>& s) const -> Tensor<B> {
@@ -175,9 +183,7 @@ auto Quant<Layer>::over_weight(const Tensor<B>& s) const -> Tensor<B> {
 }
 template <class Layer>
 void Quant<Layer>::follow_weight() {
-  FakeQuant<B> fresh(weight_quant.options(), layer.weight->shape(), layer.weight->device());
-  fresh.observe(layer.weight.value());
-  weight_quant = fresh;
+  weight_quant.restart(layer.weight.value());
 }
 template <class Layer>
 auto Quant<Layer>::checked(const QuantLayerOptions& o) -> const QuantLayerOptions& {
@@ -209,10 +215,27 @@ class Integer {
   Tensor<B> operator()(const Tensor<B>& x);
   void visit(auto&& part) {
     operand_.reset();  // a part may change
+    known_scaled_ = false;
     part("weight", weight_);
     part("weight_scale", weight_scale_);
     part("input_scale", input_scale_);
     part("bias", bias_);
+  }
+  // Of the parts weight and weight_scale, in the format of checkpoints.
+  StoredScheme stored_weight() const {
+    const bool groups = weight_scheme_.granularity == Granularity::per_group;
+    const bool channels = weight_scheme_.granularity == Granularity::per_channel;
+    const std::int32_t highest = weight_scheme_.highest();
+    return {.scheme = groups     ? "per_group"
+                      : channels ? "per_channel"
+                                 : "per_tensor",
+            .axis = 0,
+            .group = weight_scheme_.group,
+            .dtype = weight_.value.dtype(),
+            .range = {-highest, highest},
+            .symmetric = true,
+            .original_dtype = Dtype::f32,
+            .original_shape = weight_shape_};
   }
 
  private:
@@ -222,6 +245,8 @@ class Integer {
   static Values recoded(const Values& codes, Dtype dtype);
   // The weight as s8, in its shape, whatever it is stored as.
   const Values& operand();
+  // A scale of 0 stands for an input that was never observed.
+  void check_scale();
 
   std::remove_cvref_t<decltype(std::declval<Layer>().options)> options_;
   Shape weight_shape_;
@@ -233,6 +258,7 @@ class Integer {
   std::optional<Buffer<B>> bias_;
   std::optional<FakeQuant<B>> tokens_;
   std::optional<Values> operand_;
+  bool known_scaled_ = false;
 };
 
 template <class Layer>
@@ -245,14 +271,17 @@ Integer<Layer>::Integer(const Quant<Layer>& q)
       weight_{packed(q)},
       weight_scale_{plain(q.weight_quant.scale(*q.layer.weight))},
       input_scale_{per_token_ ? ones<Inner<B>>({1}, Dtype::f32, q.layer.weight->device())
-                              : plain(q.input_quant.scale(*q.layer.weight))} {
-  if (q.layer.bias) bias_.emplace(Buffer<B>{q.layer.bias->value()});
+                   : q.input_quant.calibrated()
+                       ? plain(q.input_quant.scale(*q.layer.weight))
+                       : zeros<Inner<B>>({1}, Dtype::f32, q.layer.weight->device())} {
+  if (q.layer.bias) bias_.emplace(Buffer<B>{as_dtype(q.layer.bias->value(), Dtype::f32)});
   tokens_.emplace(q.input_quant);
 }
 template <class Layer>
 auto Integer<Layer>::operator()(const Tensor<B>& x) -> Tensor<B> {
   using I = Inner<B>;
-  const Tensor<I> in = plain(x);
+  check_scale();
+  const Tensor<I> in = as_dtype(plain(x), Dtype::f32);
   const Tensor<I> sx = per_token_ ? plain(tokens_->scale(x)) : input_scale_.value;
   const QuantScheme scheme{
       .granularity = per_token_ ? Granularity::per_token : Granularity::per_tensor,
@@ -260,7 +289,7 @@ auto Integer<Layer>::operator()(const Tensor<B>& x) -> Tensor<B> {
       .range = input_range_};
   const auto flat = per_token_ ? reshape(sx, {sx.numel()}) : sx;
   const auto zeros_of = create<I>(Full<IntKind>(Scalar(0), Dtype::i32, flat.shape()), in.device());
-  const auto qx = call(planck::Quantize{scheme}, in, flat, zeros_of);
+  const auto qx = quantize(in, flat, zeros_of, scheme).values();
   const auto& w = operand();
   using P = std::conditional_t<std::same_as<Layer, Linear<B>>, detail::LinearProduct<I>,
                                detail::ConvProduct<I>>;
@@ -275,17 +304,17 @@ auto Integer<Layer>::operator()(const Tensor<B>& x) -> Tensor<B> {
     return to_float(P::product(options_, qx, w), Dtype::f32) * (sx * P::seen(weight_scale_.value));
   }();
   if (bias_) y = std::move(y) + P::seen(bias_->value);
-  return constant<B>(y);
+  return constant<B>(as_dtype(y, x.dtype()));
 }
 template <class Layer>
 auto Integer<Layer>::packed(const Quant<Layer>& q) -> Values {
   auto scheme = q.weight_quant.options().scheme;
   scheme.range = q.weight_quant.range();
   scheme.dtype = Dtype::s8;
-  const auto w = q.layer.weight.value();
+  const auto w = as_dtype(q.layer.weight.value(), Dtype::f32);
   const auto s = plain(q.weight_quant.scale(*q.layer.weight));
   const auto zero = create<Inner<B>>(Full<IntKind>(Scalar(0), Dtype::i32, s.shape()), s.device());
-  const auto codes = call(planck::Quantize{scheme}, w, s, zero);
+  const auto codes = quantize(w, s, zero, scheme).values();
   if (q.weight_quant.options().scheme.dtype == Dtype::s8) return codes;
   const auto flat = reshape(codes, {w.extent(0), -1});
   return recoded(pad(flat, Extents{0, 0}, Extents{0, flat.extent(1) % 2}), Dtype::s4);
@@ -296,7 +325,17 @@ auto Integer<Layer>::recoded(const Values& codes, Dtype dtype) -> Values {
   const auto zero = FakeQuant<Inner<B>>::zero(codes.device());
   const auto numbers =
       call(planck::Dequantize{QuantScheme{.dtype = codes.dtype()}}, codes, one, zero);
-  return call(planck::Quantize{QuantScheme{.dtype = dtype}}, numbers, one, zero);
+  return quantize(numbers, one, zero, {.dtype = dtype}).values();
+}
+template <class Layer>
+void Integer<Layer>::check_scale() {
+  if (known_scaled_) return;
+  if (!per_token_ && !(input_scale_.value.template item<float>() > 0))
+    refuse(
+        "integer layer: its input was never observed, its weight has shape {}; calibrate before "
+        "convert, or load a state",
+        {weight_shape_});
+  known_scaled_ = true;
 }
 template <class Layer>
 auto Integer<Layer>::operand() -> const Values& {

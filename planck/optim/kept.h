@@ -1,0 +1,73 @@
+// What an optimizer keeps of parameters between steps, by path: slots, which are tensors of the
+// parameter's shape, and a few numbers. It can be saved, and copies share tensors until they step.
+//
+// Slots have the parameter's dtype. Of a 16-bit parameter that has master weights they are f32, and
+// so is one more tensor: the weight before it is rounded.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planck/backend/primitive.h"
+#include "planck/nn/state_dict.h"
+
+namespace planck::optim {
+
+struct Kept {
+  std::vector<StoredView> slots;  // as many as have names, or none yet
+  std::optional<StoredView> master;
+  std::vector<double> numbers;
+};
+using KeptMap = std::map<std::string, Kept, std::less<>>;
+
+// Of an optimizer: its name; the names of its slots; what its numbers are called, how many there
+// are and what they are before the first step; whether it may do without slots.
+struct KeptNames {
+  std::string_view optimizer;
+  std::vector<std::string_view> slots;
+  std::string_view numbers = "";
+  std::size_t count = 0;
+  double first = 0;
+  bool slotless = false;
+};
+
+struct ParameterSpec {
+  Dtype dtype;
+  Shape shape;
+};
+
+class Slots {
+ public:
+  explicit Slots(const KeptNames& names);
+  // Compiled in the library.
+  Slots(const Slots&);
+  Slots(Slots&&) noexcept;
+  Slots& operator=(const Slots&);
+  Slots& operator=(Slots&&) noexcept;
+  ~Slots();
+
+  const KeptNames& names() const { return names_; }
+  Kept* find(std::string_view path);
+  // Those that are new; nothing is allocated.
+  void merge(KeptMap& fresh);
+
+  nn::StateDict state() const;
+  // All slots of a parameter, or none; and no other names.
+  void load(const nn::StateDict& state, const Stream& stream);
+  // Whether a model was loaded since; if so, check() must see its parameters.
+  bool unchecked() const { return loaded_; }
+  void check(const std::map<std::string, ParameterSpec, std::less<>>& model);
+
+ private:
+  KeptNames names_;
+  KeptMap kept_;
+  bool loaded_ = false;
+};
+
+[[noreturn]] void refuse_shape(std::string_view optimizer, std::string_view what,
+                               std::string_view path, const Shape& found, const Shape& parameter);
+
+}  // namespace planck::optim
