@@ -1,13 +1,24 @@
-# The command line, run as its users run it. `ctest -L long` also holds its memory bound on a 1.5 GB checkpoint.
+# The command line, run as its users run it. `ctest -L long` also holds its memory bound on large checkpoints.
+# Tests that read our files with other people's packages look for them in build/clients (tests/cli/install_clients)
+# and are skipped without them.
 find_package(Python3 COMPONENTS Interpreter)
 if(PLANCK_BUILD_TOOLS AND Python3_FOUND)
-  foreach(topic quantize compare demo embedding grid_sample refusals memory)
+  foreach(topic quantize compare demo embedding gradients grid_sample hostile outputs refusals run usage memory kill sources
+      gguf formats compressed_tensors)
     add_test(NAME cli.${topic}
       COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_${topic}.py)
-    set_tests_properties(cli.${topic} PROPERTIES
-      ENVIRONMENT
-      "PLANCK=$<TARGET_FILE:planck_cli>;PLANCK_SANITIZE=${PLANCK_SANITIZE};PYTHONDONTWRITEBYTECODE=1")
+    set_tests_properties(cli.${topic} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
+      "PLANCK=$<TARGET_FILE:planck_cli>;PLANCK_SANITIZE=${PLANCK_SANITIZE};PYTHONDONTWRITEBYTECODE=1;PYTHONPATH=${PROJECT_SOURCE_DIR}/build/clients")
   endforeach()
   set_tests_properties(cli.memory PROPERTIES LABELS long)
   set_tests_properties(cli.demo PROPERTIES COST 1000)  # the longest one starts first
+
+  # One program for every instruction set: `cpu_targets IN OUT TARGET OPTIONS…` quantizes as if this CPU had no more.
+  add_executable(cpu_targets cli/cpu_targets.cpp ${PROJECT_SOURCE_DIR}/tools/planck/console.cpp
+    ${PROJECT_SOURCE_DIR}/tools/planck/progress.cpp ${PROJECT_SOURCE_DIR}/tools/planck/table.cpp)
+  target_link_libraries(cpu_targets PRIVATE planck_checkpoint planck_build_flags)
+  add_test(NAME cli.cpu_targets
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_cpu_targets.py)
+  set_tests_properties(cli.cpu_targets PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
+    "PLANCK=$<TARGET_FILE:planck_cli>;CPU_TARGETS=$<TARGET_FILE:cpu_targets>;PYTHONDONTWRITEBYTECODE=1")
 endif()

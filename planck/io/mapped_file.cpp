@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <system_error>
@@ -30,7 +31,41 @@ void advise(std::span<const std::byte> part, int advice) {
   (void)madvise(reinterpret_cast<void*>(begin), end - begin, advice);
 }
 
+// What a signal handler may read: slots that are taken in turn.
+struct Mapping {
+  std::atomic<const std::byte*> begin{nullptr};
+  std::atomic<std::size_t> size{0};
+  char path[256];
+};
+constexpr std::size_t kMappings = 64;
+Mapping mappings[kMappings];
+std::atomic<std::size_t> next_mapping{0};
+
+void remember(const std::byte* data, std::size_t size, const std::string& path) {
+  Mapping& m = mappings[next_mapping++ % kMappings];
+  m.begin = nullptr;
+  m.path[path.copy(m.path, sizeof m.path - 1)] = 0;
+  m.size = size;
+  m.begin = data;
+}
+
+void forget_mapping(const std::byte* data) {
+  for (Mapping& m : mappings) {
+    const std::byte* expected = data;
+    m.begin.compare_exchange_strong(expected, nullptr);
+  }
+}
+
 }  // namespace
+
+const char* MappedFile::path_of_mapping(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  for (const Mapping& m : mappings) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(m.begin.load());
+    if (begin != 0 && at >= begin && at - begin < m.size) return m.path;
+  }
+  return nullptr;
+}
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
   // O_NONBLOCK: opening a pipe nobody writes to must not wait.
@@ -59,13 +94,16 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
       return io_error(path, "cannot map", code);
     }
     mapped.data_ = static_cast<const std::byte*>(data);
+    remember(mapped.data_, mapped.size_, path);
   }
   close(file);
   return mapped;
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ == nullptr) return;
+  forget_mapping(data_);
+  munmap(const_cast<std::byte*>(data_), size_);
 }
 
 void MappedFile::swap(MappedFile& other) noexcept {

@@ -2,9 +2,14 @@
 //
 // Bytes go to a file aside, in the directory of the target: one without a name where the file
 // system has such files, so that a process killed while it writes leaves nothing behind, else a
-// hidden one that the destructor removes. commit() makes the bytes durable, renames the file over
-// the target and makes the rename durable. Until then whatever stood under the name stays as it
-// was. A symbolic link is followed; anything but a regular file is refused.
+// hidden one, .NAME.16 hex digits.partial, that the destructor removes. What a killed process left
+// of that name is removed by the next that writes to the same target; a lock tells it from one that
+// is being written. commit() makes the bytes durable and renames the file over the target. Until
+// then whatever stood under the name stays as it was; a commit that fails has replaced nothing.
+//
+// A file that is replaced keeps its mode, and its owner and group where the process may set them. A
+// symbolic link is followed and stays; one that leads nowhere or in a circle is refused, and so is
+// anything but a regular file.
 //
 // Every failure is ErrorCode::io with the path and the system's reason. A process that wants a file
 // size limit (RLIMIT_FSIZE) reported rather than be killed by it must ignore SIGXFSZ.
@@ -37,12 +42,17 @@ class OutputFile {
   [[nodiscard]] Result<void> write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   // Once; nothing can be written after it.
   [[nodiscard]] Result<void> commit();
+  // How many files this process has put in place.
+  static std::size_t committed();
 
  private:
   OutputFile() = default;
   void swap(OutputFile& other) noexcept;
   tl::unexpected<Error> io_error(std::string_view step) const;  // with errno's reason
+  Result<void> open_aside(Aside aside);
+  void take_over_mode();
   Result<void> give_name();
+  void sweep() const;
 
   std::string path_;       // as the caller wrote it
   std::string target_;     // the same with links followed

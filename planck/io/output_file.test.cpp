@@ -106,6 +106,38 @@ TEST_P(OutputFileTest, RefusesWhatItCannotReplace) {
   EXPECT_TRUE(dir_.names().empty());
 }
 
+TEST_P(OutputFileTest, KeepsTheModeOfWhatItReplaces) {
+  dir_.write("out", "a secret");
+  ASSERT_EQ(chmod(path_.c_str(), 0600), 0);
+  auto out = OutputFile::create(path_, GetParam());
+  ASSERT_TRUE(out && out->commit());
+  struct stat status {};
+  ASSERT_EQ(stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600u);
+}
+
+TEST_P(OutputFileTest, RefusesLinksThatLeadNowhere) {
+  fs::create_symlink("absent", dir_.file("dangling"));
+  fs::create_symlink("circle", dir_.file("circle"));
+  for (const char* name : {"dangling", "circle"}) {
+    EXPECT_FALSE(OutputFile::create(dir_.file(name), GetParam()));
+    EXPECT_TRUE(fs::is_symlink(dir_.file(name)));
+  }
+}
+
+TEST_P(OutputFileTest, SweepsWhatNobodyHolds) {
+  dir_.write(".out.0123456789abcdef.partial", "of a process that was killed");
+  auto one = OutputFile::create(path_, OutputFile::Aside::named);
+  auto two = OutputFile::create(path_, GetParam());
+  ASSERT_TRUE(one && two);
+  ASSERT_TRUE(one->write_at(0, bytes_of("one")) && two->write_at(0, bytes_of("two")));
+  const std::size_t before = OutputFile::committed();
+  ASSERT_TRUE(one->commit() && two->commit());
+  EXPECT_EQ(OutputFile::committed(), before + 2);
+  EXPECT_EQ(dir_.contents("out"), "two");
+  EXPECT_EQ(dir_.names(), std::vector<std::string>{"out"});
+}
+
 INSTANTIATE_TEST_SUITE_P(Asides, OutputFileTest,
                          testing::Values(OutputFile::Aside::nameless_where_possible,
                                          OutputFile::Aside::named),

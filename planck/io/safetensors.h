@@ -40,14 +40,15 @@ class SafetensorsFile {
   // A copy on the stream's device, complete when it returns; any position in the file will do.
   [[nodiscard]] Result<OwnedTensor> load(const Stream& stream, const SafetensorsEntry& entry) const;
 
+  // The shape of a tensor that ops can compute with; refused as by view(), but for its position.
+  [[nodiscard]] Result<Shape> computable_shape(const SafetensorsEntry& entry) const;
+
   // Hints: see MappedFile.
   void expect(const SafetensorsEntry& entry) const { file_.expect(bytes(entry)); }
   void forget(const SafetensorsEntry& entry) const { file_.forget(bytes(entry)); }
   void forget(std::span<const std::byte> part) const { file_.forget(part); }
 
  private:
-  Result<Shape> computable_shape(const SafetensorsEntry& entry) const;
-
   std::string path_;
   MappedFile file_;
   SafetensorsHeader header_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "planck/io/printable.h"
 #include "planck/io/safetensors_json.h"
 
 namespace planck {
@@ -72,18 +73,10 @@ const SafetensorsEntry* SafetensorsHeader::find(std::string_view name) const {
 
 std::string in_quotes(std::string_view name) {
   constexpr std::size_t kLongest = 80;
-  std::string text = "\"";
   std::size_t cut = std::min(name.size(), kLongest);
   while (cut < name.size() && cut > 0 && (static_cast<unsigned char>(name[cut]) & 0xc0) == 0x80)
     --cut;  // not inside a UTF-8 sequence
-  for (const char c : name.substr(0, cut)) {
-    const auto u = static_cast<unsigned char>(c);
-    if (u < 0x20 || u == 0x7f)
-      text += fmt::format("\\x{:02x}", u);
-    else
-      text += c;
-  }
-  return text + (cut < name.size() ? "…\"" : "\"");
+  return fmt::format("\"{}{}\"", printable(name.substr(0, cut)), cut < name.size() ? "…" : "");
 }
 
 std::string shape_text(std::span<const std::int64_t> shape) {

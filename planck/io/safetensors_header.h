@@ -9,8 +9,9 @@
 // Promise: parse_header is a pure function of the bytes. It accepts a file only where every
 // tensor's range holds exactly its dtype × shape, and the ranges tile the data without hole or
 // overlap up to the last byte. Keys occur once, extents are whole numbers whose product fits in
-// int64. Anything else is one ErrorCode::io that names the tensor, the rule and both values. Memory
-// stays proportional to the header's length.
+// int64. A shape has at most 1,000 extents, a name at most 1 MiB, a file at most 262,144 tensors.
+// Anything else is one ErrorCode::io that names the tensor, the rule and both values. Memory stays
+// proportional to the header's length.
 //
 // Every dtype of the format is known by its width; those that Planck computes with also have a
 // Dtype.
@@ -31,6 +32,10 @@
 namespace planck {
 
 inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
+// What no checkpoint comes near to, and a hostile file could claim: extents of a shape, bytes of a
+// name, tensors of a file.
+inline constexpr std::size_t kMaxSafetensorsRank = 1000, kMaxSafetensorsName = 1 << 20,
+                             kMaxSafetensorsEntries = 1 << 18;
 
 struct SafetensorsDtype {
   std::string_view text;  // as in the file: "F32", "I8", "F8_E4M3"
@@ -75,8 +80,7 @@ struct SafetensorsHeader {
 [[nodiscard]] Result<std::uint64_t> safetensors_bytes(const SafetensorsDtype& type,
                                                       std::span<const std::int64_t> shape);
 
-// A name from a file, fit for one line of text: quoted, control characters escaped, cut at 80
-// bytes.
+// A name from a file, fit for one line of text: quoted, printable (printable.h), cut at 80 bytes.
 std::string in_quotes(std::string_view name);
 std::string shape_text(std::span<const std::int64_t> shape);  // "[2, 3]"
 

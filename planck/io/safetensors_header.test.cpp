@@ -90,6 +90,12 @@ struct Malformed {
 
 std::string entry(const std::string& fields) { return "{\"t\":{" + fields + "}}"; }
 
+std::string repeated(std::string_view part, int times) {
+  std::string all;
+  while (times-- > 0) all += part;
+  return all;
+}
+
 std::vector<Malformed> malformed_files() {
   const std::string good = R"("dtype":"F32","shape":[2],"data_offsets":[0,8])";
   const std::string two =
@@ -187,6 +193,15 @@ std::vector<Malformed> malformed_files() {
        "tensor \"b\": begins at byte 3, the tensor before it ends at 4"},
       {"same range twice", file_of(two + R"("data_offsets":[0,4]}})", 4),
        "begins at byte 0, the tensor before it ends at 4"},
+      {"shape of 1001 extents",
+       file_of(
+           entry(R"("dtype":"U8","shape":[)" + repeated("1,", 1000) + R"(1],"data_offsets":[0,1])"),
+           1),
+       "shape has more than 1000 extents"},
+      {"name of a megabyte and more",
+       file_of("{\"" + std::string((1 << 20) + 1, 'n') + "\":{}}", 0), "at most 1048576 are read"},
+      {"name that turns the line around", file_of("{\"\u202ea\xc2\x9b\":1}", 0),
+       "tensor \"\\u202ea\\u009b\" is a number"},
       {"deep nesting", file_of(std::string(100000, '{'), 0), "not valid JSON at byte 2"},
       {"name of newlines", file_of("{\"a\\nb\":1}", 0), "tensor \"a\\x0ab\" is a number"},
   };

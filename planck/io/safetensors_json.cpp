@@ -37,6 +37,9 @@ class HeaderEvents {
     if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
       return refuse(fmt::format("the number {}", value));
     if (place_ == Place::shape) {
+      if (entry().shape.size() == kMaxSafetensorsRank)
+        return stop(
+            fmt::format("{}: shape has more than {} extents", where(), kMaxSafetensorsRank));
       entry().shape.push_back(static_cast<std::int64_t>(value));
       return true;
     }
@@ -68,6 +71,11 @@ class HeaderEvents {
       place_ = Place::metadata;
       return true;
     }
+    if (key_.size() > kMaxSafetensorsName)
+      return stop(fmt::format("tensor {}: the name has {} bytes, at most {} are read",
+                              in_quotes(key_), key_.size(), kMaxSafetensorsName));
+    if (header.entries.size() == kMaxSafetensorsEntries)
+      return stop(fmt::format("the file has more than {} tensors", kMaxSafetensorsEntries));
     header.entries.emplace_back().name = std::move(key_);
     place_ = Place::entry;
     seen_ = 0;

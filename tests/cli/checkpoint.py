@@ -81,6 +81,18 @@ def write(path, tensors, metadata=None, pad=True):
         f.write(raw_file(text, data))
 
 
+def write_sparse(path, shapes):
+    """F32 tensors of zeros that take no room on the disk."""
+    header, at = {}, 0
+    for name, shape in shapes.items():
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + 4 * math.prod(shape)]}
+        at += 4 * math.prod(shape)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(raw_file(text))
+        f.truncate(8 + len(text) + at)
+
+
 def read(path):
     """(tensors, metadata)"""
     with open(path, "rb") as f:
@@ -121,14 +133,21 @@ def integers(tensor, dtype):
 
 def restore(tensors, metadata):
     """What the description of the format says the original was."""
-    assert metadata["planck.quantized"] == "1"
+    version = metadata["planck.quantized"]
+    assert version in ("1", "2")
+    scale_suffix, zero_suffix = (".scale", ".zero_point") if version == "1" else ("_scale", "_zero_point")
     out = dict(tensors)
     for key, text in metadata.items():
         if not key.startswith("planck.quantized:"):
             continue
         name, scheme = key.split(":", 1)[1], json.loads(text)
-        scale = out.pop(name + ".scale")
-        zero = out.pop(name + ".zero_point").values()
+        scale = out.pop(name + scale_suffix)
+        count = math.prod(scale.shape)
+        if scheme["symmetric"] and version == "2":
+            assert name + zero_suffix not in out, "zero points of a symmetric scheme are not stored"
+            zero = [scheme["zero_point"]] * count
+        else:
+            zero = out.pop(name + zero_suffix).values()
         q = integers(out[name], scheme["dtype"])
         assert min(q) >= scheme["q_min"] and max(q) <= scheme["q_max"]
         assert scale.dtype == scheme["original_dtype"]

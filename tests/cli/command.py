@@ -43,11 +43,16 @@ class CommandTest(unittest.TestCase):
     def _run_arguments(self, op, tensors, settings):
         checkpoint.write(self.path("in"), tensors)
         sets = ["--set", *settings] if settings else []
-        return ["run", op, "--in", self.path("in"), "--out", self.path("out"), *sets]
+        return ["run", op, "--in", self.path("in"), "--out", self.path("out"), "--force", *sets]
 
     def run_op(self, op, tensors, *settings):
         """`planck run` on these tensors: the values of every output."""
         self.succeed(*self._run_arguments(op, tensors, settings))
+        return {name: t.values() for name, t in checkpoint.read(self.path("out"))[0].items()}
+
+    def gradients(self, op, tensors, *settings):
+        """The values of every output and of every gradient."""
+        self.succeed(*self._run_arguments(op, tensors, settings), "--grad")
         return {name: t.values() for name, t in checkpoint.read(self.path("out"))[0].items()}
 
     def refuse_op(self, says, op, tensors, *settings):

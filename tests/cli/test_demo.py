@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import struct
@@ -38,8 +39,14 @@ class Demo(CommandTest):
         self.assertEqual(self.sha(self.demo("five", "--threads", "5")), one)
         if not os.environ.get("PLANCK_SANITIZE"):  # it takes minutes there
             self.assertEqual(self.sha(self.demo("baseline", "--cpu-target", "baseline")), one)
+            exact = self.sha(self.demo("exact", "--math", "exact", "--threads", "1"))
+            self.assertNotEqual(exact, one)
+            self.assertEqual(self.sha(self.demo("exact2", "--math", "exact", "--cpu-target", "avx2")), exact)
+            self.assertIn("exact", self.succeed("inspect", self.path("exact/model.safetensors"), "--json"))
         self.assertEqual(sorted(os.listdir(self.path("one"))),
                          ["model-int4.safetensors", "model-int8.safetensors", "model.safetensors", "report.html"])
+
+        self.refuse("one/model.safetensors: exists; --force replaces it", "demo", "--out", self.path("one"), *SHORT)
 
         running = subprocess.Popen([PLANCK, "demo", "--out", self.path("killed"), *SHORT],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -50,6 +57,7 @@ class Demo(CommandTest):
         running.send_signal(signal.SIGKILL)
         running.communicate()
         self.assertEqual(running.returncode, -signal.SIGKILL, "it ended before it was killed")
+        self.refuse_damaged(self.content(checkpoint))
         resumed = self.demo("killed")
         self.assertIn("Going on", resumed)
         self.assertEqual(self.sha(resumed), one)
@@ -80,6 +88,19 @@ class Demo(CommandTest):
         npy(self.path("flat.npy"), (64,), "f", [0.5] * 64)
         self.refuse("images are [count, height, width]", "predict", other, self.path("flat.npy"))
 
+    def refuse_damaged(self, good):
+        """A checkpoint with one bit flipped anywhere is not trained on."""
+        header = 8 + struct.unpack("<Q", good[:8])[0]
+        rng = random.Random(2)
+        spots = [rng.randrange(header, len(good)) for _ in range(8)] + [rng.randrange(8, header) for _ in range(8)]
+        for i, spot in enumerate(spots):
+            if spot < header and good[spot:spot + 1] == b" ":  # no part of what the file says
+                continue
+            bad = bytearray(good)
+            bad[spot] ^= 1 << rng.randrange(8)
+            says = "is damaged" if spot >= header else ""
+            self.refuse(says, "demo", "--out", self.with_checkpoint(f"bad{i}", bad), *SHORT)
+
     def content(self, path):
         with open(path, "rb") as f:
             return f.read()
@@ -97,7 +118,7 @@ class Demo(CommandTest):
         self.refuse("both must be at least 1", "demo", "--epochs", "0", "--out", self.path("d"))
         self.refuse("missing.safetensors", "eval", self.path("missing.safetensors"))
         self.refuse("must be cpu, cuda or cuda:N", "demo", "--device", "tpu", "--out", self.path("d"))
-        self.succeed("compare", "--out", self.path("c"))
+        self.succeed("compare", "--keep", self.path("c"))
         self.refuse("does not say what model it holds", "eval", self.path("c/model.safetensors"))
 
     def test_cuda_trains_to_the_same_weights(self):

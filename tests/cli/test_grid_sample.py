@@ -35,6 +35,10 @@ class GridSample(CommandTest):
         tensors["dinput"] = Tensor("F32", [1, 1, 2, 2], [10, 20, 30, 40])
         out = self.run_op("grid_sample_backward", tensors, "accumulate=true")
         self.assertEqual(out["dinput"], [19, 21, 31, 41])
+        self.assertEqual(out["dgrid"], [4, 8, 8, 16])
+        tensors["dgrid"] = Tensor("F32", [1, 1, 2, 2], [1, 2, 3, 4])
+        out = self.run_op("grid_sample_backward", tensors, "accumulate=true")
+        self.assertEqual(out["dgrid"], [5, 10, 11, 20])
 
     def test_affine_grid(self):
         theta = {"theta": Tensor("F32", [1, 2, 3], [1, 0, 0.5, 0, 1, 0])}
@@ -50,7 +54,7 @@ class GridSample(CommandTest):
         self.refuse_op("padding=wrap is not zeros, border or reflection", "grid_sample", tensors, "padding=wrap")
         self.refuse_op("align_corners=maybe", "grid_sample", tensors, "align_corners=maybe")
         gradient = {**tensors, "dout": Tensor("F32", [1, 1, 1, 4], [0] * 4)}
-        self.refuse_op("adds to dinput, which is not given", "grid_sample_backward", gradient, "accumulate=true")
+        self.refuse_op("adds to dinput and dgrid, neither of which is given", "grid_sample_backward", gradient, "accumulate=true")
         gradient["dout"] = Tensor("F32", [1, 1, 4, 1], [0] * 4)
         self.refuse_op("dout has shape [1, 1, 4, 1]", "grid_sample_backward", gradient)
         tensors["grid"] = Tensor("F64", [1, 1, 4, 2], FAR)

@@ -48,7 +48,7 @@ class Quantize(CommandTest):
         checkpoint.write(self.path("in"), self.original, self.metadata)
 
     def quantize(self, out, *options):
-        return json.loads(self.succeed("quantize", self.path("in"), "-o", self.path(out), "--json", *options))
+        return json.loads(self.succeed("quantize", self.path("in"), "-o", self.path(out), "--force", "--json", *options))
 
     def test_round_trip_of_every_scheme(self):
         for scheme, dtype, kind in itertools.product(SCHEMES, ["s8", "u8", "s4", "u4"], ["--symmetric", "--affine"]):
@@ -57,7 +57,7 @@ class Quantize(CommandTest):
                 rows = {r["name"]: r for r in report["tensors"]}
                 stored, metadata = checkpoint.read(self.path("q"))
                 want, want_metadata = checkpoint.restore(stored, metadata)
-                self.succeed("dequantize", self.path("q"), "-o", self.path("r"))
+                self.succeed("dequantize", self.path("q"), "-o", self.path("r"), "--force")
                 restored, restored_metadata = checkpoint.read(self.path("r"))
                 self.assertEqual(restored, want)
                 self.assertEqual(restored_metadata, self.metadata)
@@ -88,12 +88,12 @@ class Quantize(CommandTest):
         for row in range(6):
             part = x[8 * row:8 * row + 8]
             scale = f32(max(abs(v) for v in part) / 127)
-            self.assertEqual(stored["f32.weight.scale"].values()[row], scale)
+            self.assertEqual(stored["f32.weight_scale"].values()[row], scale)
             # round() ties to even, as rint does.
             self.assertEqual(stored["f32.weight"].values()[8 * row:8 * row + 8],
                              [max(-128, min(127, round(f32(v / scale)))) for v in part])
-        self.assertEqual(stored["f32.weight.zero_point"].values(), [0] * 6)
-        self.assertEqual(stored["zeros.scale"].values(), [1.0, 1.0])
+        self.assertNotIn("f32.weight_zero_point", stored)
+        self.assertEqual(stored["zeros_scale"].values(), [1.0, 1.0])
 
     def test_what_is_kept_and_why(self):
         rows = {r["name"]: r for r in self.quantize("q", "--dtype", "s4", "--scheme", "per-group", "--group", "4")["tensors"]}
@@ -118,21 +118,16 @@ class Quantize(CommandTest):
                 contents.add(f.read())
         self.assertEqual(len(contents), 1)
 
-    def test_in_place(self):
+    def test_what_is_quantized_is_not_quantized_again(self):
         self.quantize("q")
-        with open(self.path("q"), "rb") as f:
-            want = f.read()
-        self.quantize("in")
-        with open(self.path("in"), "rb") as f:
-            self.assertEqual(f.read(), want)
-        self.refuse("is quantized already", "quantize", self.path("in"), "-o", self.path("q"))
+        self.refuse("is quantized already", "quantize", self.path("q"), "-o", self.path("q2"))
 
     def test_misaligned_data(self):
         tensors = {"byte": Tensor("U8", [1], [9]), **self.original}
         for name in ["abc", "abcd", "abcde", "abcdef"]:  # one of the header lengths is not a multiple of 4
             checkpoint.write(self.path("m"), {name: Tensor("U8", [1], [9]), **self.original}, pad=False)
-            self.succeed("quantize", self.path("m"), "-o", self.path("q"))
-            self.succeed("dequantize", self.path("q"), "-o", self.path("r"))
+            self.succeed("quantize", self.path("m"), "-o", self.path("q"), "--force")
+            self.succeed("dequantize", self.path("q"), "-o", self.path("r"), "--force")
             got, metadata = checkpoint.read(self.path("q"))
             self.assertEqual(checkpoint.read(self.path("r"))[0], checkpoint.restore(got, metadata)[0])
         self.assertEqual(len(tensors), len(self.original) + 1)
@@ -143,11 +138,16 @@ class Quantize(CommandTest):
         row = self.quantize("q", "--scheme", "per-tensor")["tensors"][0]
         self.assertEqual(row["non_finite"], 3)
         self.assertLess(row["max_abs_error"], 0.02)
-        self.assertIn("3 values are NaN or infinite", self.succeed("quantize", self.path("in"), "-o", self.path("q")))
+        text = self.succeed("quantize", self.path("in"), "-o", self.path("q"), "--force")
+        self.assertIn("1 tensors hold values that are NaN or infinite", text)
+        self.assertIn('"w": 3 values', text)
+        self.refuse('tensor "w": 3 values are NaN or infinite, --strict refuses', "quantize", self.path("in"), "-o",
+                    self.path("strict"), "--strict")
+        self.assertNotIn("strict", self.names())
 
     def test_name_collisions(self):
-        checkpoint.write(self.path("in"), {**self.original, "f32.weight.scale": Tensor("F32", [1], [1.0])})
-        self.refuse('tensor "f32.weight.scale" exists', "quantize", self.path("in"), "-o", self.path("q"))
+        checkpoint.write(self.path("in"), {**self.original, "f32.weight_scale": Tensor("F32", [1], [1.0])})
+        self.refuse('tensor "f32.weight_scale" exists', "quantize", self.path("in"), "-o", self.path("q"))
         self.assertEqual(self.names(), ["in"])
 
     def test_inspect(self):
@@ -158,7 +158,7 @@ class Quantize(CommandTest):
         self.assertEqual(j["metadata"], self.metadata)
         self.assertEqual(rows["bf16.weight"]["scheme"]["original_dtype"], "BF16")
         self.assertEqual(rows["bf16.weight"]["shape"], [5, 8])
-        self.assertEqual(rows["bf16.weight.scale"]["shape"], [5, 4])
+        self.assertEqual(rows["bf16.weight_scale"]["shape"], [5, 4])
         text = self.succeed("inspect", self.path("q"))
         self.assertIn("per-group 4 u4 affine", text)
         self.assertIn("BF16 [5, 16]", text)

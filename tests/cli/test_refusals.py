@@ -50,7 +50,7 @@ class MalformedFiles(CommandTest):
     def test_what_is_not_a_file(self):
         os.mkfifo(self.path("pipe"))
         self.refuse("No such file or directory", "inspect", self.path("absent"))
-        self.refuse("is a directory", "inspect", self.folder)
+        self.refuse("the folder has no .safetensors, .gguf, .pt, .bin or .npy file", "inspect", self.folder)
         self.refuse("is a device or a pipe", "inspect", self.path("pipe"))
         self.refuse("is a device or a pipe", "inspect", "/dev/zero")
 
@@ -73,8 +73,8 @@ class LyingMetadata(CommandTest):
 
     def test_the_others_are_refused(self):
         cases = {
-            "version": (dict(version="2"), {}, 'is "2", this program reads version 1'),
-            "no version": (dict(version=None), {}, "is missing, this program reads version 1"),
+            "version": (dict(version="3"), {}, 'is "3", this program reads versions 1 and 2'),
+            "no version": (dict(version=None), {}, "is missing, this program reads versions 1 and 2"),
             "no scale": ({"w.scale": None}, {}, 'there is no tensor "w.scale"'),
             "no integers": ({"w": None}, {}, 'there is no tensor "w"'),
             "short scale": ({"w.scale": Tensor("F32", [1], [1])}, {}, '"w.scale" is F32 [1], the scheme says F32 [2]'),
@@ -91,6 +91,9 @@ class LyingMetadata(CommandTest):
             "group of nothing": ({}, {"scheme": "per_group", "group": 0}, "group is 0"),
             "no group": ({}, {"scheme": "per_group"}, "group is -1"),
             "dtype": ({}, {"dtype": "f32"}, 'dtype is "f32"'),
+            "range beyond the dtype": ({}, {"q_min": -200}, "q_min and q_max are -200 and 127, s8 holds -128 to 127"),
+            "empty range": ({}, {"q_min": 5, "q_max": 4}, "q_min and q_max are 5 and 4"),
+            "huge range": ({}, {"q_max": 2 ** 32 + 100}, "q_min and q_max are -128 and 4294967396"),
         }
         for name, (changes, fields, says) in cases.items():
             with self.subTest(name):
@@ -116,19 +119,22 @@ class BadArguments(CommandTest):
         here, out = self.path("in"), self.path("out")
         cases = [
             ([], "a command is required"),
-            (["quantise"], "no command is called quantise; there are: "),
+            (["quantise"], "no command is called quantise (did you mean quantize?); there are: "),
             (["--loud"], "--loud"),
             (["inspect"], "file is required"),
             (["inspect", here, "--loud"], "--loud"),
             (["quantize", here], "--output is required"),
             (["quantize", here, "-o", out, "--scheme", "per-row"], "per-row"),
             (["quantize", here, "-o", out, "--dtype", "s5"], "s5"),
+            (["quantize", here, "-o", out, "--format", "onnx"], "--format: onnx files are models"),
             (["quantize", here, "-o", out, "--group", "0"], "--group"),
             (["quantize", here, "-o", out, "--axis", "x"], "--axis"),
             (["quantize", here, "-o", out, "--axis", "5"], "no tensor can be quantized"),
             (["quantize", here, "-o", out, "--symmetric", "--affine"], "--affine"),
             (["quantize", here, "-o", out, "--include", "("], "--include ( is not a regular expression"),
-            (["quantize", here, "-o", out, "--include", "nothing"], "no tensor can be quantized"),
+            (["quantize", here, "-o", out, "--include", "nothing"], "--include nothing matches no name"),
+            (["quantize", here, "-o", out, "--exclude", "nothing"], "--exclude nothing matches no name"),
+            (["quantize", here, "-o", out, "--exclude", "w"], "no tensor can be quantized"),
             (["quantize", here, "-o", out, "--device", "tpu"], "--device is tpu, must be cpu, cuda or cuda:N"),
             (["quantize", here, "-o", out, "--device", "cuda:99"], "no CUDA device"),
             (["quantize", here, "-o", out, "--threads", "-1"], "--threads"),
@@ -188,7 +194,7 @@ class FullDisk(CommandTest):
             with open(os.path.join(disk, "out"), "w") as f:
                 f.write("the old one")
             self.refuse("cannot write: No space left on device", "quantize", self.path("in"), "-o",
-                        os.path.join(disk, "out"))
+                        os.path.join(disk, "out"), "--force")
             self.assertEqual(os.listdir(disk), ["out"])
             with open(os.path.join(disk, "out")) as f:
                 self.assertEqual(f.read(), "the old one")
@@ -215,6 +221,13 @@ class Filters(CommandTest):
         for command in ("verify", "bench"):
             self.refuse("--filter zzz matches none", command, "--filter", "zzz")
         self.refuse("--filter zzz matches none", "verify", "--only-values", "--filter", "zzz")
+
+class DtypesWithoutAKernel(CommandTest):
+    def test_comparing_booleans_is_refused(self):
+        tensors = {name: Tensor("BOOL", [2], [True, False]) for name in "ab"}
+        for op in ("eq", "ne", "lt", "le", "gt", "ge"):
+            self.refuse_op(f"{op}: dtype is bool, must be one of f64, f32", op, tensors)
+
 
 if __name__ == "__main__":
     unittest.main()

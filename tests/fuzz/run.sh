@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes the parsers of safetensors, npy and IDX files under the address and undefined-behaviour sanitizers.
+# Fuzzes the parsers of safetensors, npy, IDX, GGUF and PyTorch files, of indexes, states and schemes, under the address and undefined-behaviour sanitizers.
 #   tests/fuzz/run.sh [SECONDS] [FOLDER]     20 seconds each, in build/fuzz, where the corpora are kept between runs
 # Exits non-zero on a finding; the input that shows it is left in FOLDER as crash-… or oom-….
 set -euo pipefail
@@ -10,14 +10,34 @@ compiler=${CXX_FUZZ:-clang++-14}
 command -v "$compiler" >/dev/null || { echo "fuzz: $compiler not found (Debian: clang-14, libclang-rt-14-dev)" >&2; exit 2; }
 mkdir -p "$folder/corpus" "$folder/arrays"
 
-compile() {  # compile TARGET SOURCE…
-  "$compiler" -std=c++20 -O1 -g -DFMT_HEADER_ONLY -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-    -Wall -Wextra -I"$root" "$root/tests/fuzz/$1.cpp" "${@:2}" -o "$folder/$1"
+# Every source once, with the flags of all targets.
+object() {  # object SOURCE: its object file
+  local out="$folder/objects/${1//\//_}.o"
+  [[ -e $out ]] || "$compiler" -std=c++20 -O1 -g1 -DFMT_HEADER_ONLY \
+    -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -Wall -Wextra -Wno-deprecated-declarations \
+    -I"$root" -c "$root/$1" -o "$out"
+  objects+=("$out")
 }
-io=$root/planck/io
-compile safetensors_fuzz "$io"/safetensors_header.cpp "$io"/safetensors_json.cpp
-compile arrays_fuzz "$io"/npy_header.cpp "$io"/idx.cpp "$io"/mapped_file.cpp "$io"/safetensors_header.cpp \
-  "$io"/safetensors_json.cpp "$root"/planck/core/shape.cpp
+build() {  # build TARGET SOURCE…, below planck/io unless it begins with a folder of the root
+  local objects=() source
+  object "tests/fuzz/$1.cpp"
+  for source in "${@:2}"; do
+    case $source in planck/*) object "$source" ;; *) object "planck/io/$source" ;; esac
+  done
+  "$compiler" -fsanitize=fuzzer,address,undefined "${objects[@]}" -o "$folder/$1"
+}
+rm -rf "$folder/objects"  # headers may have changed
+mkdir -p "$folder/objects"
+header=(safetensors_header.cpp safetensors_json.cpp printable.cpp)
+encoding=(checkpoint/encoding.cpp checkpoint/narrow_floats.cpp gguf/decode_blocks.cpp "${header[@]}")
+build safetensors_fuzz "${header[@]}"
+build arrays_fuzz npy_header.cpp idx.cpp mapped_file.cpp planck/core/shape.cpp "${header[@]}"
+build gguf_fuzz gguf/gguf_header.cpp "${encoding[@]}"
+build torch_fuzz torch/pickle.cpp torch/pickle_state.cpp torch/pickle_values.cpp torch/torch_file.cpp torch/zip_directory.cpp "${encoding[@]}"
+build state_fuzz planck/nn/state_file.cpp planck/ops/quantize/quantize.format.cpp safetensors.cpp output_file.cpp sha256.cpp \
+  mapped_file.cpp planck/core/{shape,owned_tensor,allocator,stream,cuda_absent,view}.cpp "${header[@]}"
+build index_fuzz checkpoint/index.cpp mapped_file.cpp "${encoding[@]}"
+python3 "$root"/tests/fuzz/seeds.py "$folder"
 
 # seed NAME JSON DATA_BYTES: a file with a true header length.
 seed() {
@@ -59,4 +79,14 @@ fuzz() {  # fuzz TARGET CORPUS WORDS
 }
 fuzz safetensors_fuzz corpus words
 fuzz arrays_fuzz arrays array_words
+printf '"GGUF"\n"general.alignment"\n"tokenizer"\n' >gguf_words
+fuzz gguf_fuzz gguf gguf_words
+printf '"%s"\n' 'ctorch._utils\x0a_rebuild_tensor_v2\x0a' 'ctorch\x0aFloatStorage\x0a' storage data.pkl 'PK\x01\x02' \
+  'PK\x05\x06' >torch_words
+fuzz torch_fuzz torch torch_words
+printf '"\\"weight_map\\""\n"metadata"\n"null"\n' >index_words
+fuzz index_fuzz index index_words
+printf '"%s"\n' planck.state planck.state.sha256 'dtype of ' per_channel per_group original_shape original_dtype symmetric \
+  >state_words
+fuzz state_fuzz state state_words
 echo "fuzz: no finding in $seconds seconds each"

@@ -122,7 +122,7 @@ def end_of(lines, start):
 def split(comment, text, line):
     """Cuts a declaration before the brace of its body."""
     depth = 0
-    brackets = re.sub(r"operator[<>]=?|->|=>", lambda m: "_" * len(m[0]), text)
+    brackets = re.sub(r"operator[<>]{1,2}=?|->|=>", lambda m: "_" * len(m[0]), text)
     for at, c in enumerate(brackets):
         depth += (c in "(<") - (c in ")>")
         if c == "{" and depth == 0 and not text[:at].rstrip().endswith("="):
@@ -171,9 +171,9 @@ DEDUCED = {"shape": "Shape", "device": "Device", "backward": "Gradients", "grad"
 
 
 def members(path):
-    """Public members of class Tensor as declarations."""
+    """Public members of class Tensor, or of a kind of it, as declarations."""
     text = path.read_text()
-    body = text[text.index("class Tensor {"):text.index("\n private:")]
+    body = text[re.search(r"class Tensor(<.*>)? \{", text).start():text.index("\n private:")]
     body = body[body.rindex("explicit Tensor"):]
     body = body[body.index("\n") + 1:]
     found, lines, comment, i = [], body.split("\n"), [], 0

@@ -6,16 +6,14 @@ A row is a declaration and its comment; a function without a comment is an error
     tools/docs/tensors.py           prints the page
     tools/docs/tensors.py --check   compares it with docs/tensors.md
 """
-import dataclasses
 import difflib
-import pathlib
 import re
 import sys
 
 sys.dont_write_bytecode = True
-from declarations import balanced, commas, expanded, flat, members, read_file, table_rows, template_of
+from declarations import balanced, commas, flat, members, read_file, template_of
+from signatures import ROOT, function_of, shown_default, shown_parameter, shown_type
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/tensors.md"
 
 INTRO = """# Functions on tensors, and modules
@@ -25,13 +23,15 @@ functions, `planck/training.h` for everything. Functions are in namespace `planc
 in `planck::optim`.
 
 The backend is left out of the types: `Tensor` is `Tensor<B>`, floats; `Tensor<IntKind>` and `Tensor<BoolKind>` are
-integers and truth values; `Tensor<K>` has the kind of the input it stands for. Functions that no tensor goes into are
-told the backend: `zeros<Cpu>({2, 3})`. Every function works on `Autodiff<B>` too, which adds the gradients
+integers and truth values, `QuantizedTensor` is `Tensor<QuantizedKind>`; `Tensor<K>` has the kind of the input it stands
+for. Functions that no tensor goes into are told the backend: `zeros<Cpu>({2, 3})`. Every function works on
+`Autodiff<B>` too, which adds the gradients
 ([autodiff.md](autodiff.md)). Tensors are values: no function changes its input. What a caller does wrong is thrown as
 `planck::Exception`.
 """
 
 # Titles in the order of the page.
+MEMBERS = [("tensor.h", "Members of a tensor"), ("quantized_tensor.h", "Members of a quantized tensor")]
 FAMILIES = [
     ("elementwise", "Elementwise, creation, random numbers"),
     ("shape", "Shapes"),
@@ -39,6 +39,7 @@ FAMILIES = [
     ("softmax", "Softmax and cross entropy"),
     ("norm", "Norms"),
     ("matmul", "Matrix products"),
+    ("attention", "Scaled dot-product attention"),
     ("conv", "Convolutions"),
     ("pool", "Pooling"),
     ("index", "Indexing"),
@@ -47,153 +48,32 @@ FAMILIES = [
     ("grid_sample", "Grid sampling"),
     ("quantize", "Quantization"),
 ]
+# Functions that lie elsewhere, by family.
+BESIDE = {"embedding": ["planck/autodiff/row_leaf.h"]}
 MODULES = ["linear", "conv", "norm", "layers", "attention", "spatial_transformer", "module",
-           "quantize/quantizable", "quantize/layers", "quantize/fake_quant"]
+           "quantize/quantizable", "quantize/layers", "quantize/stored", "quantize/fake_quant"]
 HELPERS = [
     ("losses", "Losses"),
     ("attention", "Attention"),
     ("quantize/quantizable", "Quantizing a model"),
     ("quantize/observer", "Observers"),
+    ("quantize/quantized_file", "Converted models as files"),
+    ("quantize/quantized_state", "Quantized state"),
     ("state_dict", "State dicts"),
     ("state", "State"),
+    ("state_file", "States in files"),
+    ("load", "Loading"),
+    ("parameter", "With and without gradients"),
     ("module", "Parts of a module"),
     ("initialize", "First values"),
 ]
-OPTIM = ["adam", "sgd", "gradients", "schedule", "optimizer"]
+OPTIMIZERS = {"adam": "Adam", "sgd": "Sgd", "adagrad": "Adagrad", "rmsprop": "RmsProp", "lion": "Lion", "lamb": "Lamb",
+              "muon": "Muon"}
+BESIDE_OPTIMIZERS = {"loss_scale": "LossScale", "ema": "Ema"}
+OPTIM = [*OPTIMIZERS, "gradients", "schedule", "optimizer"]
 # Functions that other functions are made of.
-INTERNAL = {"scalar", "refuse_bad", "target_mask", "sum_to", "per_channel", "adam_scalars", "pullback", "part_type",
-            "parts_of", "collect_parts"}
-
-
-def shown_type(t):
-    t = re.sub(r"\[\[nodiscard\]\]|\bconst\b|\binline\b|\bstatic\b|\bconstexpr\b|\btypename\b|&", "", t)
-    t = re.sub(r"std::(?=\w)", "", t).strip()
-    t = re.sub(r"(?:nn::)?Inner<\w+>", "B", t)
-    t = re.sub(r"\b(Tensor|QuantizedTensor|ModelGradients|Sorted|RunningExtreme|Parameter|Slots)<[AB](?:, (\w+))?>",
-               lambda m: f"{m[1]}<{m[2]}>" if m[2] else m[1], t)
-    return re.sub(r"\s+", " ", t).replace("nn::", "")
-
-
-def shown_default(value):
-    value = value.strip()
-    if "default_device" in value:
-        return "the default"
-    if "dtype_of" in value:
-        return "f32"
-    if value.startswith("kNo") or value == "std::nullopt":
-        return "none"
-    if value.startswith("k"):
-        return constant(value)
-    value = re.sub(r"std::same_as<K, FloatKind> \? Dtype::f32 : Dtype::i64", "i64", value)
-    return re.sub(r"\b(?:Dtype|BadIndices|BagMode|Granularity|Observe|QuantMath|SampleMode|SamplePadding)::", "", value)
-
-
-def constant(name):
-    for path in sorted((ROOT / "planck/ops").rglob("*.h")):
-        if m := re.search(rf"\b{name} = ([^;]+);", path.read_text()):
-            return m[1]
-    return name
-
-
-def shown_parameter(parameter):
-    declared, _, default = parameter.partition("=")
-    words = declared.replace("&", " ").replace("...", " ").split()
-    name = words[-1]
-    default = default.strip()
-    if re.fullmatch(r"[A-Z]\w*|bool|int|double", name):  # without a name
-        name = name.lower()
-    if len(name) == 1 and (kind := re.fullmatch(r"(?:const )?([A-Z]\w+)&? \w", declared.strip())):
-        name = re.findall(r"[A-Z][a-z]+", kind[1])[-1].lower()  # LinearOptions o: options
-    if "Axes&" in declared and default == "{}":
-        default = "all"
-    if "initializer_list" in declared and name == "values":
-        return "{values…}"
-    return f"{name} = {shown_default(default)}" if default else name
-
-
-class Ops:
-    """What ops give, from the *.ops.h headers: "Eq" → "BoolKind"."""
-
-    def __init__(self):
-        self.gives, alias = {}, {}
-        for path in sorted((ROOT / "planck/ops").rglob("*.ops.h")):
-            text = path.read_text()
-            for m in re.finditer(r"struct (\w+)[^;{]*\{(.*?)\n\};", text, re.S):
-                g = re.search(r"using Gives = ([^;]+);", m[2])
-                if g:
-                    self.gives[m[1]] = g[1]
-            for m in re.finditer(r"#define (\w+)\(([^)]*)\) (using .*)", text):  # made of the lines of a table
-                for table in path.parent.glob("*.table.h"):
-                    text += "\n".join(expanded((m[2].split(", "), m[3]), row.arguments)
-                                      for row in table_rows(table) if row.macro == m[1])
-            alias |= {m[1]: m[2] for m in re.finditer(r"using (\w+) = (\w+)<", text)}
-        for name, target in alias.items():
-            if target in self.gives:
-                self.gives[name] = self.gives[target]
-
-    def result(self, body):
-        m = re.search(r"(?:call|reduce)\((\w+)(?:<(\w+)>)?\{", body)
-        return self.kind_of(m)
-
-    def kind_of(self, m):
-        """A match of an op, and of the kind it is told."""
-        kind = self.gives.get(m[1]) if m else None
-        if kind == "K" and m[2]:
-            kind = m[2]
-        return "Tensor" if kind == "FloatKind" else f"Tensor<{kind or 'K'}>"
-
-
-OPS = Ops()
-
-
-@dataclasses.dataclass
-class Function:
-    name: str
-    signature: str
-    meaning: str
-    types: list  # of parameters
-
-
-def function_of(d):
-    """None where the declaration is not a function."""
-    template, rest = template_of(d.head)
-    if re.match(r"(struct|class|enum|using|concept|inline constexpr|friend)\b", rest):
-        return None
-    rest = re.sub(r"^requires \w+<\w+> ", "", rest)
-    m = re.match(r"(?P<type>.*?)\s*\b(?P<name>operator\s*[^\s(]+|\w+)\((?P<parameters>.*)\)[^)]*$", rest)
-    if not m:
-        return None
-    name, parameters = m["name"], commas(m["parameters"])
-    declared = [p.partition("=")[0] for p in parameters]
-    shown = [shown_parameter(p) for p in parameters]
-    if name.startswith("operator"):
-        sign = name[len("operator"):].strip()
-        names = [s.split(" = ")[0] for s in shown]
-        if sign == "-" and len(names) == 1:
-            call = "-" + names[0]
-        elif len(names) == 2:
-            call = f"{names[0]} {sign} {names[1]}"
-        else:
-            return None
-    else:
-        told = []
-        for p in template:
-            left, _, default = p.partition("=")
-            which = left.split()[-1].lstrip(".")
-            plain = [re.sub(rf"typename {which}::\w+|Inner<{which}>", "", t) for t in declared]
-            if not any(re.search(rf"\b{which}\b", t) for t in plain):
-                told.append(which + (f" = {shown_default(default)}" if default else ""))
-        call = name + (f"<{', '.join(told)}>" if told else "") + f"({', '.join(shown)})"
-    result = m["type"]
-    if result.endswith("::"):  # a member
-        return None
-    if result == "auto":
-        result = OPS.result(d.body)
-    elif called := re.match(r"CalledOn<(\w+)(?:<(\w+)>)?, \w+>$", result):
-        result = OPS.kind_of(called)
-    result = shown_type(result)
-    arrow = f" → {result}" if result and result != "void" else ""
-    return Function(name, call + arrow, d.comment, declared)
+INTERNAL = {"scalar", "refuse_bad", "target_mask", "sum_to", "per_channel", "pullback", "part_type",
+            "parts_of", "collect_parts", "check_entry", "kept_names", "chosen", "refuse_shape", "step_parameters"}
 
 
 def cell(text):
@@ -302,7 +182,7 @@ def fields_of(body):
                 break
             continue
         note = re.search(r"//\s*(.*)", line)
-        for name in commas(re.match(r"[\w:]+(?:<[^>]*>)?\s+(.*);", words)[1]):
+        for name in commas(re.match(r"[\w:]+(?:<[^=]*>)?\s+(.*);", words)[1]):
             n, _, default = name.partition("=")
             braces = re.match(r"(\w+)(\{.*\})", n.strip())
             if braces:
@@ -316,19 +196,22 @@ def fields_of(body):
 
 def page():
     p = Page()
-    tensor_rows = []
-    for d in members(ROOT / "planck/backend/tensor.h"):
-        f = function_of(d)
-        if f:
-            if not f.meaning:
-                p.faults.append(f"planck/backend/tensor.h: {f.name} has no comment")
-            if not any(r[0] == code(f.signature) for r in tensor_rows):
-                tensor_rows.append([code(f.signature), cell(f.meaning)])
-    p.section("Members of a tensor", table(tensor_rows, "member", "meaning"))
+    for header, title in MEMBERS:
+        rows = []
+        for d in members(ROOT / "planck/backend" / header):
+            f = function_of(d)
+            if f:
+                if not f.meaning:
+                    p.faults.append(f"planck/backend/{header}: {f.name} has no comment")
+                if not any(r[0] == code(f.signature) for r in rows):
+                    rows.append([code(f.signature), cell(f.meaning)])
+        p.section(title, table(rows, "member", "meaning"))
     for family, title in FAMILIES:
-        path = ROOT / f"planck/ops/{family}/{family}.functions.h"
-        opening, rows = p.functions(path)
-        p.section(title, f"{opening}\n\n" + table(rows, "function", "meaning"))
+        text = ""
+        for path in [*headers_of(family), *(ROOT / name for name in BESIDE.get(family, []))]:
+            opening, rows = p.functions(path)
+            text += f"{opening}\n\n" + table(rows, "function", "meaning") + "\n"
+        p.section(title, text[:-1])
     rows = [r for name in MODULES for r in p.modules(ROOT / f"planck/nn/{name}.h")]
     p.section("Modules", "A module is constructed once and called: `auto y = layer(x)`. [training.md](training.md) says "
               "how models are made of them.\n\n" + table(rows, "module", "forward", "meaning"))
@@ -336,11 +219,13 @@ def page():
         opening, rows = p.functions(ROOT / f"planck/nn/{name}.h")
         p.section(title, table(rows, "function", "meaning"), "###")
     text = ""
-    for name in OPTIM[:2]:
+    for name, title in OPTIMIZERS.items():
         opening, declarations = read_file(ROOT / f"planck/optim/{name}.h")
-        kind = next(d for d in declarations if re.search(r"class (Adam|Sgd)$", d.head))
-        text += f"`{p.constructor(name.capitalize(), ['class A'], kind.body)}`, with `step(module, gradients)`, " \
+        kind = next(d for d in declarations if re.search(rf"class {title} ", d.head))
+        text += f"`{p.constructor(title, ['class A'], kind.body)}`, with `step(module, gradients)`, " \
                 f"`state()` and `load_state(state)`. {opening}\n\n"
+    for name, title in BESIDE_OPTIMIZERS.items():
+        text += f"`{title}`: {read_file(ROOT / f'planck/optim/{name}.h')[0]}\n\n"
     rows = [r for name in OPTIM for r in p.functions(ROOT / f"planck/optim/{name}.h")[1]]
     p.section("Optimizers", text + table(rows, "function", "meaning"))
     p.section("Options", "Structs that are written in place: `{.stride = {2, 2}}`.\n\n" +
@@ -350,15 +235,22 @@ def page():
     return p
 
 
+def headers_of(family):
+    """The family's functions on tensors: the header of its own name first."""
+    folder = ROOT / f"planck/ops/{family}"
+    return sorted(folder.glob("*.functions.h"), key=lambda path: (path.name != f"{family}.functions.h", path.name))
+
+
 def left_out(p):
     """Headers that the lists at the top do not know."""
     headers = {path.relative_to(ROOT).as_posix(): path
                for folder in ("ops", "nn", "optim") for path in (ROOT / "planck" / folder).rglob("*.h")}
-    known = {f"planck/ops/{f}/{f}.functions.h" for f, _ in FAMILIES}
+    known = {path.relative_to(ROOT).as_posix() for f, _ in FAMILIES for path in headers_of(f)}
     known |= {f"planck/nn/{name}.h" for name, _ in HELPERS} | {f"planck/optim/{name}.h" for name in OPTIM}
     modules = {f"planck/nn/{name}.h" for name in MODULES}
     for name, path in sorted(headers.items()):
-        if name.startswith("planck/ops/") and not name.endswith(".functions.h") or path.name == "compiled.h":
+        if name.startswith("planck/ops/") and not name.endswith(".functions.h") or path.name == "compiled.h" or \
+                name.startswith("planck/optim/step/"):
             continue
         if name not in known and p.functions(path)[1] or \
                 name.startswith("planck/nn/") and name not in modules and p.modules(path):

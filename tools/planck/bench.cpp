@@ -119,9 +119,11 @@ Result<void> bench(const BenchOptions& options) {
   std::erase_if(cases, [&](const auto& c) { return !std::regex_search(name(c), *filter); });
   if (auto ok = refuse_nothing(cases.empty(), options.filter, "benchmarks"); !ok) return ok;
   if (options.list) {
-    for (const auto& c : cases) fmt::print("{}\n", name(c));
+    for (const auto& c : cases) print("{}\n", name(c));
     return {};
   }
+  const InterruptHint hint("bench",
+                           "--filter does a part of it, --min-time takes less for each row");
   std::vector<verify::BenchRow> rows;
   {
     Progress progress(cases.size(), Progress::Unit::steps);
@@ -139,9 +141,9 @@ Result<void> bench(const BenchOptions& options) {
     nlohmann::ordered_json o = {{"device", to_string(stream->device())}, {"machine", machine}};
     o["rows"] = nlohmann::ordered_json::array();
     for (const verify::BenchRow& r : rows) o["rows"].push_back(json_of(r));
-    fmt::print("{}\n", o.dump(2));
+    print_json(o);
   } else {
-    fmt::print("{}\n{}", machine, text_of(rows, on_cuda));
+    print("{}\n{}", machine, text_of(rows, on_cuda));
   }
   return {};
 }

@@ -1,6 +1,6 @@
 // The subcommands of `planck`, one file each: add_NAME declares its options on the app and, when it
 // is called, leaves its exit code. 0: done. 1: a guarantee did not hold. 2: bad input, said in one
-// line on standard error.
+// line on standard error. 3: the same, after an output was put in place.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,12 +10,13 @@
 
 namespace planck::cli {
 
-inline constexpr int kOk = 0, kBroken = 1, kBadInput = 2;
+inline constexpr int kOk = 0, kBroken = 1, kBadInput = 2, kBadAfterOutput = 3;
 
 void add_ops(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_verify(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_allreduce(CLI::App& app, int& exit_code);
 void add_quantize(CLI::App& app, int& exit_code);
 void add_dequantize(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
@@ -23,6 +24,7 @@ void add_compare(CLI::App& app, int& exit_code);
 void add_demo(CLI::App& app, int& exit_code);
 void add_eval(CLI::App& app, int& exit_code);
 void add_predict(CLI::App& app, int& exit_code);
+void add_completion(CLI::App& app, int& exit_code);
 
 // Prints `planck COMMAND: message` as one line on standard error and returns kBadInput.
 int bad_input(std::string_view command, std::string_view message);

@@ -38,11 +38,10 @@ Result<void> eval(const EvalArguments& a) {
                                    {"accuracy", right},
                                    {"bytes", nn::bytes_of(net->state)},
                                    {"sha256", nn::sha256_of(net->state)}};
-    fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json(j);
   } else {
-    fmt::print("{}: {}, {}, {:.2f} % of distorted test pictures of {}\n", printable(a.model),
-               digits::to_text(net->form), size_text(nn::bytes_of(net->state)), 100 * right,
-               data->name);
+    print("{}: {}, {}, {:.2f} % of distorted test pictures of {}\n", printable(a.model),
+          digits::to_text(net->form), size_text(nn::bytes_of(net->state)), 100 * right, data->name);
   }
   return {};
 }

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "planck/io/safetensors.h"
+#include "planck/io/checkpoint/source.h"
 #include "tools/planck/checkpoint/quantized_checkpoint.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/table.h"
@@ -15,31 +15,31 @@ namespace {
 
 using Quantized = std::map<std::string, QuantizedTensor, std::less<>>;
 
-void print_json(const SafetensorsFile& file, const Quantized& quantized) {
+void report_json(const CheckpointSource& file, const Quantized& quantized) {
   nlohmann::ordered_json j{{"file", file.path()},
                            {"file_bytes", file.file_bytes()},
-                           {"metadata", original_metadata(file.header())},
-                           {"quantized", is_quantized_checkpoint(file.header())},
+                           {"metadata", original_metadata(file.metadata())},
+                           {"quantized", is_quantized_checkpoint(file.metadata())},
                            {"tensors", nlohmann::ordered_json::array()}};
-  for (const SafetensorsEntry& e : file.entries()) {
+  for (const SourceTensor& e : file.tensors()) {
     nlohmann::ordered_json row{{"name", e.name},
                                {"dtype", e.type->text},
                                {"shape", e.shape},
                                {"bytes", e.bytes()},
-                               {"offset", file.header().data_begin + e.begin}};
+                               {"offset", e.begin}};
     if (const auto t = quantized.find(e.name); t != quantized.end())
       row["scheme"] = nlohmann::ordered_json::parse(t->second.scheme.metadata());
     j["tensors"].push_back(std::move(row));
   }
-  fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  print_json(j);
 }
 
-void print_table(const SafetensorsFile& file, const Quantized& quantized) {
+void report_table(const CheckpointSource& file, const Quantized& quantized) {
   using enum Table::Align;
   std::vector<Table::Column> columns = {{"tensor"}, {"dtype"}, {"shape"}, {"bytes", right}};
   if (!quantized.empty()) columns.insert(columns.end(), {{"scheme"}, {"original"}});
   Table table(columns);
-  for (const SafetensorsEntry& e : file.entries()) {
+  for (const SourceTensor& e : file.tensors()) {
     std::vector<std::string> row = {e.name, std::string(e.type->text), shape_text(e.shape),
                                     size_text(e.bytes())};
     if (!quantized.empty()) {
@@ -52,23 +52,23 @@ void print_table(const SafetensorsFile& file, const Quantized& quantized) {
     }
     table.add(std::move(row));
   }
-  fmt::print("{}", table.text());
-  for (const auto& [key, value] : original_metadata(file.header()))
-    fmt::print("metadata {} = {}\n", in_quotes(key), in_quotes(value));
-  if (!quantized.empty()) fmt::print("{} tensors are quantized\n", quantized.size());
-  fmt::print("{}: {} tensors, {}\n", printable(file.path()), file.entries().size(),
-             size_text(file.file_bytes()));
+  print(table.text());
+  for (const auto& [key, value] : original_metadata(file.metadata()))
+    print("metadata {} = {}\n", in_quotes(key), in_quotes(value));
+  if (!quantized.empty()) print("{} tensors are quantized\n", quantized.size());
+  print("{}: {} tensors, {}\n", printable(file.path()), file.tensors().size(),
+        size_text(file.file_bytes()));
 }
 
 int inspect(const std::string& path, bool json) {
-  const auto file = SafetensorsFile::open(path);
+  const auto file = CheckpointSource::open(path);
   if (!file) return bad_input("inspect", file.error());
-  const auto quantized = quantized_tensors(file->header());
+  const auto quantized = quantized_tensors(*file);
   if (!quantized) return bad_input("inspect", path + ": " + quantized.error().message);
   if (json)
-    print_json(*file, *quantized);
+    report_json(*file, *quantized);
   else
-    print_table(*file, *quantized);
+    report_table(*file, *quantized);
   return kOk;
 }
 
@@ -82,7 +82,7 @@ void add_inspect(CLI::App& app, int& exit_code) {
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
       app.add_subcommand("inspect", "Show the tensors and metadata of a checkpoint");
-  command->add_option("file", arguments->path, "A safetensors file")->required();
+  command->add_option("file", arguments->path, "A file, a folder or an index.json")->required();
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer(
       "Reads the header alone, however large the file. A file that lies about its contents is "

@@ -77,9 +77,9 @@ Result<void> predict(const PredictArguments& a) {
     }
   }
   if (a.json)
-    fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    print_json(all);
   else
-    fmt::print("{}", table.text());
+    print(table.text());
   return {};
 }
 

@@ -1,4 +1,5 @@
-// A bar on standard error while something long runs; silent where standard error is not a terminal.
+// A bar on standard error while something long runs: how far it is, how fast, and the time left, in
+// fields of fixed widths. Silent where standard error is not a terminal, and with --quiet.
 #pragma once
 
 #include <chrono>

@@ -1,60 +1,75 @@
 #include "tools/planck/table.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace planck::cli {
 
 namespace {
 
-// Columns a text takes: its code points. Wide glyphs count as one.
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  }));
+constexpr std::size_t kLongestCell = 200, kWidestColumn = 80, kNarrowestColumn = 6, kGap = 2;
+
+std::size_t total_of(const std::vector<std::size_t>& widths) {
+  return std::accumulate(widths.begin(), widths.end(), kGap * (widths.size() - 1));
 }
 
 }  // namespace
 
-std::string printable(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    if (u < 0x20 || u == 0x7f)
-      out += fmt::format("\\x{:02x}", u);
-    else
-      out += c;
+void Table::add(const std::vector<std::string>& cells) {
+  auto& row = rows_.emplace_back();
+  for (const std::string& cell : cells) {
+    // No more of a long name than what may be shown of it, escaped or not.
+    const std::string_view all = cell;
+    const bool longer = all.size() > 8 * kLongestCell;
+    row.push_back(shortened(longer ? printable(all.substr(0, 4 * kLongestCell)) +
+                                         printable(all.substr(all.size() - 4 * kLongestCell))
+                                   : printable(all),
+                            kLongestCell));
   }
-  return out;
 }
 
 std::string Table::text() const {
-  std::vector<std::vector<std::string>> rows(1);
-  for (const Column& c : columns_) rows[0].push_back(c.title);
-  rows.emplace_back();
-  for (const auto& row : rows_) {
-    auto& cells = rows.emplace_back();
-    for (const std::string& cell : row) cells.push_back(printable(cell));
-  }
+  using Rows = std::vector<std::vector<std::string>>;
+  Rows head(2);
+  for (const Column& c : columns_) head[0].push_back(c.title);
   std::vector<std::size_t> widths(columns_.size());
-  for (const auto& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
-  const std::size_t total = std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
+  for (const Rows* rows : {&std::as_const(head), &rows_})
+    for (const auto& row : *rows)
+      for (std::size_t c = 0; c < row.size(); ++c)
+        widths[c] = std::max(widths[c], columns_of(row[c]));
+
+  const std::size_t screen = terminal_columns(STDOUT_FILENO);
+  if (screen == 0)
+    for (std::size_t& w : widths) w = std::min(w, kWidestColumn);
+  // The widest column of words gives way, until all fits or no column can.
+  while (screen > 0 && total_of(widths) > screen) {
+    std::size_t widest = widths.size();
+    for (std::size_t c = 0; c < widths.size(); ++c)
+      if (columns_[c].align == Align::left && widths[c] > kNarrowestColumn &&
+          (widest == widths.size() || widths[c] > widths[widest]))
+        widest = c;
+    if (widest == widths.size()) break;
+    --widths[widest];
+  }
 
   std::string out;
-  for (const auto& row : rows) {
-    std::string line = row.empty() ? std::string(total, '-') : "";
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      const std::string gap(widths[c] - width(row[c]), ' ');
-      if (c > 0) line += "  ";
-      line += columns_[c].align == Align::right ? gap + row[c] : row[c] + gap;
+  for (const Rows* rows : {&std::as_const(head), &rows_})
+    for (const auto& row : *rows) {
+      std::string line = row.empty() ? std::string(total_of(widths), '-') : "";
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        const std::string cell = screen > 0 ? shortened(row[c], widths[c]) : row[c];
+        const std::string gap(widths[c] - std::min(widths[c], columns_of(cell)), ' ');
+        if (c > 0) line += std::string(kGap, ' ');
+        line += columns_[c].align == Align::right ? gap + cell : cell + gap;
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      out += line + "\n";
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  }
   return out;
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/planck/console.h"
+
 namespace planck::cli {
 
 class Table {
@@ -16,9 +18,12 @@ class Table {
   };
 
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  // Cells are made printable: names come from files.
+  void add(const std::vector<std::string>& cells);
   void add_rule() { rows_.emplace_back(); }
-  // Control characters in cells are escaped: names come from files.
+
+  // As wide as the terminal at most, with … in what does not fit. Elsewhere cells are whole up to
+  // 200 columns, and the first 80 of them are what a column is padded to.
   std::string text() const;
 
  private:
@@ -26,9 +31,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;  // an empty row is a rule
 };
 
-std::string printable(std::string_view text);  // control characters escaped
-std::string size_text(std::uint64_t bytes);    // "512 B", "1.50 MiB"
-std::string decibel_text(double db);           // "31.42", "exact"
-std::string error_text(double value);          // "1.234e-03"
+std::string size_text(std::uint64_t bytes);  // "512 B", "1.50 MiB"
+std::string decibel_text(double db);         // "31.42", "exact"
+std::string error_text(double value);        // "1.234e-03"
 
 }  // namespace planck::cli

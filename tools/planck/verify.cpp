@@ -40,6 +40,7 @@ struct Findings {
 constexpr std::int64_t kCudaValues = 100'000'000, kCpuValues = 10'000'000;
 
 Result<Findings> verify_device(const VerifyOptions& options) {
+  const InterruptHint hint("verify", "--filter does a part of it");
   const auto begin = std::chrono::steady_clock::now();
   const bool on_cuda = options.device == "cuda";
   if (!on_cuda && options.device != "cpu")
@@ -127,7 +128,7 @@ std::string text_of(const Findings& f, const VerifyOptions& options) {
   return text;
 }
 
-std::string json_of(const Findings& f, const VerifyOptions& options) {
+nlohmann::ordered_json json_of(const Findings& f, const VerifyOptions& options) {
   nlohmann::ordered_json o = {{"device", options.device},
                               {"machine", machine(options.device)},
                               {"seconds", f.seconds},
@@ -145,7 +146,7 @@ std::string json_of(const Findings& f, const VerifyOptions& options) {
   o["skipped"] = f.report.skipped;
   o["failures"] = f.report.failures;
   for (const std::string& failure : f.sweep.failures) o["failures"].push_back(failure);
-  return o.dump(2) + "\n";
+  return o;
 }
 
 }  // namespace
@@ -183,7 +184,10 @@ void add_verify(CLI::App& app, int& exit_code) {
       exit_code = bad_input("verify", findings.error());
       return;
     }
-    fmt::print("{}", options->json ? json_of(*findings, *options) : text_of(*findings, *options));
+    if (options->json)
+      print_json(json_of(*findings, *options));
+    else
+      print(text_of(*findings, *options));
     exit_code = findings->broken() ? kBroken : kOk;
   });
 }

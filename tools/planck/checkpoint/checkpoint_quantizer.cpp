@@ -3,169 +3,226 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <mutex>
 
-#include "tools/planck/checkpoint/tensor_streaming.h"
-#include "tools/planck/ops/op_runner.h"
+#include "tools/planck/checkpoint/tensor_plan.h"
+#include "tools/planck/checkpoint/units/shared_scales.h"
+#include "tools/planck/checkpoint/units/unit_pool.h"
 #include "tools/planck/progress.h"
 
 namespace planck::cli {
 
 namespace {
 
-// What will be done with one tensor.
-struct Step {
-  const SafetensorsEntry* entry;
-  TensorScheme scheme;
-  std::string kept_reason;
-  std::unique_ptr<AnyProblem> quantize, dequantize;
+using Action = TensorPlan::Action;
+
+// What one tensor needs while its units are under way.
+struct TensorRun {
+  const TensorPlan* plan;
+  UnitJob job;  // but for the unit
+  std::vector<Unit> units;
+  SharedScales shared;
+  std::vector<QuantizedUnit> done;  // of each unit; views into workers are gone, errors remain
 };
 
-// Why a tensor is kept, whatever its scheme; "" where nothing speaks against it.
-std::string kept_reason(const SafetensorsEntry& e, const QuantizeOptions& options) {
-  if (!e.type->dtype || !is_float(*e.type->dtype)) return "not a float";
-  if (options.include && !options.include->found_in(e.name)) return "not included";
-  if (options.exclude && options.exclude->found_in(e.name)) return "excluded";
-  const auto rank = static_cast<int>(std::min<std::size_t>(e.shape.size(), 1000));
-  if (rank < options.min_rank) return fmt::format("rank {} is below {}", rank, options.min_rank);
-  if (rank > kMaxRank) return fmt::format("rank {} is above {}", e.shape.size(), kMaxRank);
-  if (e.bytes() == 0) return "empty";
-  return "";
+std::vector<Unit> units_of(const TensorPlan& plan, const QuantizeOptions& options) {
+  const std::int64_t n = plan.source->elements();
+  if (plan.action == Action::integers) return cut(group_layout(plan.scheme), kUnitElements);
+  const std::int64_t block = plan.action == Action::blocks ? options.blocks->elements : 1;
+  const std::int64_t both = std::max<std::int64_t>(block, plan.source->type->elements);
+  return cut_plain(n, std::max<std::int64_t>(kUnitElements / both * both, both));
 }
 
-Result<Step> plan_step(const SafetensorsEntry& e, const QuantizeOptions& options) {
-  Step step{&e, options.scheme, kept_reason(e, options), nullptr, nullptr};
-  if (!step.kept_reason.empty()) return step;
-  step.scheme.original_dtype = *e.type->dtype;
-  step.scheme.original_shape = Shape(std::span<const std::int64_t>(e.shape));
-  auto quantize = step.scheme.quantize_problem();
-  if (!quantize) {
-    // The rule without the op's name before it.
-    const std::string& message = quantize.error().message;
-    const std::size_t colon = message.find(": ");
-    step.kept_reason = colon == message.npos ? message : message.substr(colon + 2);
-    return step;
+Result<void> write_integers(const TensorRun& run, const Unit& u, const QuantizedUnit& made,
+                            CheckpointOutput& out) {
+  const TensorPlan& plan = *run.plan;
+  const auto bits_each = static_cast<std::uint64_t>(bits(plan.scheme.dtype));
+  const auto offset = static_cast<std::uint64_t>(u.first_element) * bits_each / 8;
+  if (auto ok = out.write(plan.first_output, offset, made.codes); !ok) return ok;
+  // Shared scales are written once, by whoever made them.
+  if (run.job.shared != nullptr) return {};
+  const auto width = storage_bytes(plan.scheme.original_dtype);
+  const auto channel = static_cast<std::uint64_t>(u.first_channel);
+  if (auto ok = out.write(plan.first_output + 1, channel * width, made.scale); !ok) return ok;
+  if (run.job.bytes == CodeBytes::offset || plan.outputs < 3) return {};
+  return out.write(plan.first_output + 2, channel * 4, std::as_bytes(made.zero_point));
+}
+
+Result<void> write_shared(const TensorRun& run, CheckpointOutput& out) {
+  const TensorPlan& plan = *run.plan;
+  if (run.job.bytes == CodeBytes::offset) {
+    const std::int64_t shape[] = {plan.source->shape[0], plan.source->shape[1]};
+    if (auto ok = out.write(plan.first_output + 2, 0, std::as_bytes(std::span(shape))); !ok)
+      return ok;
   }
-  auto dequantize = step.scheme.dequantize_problem();
-  if (!dequantize) return tl::unexpected(dequantize.error());
-  step.quantize = std::move(*quantize);
-  step.dequantize = std::move(*dequantize);
-  return step;
+  if (run.job.shared == nullptr) return {};
+  if (auto ok = out.write(plan.first_output + 1, 0, run.shared.scale); !ok) return ok;
+  if (run.job.bytes == CodeBytes::offset || plan.outputs < 3) return {};
+  return out.write(plan.first_output + 2, 0, std::as_bytes(std::span(run.shared.zero)));
 }
 
-// The tensors and metadata of the output.
-struct Layout {
-  std::vector<SafetensorsSpec> tensors;
-  SafetensorsMetadata metadata;
-};
-
-Result<Layout> plan_layout(const SafetensorsFile& in, const std::vector<Step>& steps) {
-  std::set<std::string_view> names;
-  for (const SafetensorsEntry& e : in.entries()) names.insert(e.name);
-  Layout layout{{}, in.header().metadata};
-  layout.metadata.emplace(kQuantizedKey, kQuantizedVersion);
-  for (const Step& step : steps) {
-    const SafetensorsEntry& e = *step.entry;
-    if (!step.quantize) {
-      layout.tensors.push_back({e.name, e.type->text, e.shape});
-      continue;
-    }
-    const auto specs = step.quantize->specs();
-    for (const auto& [operand, suffix] : {std::pair<std::string_view, std::string_view>{"q", ""},
-                                          {"scale", kScaleSuffix},
-                                          {"zero_point", kZeroPointSuffix}}) {
-      const OperandSpec& spec = specs[operand_index(*step.quantize, operand)];
-      auto tensor = SafetensorsSpec::of(e.name + std::string(suffix), spec.dtype, spec.shape);
-      if (!tensor) return tl::unexpected(tensor.error());
-      if (!suffix.empty() && names.contains(tensor->name))
-        return fail(
-            ErrorCode::io,
-            fmt::format("{}: tensor {} exists, quantizing {} would need that name; --exclude one",
-                        in.path(), in_quotes(tensor->name), in_quotes(e.name)));
-      layout.tensors.push_back(std::move(*tensor));
-    }
-    layout.metadata.emplace(std::string(kQuantizedPrefix) + e.name, step.scheme.metadata());
+Result<void> do_unit(UnitWorker& worker, TensorRun& run, std::size_t index,
+                     const QuantizeOptions& options, CheckpointOutput& out) {
+  const TensorPlan& plan = *run.plan;
+  const Unit& u = run.units[index];
+  UnitJob job = run.job;
+  job.unit = u;
+  if (plan.action == Action::keep) {
+    const auto bytes = worker.copy(job);
+    if (!bytes) return tl::unexpected(bytes.error());
+    const auto at = static_cast<std::uint64_t>(u.first_element / plan.source->type->elements *
+                                               plan.source->type->bytes);
+    return out.write(plan.first_output, at, *bytes);
   }
-  return layout;
-}
-
-Result<TensorReport> quantize_tensor(const SafetensorsFile& in, const Step& step,
-                                     SafetensorsWriter& writer, OpRunner& quantizer,
-                                     OpRunner& dequantizer, GrowingBuffer& copy, int threads) {
-  const SafetensorsEntry& e = *step.entry;
-  in.expect(e);
-  const auto x = view_as_is(in, e, copy);
-  if (!x) return tl::unexpected(x.error());
-  Operands operands;
-  operands[operand_index(*step.quantize, "x")] = *x;
-  const auto made = quantizer.run(*step.quantize, operands);
+  if (plan.action == Action::decode) {
+    const auto x = worker.read(*job.source, *job.tensor, u);
+    if (!x) return tl::unexpected(x.error());
+    const auto count = static_cast<std::size_t>(u.elements()) * 4;
+    return out.write(plan.first_output, static_cast<std::uint64_t>(u.first_element) * 4,
+                     {static_cast<const std::byte*>(x->data), count});
+  }
+  auto made =
+      plan.action == Action::blocks ? worker.encode(job, *options.blocks) : worker.quantize(job);
   if (!made) return tl::unexpected(made.error());
-  TensorReport report{&e, step.scheme.description(), "", made->kernel, {}, e.bytes(), 0};
-
-  Operands back;
-  for (const auto& [operand, suffix] : {std::pair<std::string_view, std::string_view>{"q", ""},
-                                        {"scale", kScaleSuffix},
-                                        {"zero_point", kZeroPointSuffix}}) {
-    const View& v = made->operands[operand_index(*step.quantize, operand)];
-    if (auto ok = writer.write(e.name + std::string(suffix), bytes_of(v)); !ok)
-      return tl::unexpected(ok.error());
-    report.bytes_after += bytes_of(v).size();
-    back[operand_index(*step.dequantize, operand)] = v;
+  if (plan.action == Action::blocks) {
+    const auto at = static_cast<std::uint64_t>(u.first_element / options.blocks->elements *
+                                               options.blocks->bytes);
+    if (auto ok = out.write(plan.first_output, at, made->codes); !ok) return ok;
+  } else if (auto ok = write_integers(run, u, *made, out); !ok) {
+    return ok;
   }
-  const auto restored = dequantizer.run(*step.dequantize, back);
-  if (!restored) return tl::unexpected(restored.error());
-  report.error = quantization_error(Stream::cpu(threads), *x,
-                                    restored->operands[operand_index(*step.dequantize, "x")]);
-  in.forget(e);
+  run.done[index] = *made;
+  return {};
+}
+
+TensorReport report_of(const TensorRun& run, const QuantizeOptions& options) {
+  const TensorPlan& plan = *run.plan;
+  TensorReport report{plan.source, "", plan.kept_reason,     "",
+                      {},          {}, plan.source->bytes(), plan.bytes_after};
+  if (!plan.quantized()) return report;
+  report.scheme =
+      plan.action == Action::blocks ? std::string(options.blocks->text) : plan.scheme.description();
+  double before = 0;
+  for (const QuantizedUnit& u : run.done) {
+    report.kernel = u.kernel;
+    report.error.add(u.error);
+    before += u.before.noise;
+  }
+  if (options.method == Method::mse && plan.action == Action::integers)
+    report.noise_before = before;
   return report;
+}
+
+// What a run would report, but for errors and kernels.
+Result<CheckpointReport> planned(const CheckpointSource& in, const CheckpointPlan& plan,
+                                 const QuantizeOptions& options) {
+  CheckpointReport report{{}, in.file_bytes(), 0};
+  for (const TensorPlan& t : plan.tensors) {
+    report.tensors.push_back(report_of(TensorRun{&t, {}, {}, {}, {}}, options));
+    report.tensors.back().noise_before.reset();
+  }
+  const auto bytes = output_bytes(plan.output, plan.outputs);
+  if (!bytes) return tl::unexpected(bytes.error());
+  report.file_bytes_after = *bytes;
+  return report;
+}
+
+Result<void> refuse_non_finite(const CheckpointReport& report) {
+  for (const TensorReport& t : report.tensors)
+    if (t.error.non_finite > 0)
+      return fail(ErrorCode::io, fmt::format("tensor {}: {} values are NaN or infinite, --strict "
+                                             "refuses them",
+                                             in_quotes(t.entry->name), t.error.non_finite));
+  return {};
 }
 
 }  // namespace
 
-Result<CheckpointReport> quantize_checkpoint(const SafetensorsFile& in, const std::string& out,
+double TensorReport::sqnr_db_before() const {
+  const double noise = noise_before.value_or(error.noise);
+  return noise == 0 ? std::numeric_limits<double>::infinity()
+                    : 10 * std::log10(error.signal / noise);
+}
+
+Result<CheckpointReport> quantize_checkpoint(const CheckpointSource& in, const std::string& out,
                                              const QuantizeOptions& options, const Stream& stream,
                                              int threads) {
-  if (is_quantized_checkpoint(in.header()))
+  if (is_quantized_checkpoint(in.metadata()))
     return fail(ErrorCode::io,
                 fmt::format("{}: is quantized already; dequantize it first", in.path()));
-  std::vector<Step> steps;
-  for (const SafetensorsEntry& e : in.entries()) {
-    auto step = plan_step(e, options);
-    if (!step) return tl::unexpected(step.error());
-    steps.push_back(std::move(*step));
-  }
-  if (std::none_of(steps.begin(), steps.end(), [](const Step& s) { return s.quantize != nullptr; }))
-    return fail(
-        ErrorCode::io,
-        fmt::format("{}: no tensor can be quantized{}", in.path(),
-                    steps.empty()
-                        ? ", it has none"
-                        : fmt::format(", {} are kept; the first, {}: {}", steps.size(),
-                                      in_quotes(steps[0].entry->name), steps[0].kept_reason)));
-  const auto layout = plan_layout(in, steps);
-  if (!layout) return tl::unexpected(layout.error());
-  auto writer = SafetensorsWriter::create(out, layout->tensors, layout->metadata);
-  if (!writer) return tl::unexpected(writer.error());
+  if (options.method == Method::mse && options.format == CheckpointFormat::gguf)
+    return fail(ErrorCode::invalid_problem,
+                "--method mse is not for --format gguf: Q4_K and Q6_K search by themselves, the "
+                "others are rounded");
+  const auto plan = plan_checkpoint(in, out, options);
+  if (!plan) return tl::unexpected(plan.error());
+  if (options.dry_run) return planned(in, *plan, options);
+  auto output = CheckpointOutput::create(plan->output, plan->outputs);
+  if (!output) return tl::unexpected(output.error());
 
-  CheckpointReport report{{}, in.file_bytes(), writer->file_bytes()};
-  OpRunner quantizer(stream), dequantizer(stream);
-  GrowingBuffer copy;
+  CheckpointReport report{{}, in.file_bytes(), output->file_bytes()};
+  UnitPool pool(stream, threads);
   Progress progress(report.file_bytes_before);
-  for (const Step& step : steps) {
-    if (step.quantize) {
-      auto tensor = quantize_tensor(in, step, *writer, quantizer, dequantizer, copy, threads);
-      if (!tensor)
-        return fail(tensor.error().code, fmt::format("tensor {}: {}", in_quotes(step.entry->name),
-                                                     tensor.error().message));
-      report.tensors.push_back(std::move(*tensor));
-    } else {
-      if (auto ok = copy_tensor(in, *step.entry, *writer); !ok) return tl::unexpected(ok.error());
-      const std::uint64_t bytes = step.entry->bytes();
-      report.tensors.push_back({step.entry, "", step.kept_reason, "", {}, bytes, bytes});
+  std::mutex drawing;
+  std::deque<TensorRun> window;  // tensors whose units run side by side; jobs point into it
+  std::size_t pending = 0;
+  const auto flush = [&]() -> Result<void> {
+    std::vector<std::pair<std::size_t, std::size_t>> tasks;  // tensor, unit
+    for (std::size_t t = 0; t < window.size(); ++t)
+      for (std::size_t u = 0; u < window[t].units.size(); ++u) tasks.emplace_back(t, u);
+    auto ok = pool.run(
+        static_cast<std::int64_t>(tasks.size()),
+        [&](UnitWorker& worker, std::int64_t i) -> Result<void> {
+          const auto [t, u] = tasks[static_cast<std::size_t>(i)];
+          auto done = do_unit(worker, window[t], u, options, *output);
+          if (!done)
+            return fail(done.error().code,
+                        fmt::format("tensor {}: {}", in_quotes(window[t].plan->source->name),
+                                    done.error().message));
+          const SourceTensor& read = *window[t].plan->source;
+          const std::int64_t blocks = window[t].units[u].elements() / read.type->elements;
+          const std::lock_guard lock(drawing);
+          progress.advance(static_cast<std::uint64_t>(blocks * read.type->bytes), read.name);
+          return done;
+        });
+    if (!ok) return ok;
+    for (const TensorRun& run : window) {
+      if (run.plan->action == Action::integers)
+        if (auto written = write_shared(run, *output); !written) return written;
+      report.tensors.push_back(report_of(run, options));
     }
-    progress.advance(step.entry->bytes(), step.entry->name);
+    window.clear();
+    pending = 0;
+    return {};
+  };
+  for (const TensorPlan& t : plan->tensors) {
+    TensorRun run{
+        &t,
+        {&in, t.source, &t.scheme, options.method, CodeBytes::twos_complement, nullptr, {}},
+        units_of(t, options),
+        {},
+        {}};
+    if (options.format == CheckpointFormat::compressed_tensors) run.job.bytes = CodeBytes::offset;
+    run.done.resize(run.units.size());
+    pending += run.units.size();
+    window.push_back(std::move(run));
+    TensorRun& last = window.back();
+    const bool in_units = holds_whole_groups(group_layout(t.scheme), last.units) &&
+                          (options.method == Method::rtn || group_layout(t.scheme).outer == 1);
+    if (t.action == Action::integers && !in_units) {
+      if (auto ok = find_shared_scales(pool, last.job, last.units, last.shared); !ok)
+        return tl::unexpected(ok.error());
+    }
+    if (pending >= kUnitsTogether)
+      if (auto ok = flush(); !ok) return tl::unexpected(ok.error());
   }
-  if (auto ok = writer->commit(); !ok) return tl::unexpected(ok.error());
+  if (auto ok = flush(); !ok) return tl::unexpected(ok.error());
+  if (options.strict)
+    if (auto ok = refuse_non_finite(report); !ok) return tl::unexpected(ok.error());
+  if (auto ok = output->commit(); !ok) return tl::unexpected(ok.error());
   return report;
 }
 

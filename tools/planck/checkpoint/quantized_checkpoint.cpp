@@ -3,20 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "planck/io/safetensors.h"
 #include "planck/ops/ops.h"
+#include "planck/ops/quantize/quantize.format.h"
+#include "planck/ops/quantize/quantize.math.h"
+#include "planck/ops/quantize/quantize.problem.h"
+#include "tools/planck/checkpoint/units/unit_cut.h"
 
 namespace planck::cli {
 
 namespace {
-
-using nlohmann::json;
-
-constexpr std::string_view kSchemes[] = {"per_tensor", "per_channel", "per_token", "per_group"};
 
 Attributes attributes_of(const TensorScheme& s) {
   Attributes attributes{{"dtype", std::string(name(s.dtype))}};
@@ -25,79 +22,36 @@ Attributes attributes_of(const TensorScheme& s) {
   return attributes;
 }
 
-const OperandSpec& spec_of(const AnyProblem& problem, const std::vector<OperandSpec>& specs,
-                           std::string_view operand) {
-  return specs[static_cast<std::size_t>(problem.info().operand(operand))];
-}
-
 tl::unexpected<Error> in_metadata(std::string_view tensor, std::string why) {
   return fail(ErrorCode::io, fmt::format("metadata of tensor {}: {}", in_quotes(tensor), why));
 }
 
 // Reads the JSON text; whether it fits the tensors is another question.
 Result<TensorScheme> parse_scheme(std::string_view tensor, const std::string& text) {
-  const json j = json::parse(text, nullptr, false);
-  if (!j.is_object()) return in_metadata(tensor, "is not a JSON object");
-  const auto text_of = [&](const char* key) {
-    const auto it = j.find(key);
-    return it != j.end() && it->is_string() ? it->get<std::string>() : std::string();
-  };
-  const auto integer_of = [&](const char* key, std::int64_t absent) {
-    const auto it = j.find(key);
-    return it != j.end() && it->is_number_integer() ? it->get<std::int64_t>() : absent;
-  };
-  TensorScheme s;
-  s.scheme = text_of("scheme");
-  if (std::find(std::begin(kSchemes), std::end(kSchemes), s.scheme) == std::end(kSchemes))
-    return in_metadata(
-        tensor, fmt::format("scheme is {}, must be per_tensor, per_channel, per_token or per_group",
-                            in_quotes(s.scheme)));
-  const std::int64_t axis = integer_of("axis", -1);
-  if (s.scheme == "per_channel" && (axis < 0 || axis >= kMaxRank))
-    return in_metadata(tensor, fmt::format("axis is {}, must be in [0, {})", axis, kMaxRank));
-  s.axis = s.scheme == "per_channel" ? static_cast<int>(axis) : 0;
-  s.group = integer_of("group", -1);
-  const auto dtype = parse_dtype(text_of("dtype"));
-  if (!dtype || !is_quantized(*dtype))
-    return in_metadata(
-        tensor, fmt::format("dtype is {}, must be s8, u8, s4 or u4", in_quotes(text_of("dtype"))));
-  s.dtype = *dtype;
-  const auto symmetric = j.find("symmetric");
-  s.symmetric = symmetric != j.end() && symmetric->is_boolean() && symmetric->get<bool>();
-  const SafetensorsDtype* original = find_safetensors_dtype(text_of("original_dtype"));
-  if (original == nullptr || !original->dtype || !is_float(*original->dtype))
-    return in_metadata(tensor, fmt::format("original_dtype is {}, must be F64, F32, F16 or BF16",
-                                           in_quotes(text_of("original_dtype"))));
-  s.original_dtype = *original->dtype;
-  const auto shape = j.find("original_shape");
-  if (shape == j.end() || !shape->is_array() || shape->size() > kMaxRank)
-    return in_metadata(
-        tensor, fmt::format("original_shape is not an array of at most {} extents", kMaxRank));
-  for (const json& extent : *shape) {
-    if (!extent.is_number_unsigned() ||
-        extent.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max())
-      return in_metadata(tensor, "original_shape does not hold whole numbers below 2^63");
-    s.original_shape.push_back(extent.get<std::int64_t>());
-  }
-  if (auto ok = check_shape(s.original_shape, "original_shape"); !ok)
-    return in_metadata(tensor, ok.error().message);
-  return s;
+  auto s = parse_stored_scheme(text);
+  if (!s) return in_metadata(tensor, s.error().message);
+  return TensorScheme{.scheme = s->scheme,
+                      .axis = s->axis,
+                      .group = s->group,
+                      .dtype = s->dtype,
+                      .symmetric = s->symmetric,
+                      .range = s->range,
+                      .original_dtype = s->original_dtype,
+                      .original_shape = s->original_shape};
 }
 
 }  // namespace
 
 std::string TensorScheme::metadata() const {
-  nlohmann::ordered_json j;
-  j["scheme"] = scheme;
-  if (scheme == "per_channel") j["axis"] = axis;
-  if (scheme == "per_group") j["group"] = group;
-  j["dtype"] = name(dtype);
-  j["q_min"] = int_range(dtype).lowest;
-  j["q_max"] = int_range(dtype).highest;
-  j["symmetric"] = symmetric;
-  j["original_dtype"] = safetensors_dtype(original_dtype);
-  j["original_shape"] = std::vector<std::int64_t>(original_shape.begin(), original_shape.end());
-  return j.dump();
+  const IntRange held = range.value_or(int_range(dtype));
+  return scheme_text({.scheme = scheme,
+                      .axis = axis,
+                      .group = group,
+                      .dtype = dtype,
+                      .range = held,
+                      .symmetric = symmetric,
+                      .original_dtype = original_dtype,
+                      .original_shape = original_shape});
 }
 
 std::string TensorScheme::description() const {
@@ -115,77 +69,105 @@ Result<std::unique_ptr<AnyProblem>> TensorScheme::quantize_problem() const {
                        {{"x", {original_dtype, original_shape}}});
 }
 
-Result<std::unique_ptr<AnyProblem>> TensorScheme::dequantize_problem() const {
-  const auto quantize = quantize_problem();  // knows the shape of the scale
-  if (!quantize) return tl::unexpected(quantize.error());
-  const auto specs = (*quantize)->specs();
-  const OperandSpec& scale = spec_of(**quantize, specs, "scale");
-  return parse_problem(all_ops(), "dequantize_" + scheme, attributes_of(*this),
-                       {{"q", {dtype, original_shape}},
-                        {"scale", {original_dtype, scale.shape}},
-                        {"zero_point", {Dtype::i32, scale.shape}}});
+Shape group_shape(const TensorScheme& s) {
+  QuantScheme scheme;
+  scheme.granularity = s.scheme == "per_tensor"    ? Granularity::per_tensor
+                       : s.scheme == "per_channel" ? Granularity::per_channel
+                       : s.scheme == "per_token"   ? Granularity::per_token
+                                                   : Granularity::per_group;
+  scheme.axis = s.axis;
+  scheme.group = s.group;
+  return scheme.group_shape(s.original_shape);
 }
 
-bool is_quantized_checkpoint(const SafetensorsHeader& header) {
-  return std::any_of(header.metadata.begin(), header.metadata.end(), [](const auto& entry) {
+std::int32_t QuantizedTensor::common_zero_point() const {
+  const IntRange range = int_range(scheme.dtype);
+  return quantize_math::symmetric_zero_point(range.lowest, range.highest);
+}
+
+bool is_quantized_checkpoint(const SafetensorsMetadata& metadata) {
+  return std::any_of(metadata.begin(), metadata.end(), [](const auto& entry) {
     return entry.first == kQuantizedKey || entry.first.starts_with(kQuantizedPrefix);
   });
 }
 
+namespace {
+
+// The tensors of a quantized one, each as the scheme says it must be.
+Result<QuantizedTensor> find_parts(
+    const std::string& name, const TensorScheme& scheme, bool first_version,
+    const std::unordered_map<std::string_view, const SourceTensor*>& by_name) {
+  const auto find = [&](const std::string& part) {
+    const auto it = by_name.find(part);
+    return it == by_name.end() ? nullptr : it->second;
+  };
+  const std::string scale = name + std::string(first_version ? ".scale" : kScaleSuffix);
+  const std::string zero_point =
+      name + std::string(first_version ? ".zero_point" : kZeroPointSuffix);
+  QuantizedTensor t{scheme, find(name), find(scale), find(zero_point)};
+  struct Part {
+    const SourceTensor* tensor;
+    const std::string& name;
+    std::string_view type;
+    Shape shape;  // as many elements, whatever their shape
+  };
+  Shape codes = scheme.original_shape;
+  if (is_packed(scheme.dtype) && codes.rank() > 0) {
+    const std::int64_t rows = codes[0];
+    codes = {rows, rows == 0 ? 0 : (numel(codes) / rows + 1) / 2};  // rows begin at whole bytes
+  }
+  const Shape groups = group_shape(scheme);
+  const Part parts[] = {{t.q, name, scheme.dtype == Dtype::s8 ? "I8" : "U8", codes},
+                        {t.scale, scale, encoding_of(scheme.original_dtype).text, groups},
+                        {t.zero_point, zero_point, "I32", groups}};
+  for (const Part& part : parts) {
+    if (part.tensor == nullptr && &part.name == &zero_point && scheme.symmetric && !first_version)
+      continue;
+    if (part.tensor == nullptr)
+      return in_metadata(name, fmt::format("there is no tensor {}", in_quotes(part.name)));
+    if (part.tensor->type->text != part.type || part.tensor->elements() != numel(part.shape))
+      return in_metadata(
+          name, fmt::format("{} is {} {}, the scheme says {} {}", in_quotes(part.name),
+                            part.tensor->type->text, shape_text(part.tensor->shape), part.type,
+                            to_string(part.shape)));
+  }
+  return t;
+}
+
+}  // namespace
+
 Result<std::map<std::string, QuantizedTensor, std::less<>>> quantized_tensors(
-    const SafetensorsHeader& header) {
+    const CheckpointSource& source) {
   std::map<std::string, QuantizedTensor, std::less<>> found;
-  if (!is_quantized_checkpoint(header)) return found;
-  const auto version = header.metadata.find(kQuantizedKey);
-  if (version == header.metadata.end() || version->second != kQuantizedVersion)
+  const SafetensorsMetadata& metadata = source.metadata();
+  if (!is_quantized_checkpoint(metadata)) return found;
+  const auto version = metadata.find(kQuantizedKey);
+  if (version == metadata.end() || (version->second != kQuantizedVersion && version->second != "1"))
     return fail(
         ErrorCode::io,
-        fmt::format("metadata {} is {}, this program reads version {}", kQuantizedKey,
-                    version == header.metadata.end() ? "missing" : in_quotes(version->second),
+        fmt::format("metadata {} is {}, this program reads versions 1 and {}", kQuantizedKey,
+                    version == metadata.end() ? "missing" : in_quotes(version->second),
                     kQuantizedVersion));
-  std::unordered_map<std::string_view, const SafetensorsEntry*> by_name;
-  for (const SafetensorsEntry& e : header.entries) by_name[e.name] = &e;
-
-  for (const auto& [key, text] : header.metadata) {
+  std::unordered_map<std::string_view, const SourceTensor*> by_name;
+  for (const SourceTensor& t : source.tensors()) by_name[t.name] = &t;
+  for (const auto& [key, text] : metadata) {
     if (!key.starts_with(kQuantizedPrefix)) continue;
     const std::string tensor = key.substr(kQuantizedPrefix.size());
     auto scheme = parse_scheme(tensor, text);
     if (!scheme) return tl::unexpected(scheme.error());
-    const auto problem = scheme->dequantize_problem();
-    if (!problem) return in_metadata(tensor, problem.error().message);
-    const auto specs = (*problem)->specs();
-
-    // The three tensors, each as the scheme says it must be.
-    const auto part = [&](std::string_view operand,
-                          std::string_view suffix) -> Result<const SafetensorsEntry*> {
-      const OperandSpec& spec = spec_of(**problem, specs, operand);
-      const auto want = SafetensorsSpec::of(tensor + std::string(suffix), spec.dtype, spec.shape);
-      if (!want) return tl::unexpected(want.error());
-      const auto it = by_name.find(want->name);
-      if (it == by_name.end())
-        return in_metadata(tensor, fmt::format("there is no tensor {}", in_quotes(want->name)));
-      if (it->second->type->text != want->dtype || it->second->shape != want->shape)
-        return in_metadata(
-            tensor, fmt::format("{} is {} {}, the scheme says {} {}", in_quotes(want->name),
-                                it->second->type->text, shape_text(it->second->shape), want->dtype,
-                                shape_text(want->shape)));
-      return it->second;
-    };
-    const auto q = part("q", ""), scale = part("scale", kScaleSuffix),
-               zero = part("zero_point", kZeroPointSuffix);
-    for (const auto* p : {&q, &scale, &zero})
-      if (!*p) return tl::unexpected(p->error());
-    found.emplace(tensor, QuantizedTensor{std::move(*scheme), *q, *scale, *zero});
+    auto parts = find_parts(tensor, *scheme, version->second == "1", by_name);
+    if (!parts) return tl::unexpected(parts.error());
+    found.emplace(tensor, std::move(*parts));
   }
   return found;
 }
 
-SafetensorsMetadata original_metadata(const SafetensorsHeader& header) {
-  SafetensorsMetadata metadata = header.metadata;
-  std::erase_if(metadata, [](const auto& entry) {
+SafetensorsMetadata original_metadata(const SafetensorsMetadata& metadata) {
+  SafetensorsMetadata original = metadata;
+  std::erase_if(original, [](const auto& entry) {
     return entry.first == kQuantizedKey || entry.first.starts_with(kQuantizedPrefix);
   });
-  return metadata;
+  return original;
 }
 
 }  // namespace planck::cli

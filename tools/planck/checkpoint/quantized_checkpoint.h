@@ -1,48 +1,22 @@
-// The format of a quantized checkpoint, version 1: enough to write a reader in any language.
-//
-// A quantized checkpoint is a safetensors file. Its __metadata__ holds what the original's held and
-//
-//   "planck.quantized"        "1"
-//   "planck.quantized:NAME"   for every quantized tensor NAME, a JSON text:
-//
-//       {"scheme": "per_group", "group": 128, "dtype": "s4", "q_min": -8, "q_max": 7,
-//        "symmetric": true, "original_dtype": "BF16", "original_shape": [4096, 4096]}
-//
-//       scheme   per_tensor, per_channel (it has "axis"), per_token or per_group (it has "group")
-//       dtype    s8, u8, s4 or u4: the integers, which lie in q_min … q_max
-//
-// For every quantized tensor NAME there are three tensors in place of one:
-//
-//   NAME               the integers q. s8: I8, u8: U8, of the original shape. s4 and u4: U8, the
-//                      last extent halved, two to a byte, the even index in the low nibble; s4 in
-//                      two's complement
-//   NAME.scale         of the original dtype
-//   NAME.zero_point    I32, of the scale's shape
-//
-// The scale's shape, and which scale is that of element (i0, …, ik) of the original:
-//
-//   per_tensor     []                                  the one
-//   per_channel    [shape[axis]]                       (i_axis)
-//   per_token      shape without its last extent       (i0, …, ik-1)
-//   per_group      shape, the last extent / group      (i0, …, ik-1, ik / group)
-//
-// The original is restored as x = scale * (q - zero_point), computed in f32 (F64: in f64) and
-// rounded to the original dtype. All other tensors are the original's, byte for byte.
+// The format of a quantized checkpoint, version 2, as docs/checkpoint_format.md describes it:
+// reading and writing its metadata. Version 1, which had NAME.scale and a NAME.zero_point always,
+// is read too.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "planck/io/safetensors_header.h"
+#include "planck/io/checkpoint/source.h"
 #include "planck/plan/registry.h"
 
 namespace planck::cli {
 
 inline constexpr std::string_view kQuantizedKey = "planck.quantized",
                                   kQuantizedPrefix = "planck.quantized:";
-inline constexpr std::string_view kQuantizedVersion = "1";
-inline constexpr std::string_view kScaleSuffix = ".scale", kZeroPointSuffix = ".zero_point";
+inline constexpr std::string_view kQuantizedVersion = "2";
+inline constexpr std::string_view kScaleSuffix = "_scale", kZeroPointSuffix = "_zero_point";
 
 struct TensorScheme {
   std::string scheme;  // "per_channel"
@@ -50,30 +24,34 @@ struct TensorScheme {
   std::int64_t group = 128;
   Dtype dtype = Dtype::s8;
   bool symmetric = true;
+  std::optional<IntRange> range = {};  // what the integers keep to; the dtype's own unless set
   Dtype original_dtype = Dtype::f32;
   Shape original_shape;
 
   std::string metadata() const;     // the JSON text above
   std::string description() const;  // "per-group 128 s4 affine"
 
-  // The ops that make and undo it. The errors say which rule the shape breaks.
+  // The op that makes it. The errors say which rule the shape breaks.
   [[nodiscard]] Result<std::unique_ptr<AnyProblem>> quantize_problem() const;
-  [[nodiscard]] Result<std::unique_ptr<AnyProblem>> dequantize_problem() const;
 };
+
+// Shape of the scales, and of zero points where there are any.
+Shape group_shape(const TensorScheme& scheme);
 
 struct QuantizedTensor {
   TensorScheme scheme;
-  const SafetensorsEntry *q, *scale, *zero_point;
+  const SourceTensor *q, *scale, *zero_point;  // no zero point: it is the scheme's
+  std::int32_t common_zero_point() const;
 };
 
-bool is_quantized_checkpoint(const SafetensorsHeader& header);
+bool is_quantized_checkpoint(const SafetensorsMetadata& metadata);
 
 // By name. Every scheme has been checked against the tensors it speaks of; the errors name the
 // tensor.
 [[nodiscard]] Result<std::map<std::string, QuantizedTensor, std::less<>>> quantized_tensors(
-    const SafetensorsHeader& header);
+    const CheckpointSource& source);
 
 // The metadata of the original: without what the format added.
-SafetensorsMetadata original_metadata(const SafetensorsHeader& header);
+SafetensorsMetadata original_metadata(const SafetensorsMetadata& metadata);
 
 }  // namespace planck::cli

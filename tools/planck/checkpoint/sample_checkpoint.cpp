@@ -13,23 +13,23 @@ namespace planck::cli {
 
 namespace {
 
-constexpr std::int64_t kWidth = 256, kInner = 1024, kVocabulary = 4096, kLayers = 3, kExperts = 4,
-                       kPositions = 512;
+constexpr std::int64_t kFeatures = 256, kInner = 1024, kVocabulary = 4096, kLayers = 3,
+                       kExperts = 4, kPositions = 512;
 
 std::vector<SafetensorsSpec> model() {
-  std::vector<SafetensorsSpec> tensors = {{"model.embed.weight", "F32", {kVocabulary, kWidth}},
-                                          {"model.norm.weight", "F32", {kWidth}},
+  std::vector<SafetensorsSpec> tensors = {{"model.embed.weight", "F32", {kVocabulary, kFeatures}},
+                                          {"model.norm.weight", "F32", {kFeatures}},
                                           {"model.position_ids", "I64", {1, kPositions}}};
   for (std::int64_t layer = 0; layer < kLayers; ++layer) {
     const std::string at = fmt::format("model.layers.{}.", layer);
     for (const char* which : {"q", "k", "v", "o"})
       tensors.push_back(
-          {fmt::format("{}attention.{}.weight", at, which), "BF16", {kWidth, kWidth}});
-    tensors.push_back({at + "attention.norm.weight", "F32", {kWidth}});
-    tensors.push_back({at + "experts.weight", "BF16", {kExperts, kWidth, kWidth}});
-    tensors.push_back({at + "mlp.up.weight", "F32", {kInner, kWidth}});
-    tensors.push_back({at + "mlp.down.weight", "F32", {kWidth, kInner}});
-    tensors.push_back({at + "mlp.norm.weight", "F32", {kWidth}});
+          {fmt::format("{}attention.{}.weight", at, which), "BF16", {kFeatures, kFeatures}});
+    tensors.push_back({at + "attention.norm.weight", "F32", {kFeatures}});
+    tensors.push_back({at + "experts.weight", "BF16", {kExperts, kFeatures, kFeatures}});
+    tensors.push_back({at + "mlp.up.weight", "F32", {kInner, kFeatures}});
+    tensors.push_back({at + "mlp.down.weight", "F32", {kFeatures, kInner}});
+    tensors.push_back({at + "mlp.norm.weight", "F32", {kFeatures}});
   }
   return tensors;
 }

@@ -45,11 +45,12 @@ Result<Form> parse_form(std::string_view text) {
 }
 
 Result<void> save_net(const std::string& path, const StoredNet& net) {
-  return nn::save_state(path, net.state,
-                        {{"architecture", std::string(kArchitecture)},
-                         {"form", to_text(net.form)},
-                         {"side", std::to_string(net.options.side)},
-                         {"classes", std::to_string(net.options.classes)}});
+  SafetensorsMetadata metadata{{"architecture", std::string(kArchitecture)},
+                               {"form", to_text(net.form)},
+                               {"side", std::to_string(net.options.side)},
+                               {"classes", std::to_string(net.options.classes)}};
+  if (net.options.math) metadata["math"] = name(*net.options.math);
+  return nn::save_state(path, net.state, metadata);
 }
 
 Result<StoredNet> read_net(const std::string& path) {
@@ -73,7 +74,12 @@ Result<StoredNet> read_net(const std::string& path) {
   if (form == saved->metadata.end()) return bad("its metadata lacks the model's form");
   const auto parsed = parse_form(form->second);
   if (!parsed) return bad(parsed.error().message);
-  return StoredNet{{*side, *classes}, *parsed, std::move(saved->state)};
+  NetOptions options{.side = *side, .classes = *classes, .math = {}};
+  if (const auto math = saved->metadata.find("math"); math != saved->metadata.end()) {
+    options.math = parse_product_math(math->second);
+    if (!options.math) return bad(fmt::format("no math is called '{}'", math->second));
+  }
+  return StoredNet{options, *parsed, std::move(saved->state)};
 }
 
 }  // namespace planck::digits

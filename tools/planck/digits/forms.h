@@ -30,7 +30,7 @@ inline constexpr std::uint64_t kWeightsSeed = 1;
 template <class B>
 Net<B> make_net(const NetOptions& options, const Form& form, const typename B::Device& device) {
   Rng rng{.seed = kWeightsSeed};
-  Net<B> net(rng, options, device);
+  Net<B> net(rng, options, options.on(device));
   if (form.kind == Form::Kind::floats) return net;
   nn::prepare_qat(net, form.quantization());
   nn::start_quantizing(net);

@@ -45,6 +45,9 @@ struct Localizer {
 struct NetOptions {
   std::int64_t side = 16;  // of the picture, a multiple of 4
   std::int64_t classes = 10;
+  std::optional<ProductMath> math;  // of its products; none: that of its dtype
+
+  Stream on(const Stream& stream) const { return math ? stream.with_math(*math) : stream; }
 };
 
 template <class B>

@@ -5,8 +5,11 @@
 
 #include <bit>
 #include <chrono>
+#include <cstring>
 
+#include "planck/balanced.h"
 #include "planck/data/batches.h"
+#include "planck/dist/data_parallel.h"
 #include "tools/planck/digits/pictures.h"
 #include "tools/planck/digits/training.h"
 
@@ -20,7 +23,8 @@ struct Answers {
   std::vector<float> logits;
   std::vector<std::int32_t> labels;
   std::int64_t classes = 0;
-  double seconds = 0;
+  double seconds = 0;      // of what this worker did
+  std::int64_t timed = 0;  // pictures
 
   double accuracy() const {
     std::int64_t right = 0;
@@ -33,26 +37,43 @@ struct Answers {
   }
 };
 
+// Workers take turns; each gets all logits.
 template <class D>
-Answers<D> answers(Net<D>& net, const ImageSet& set, std::uint64_t seed, const Stream& stream) {
+Answers<D> answers(Net<D>& net, const ImageSet& set, std::uint64_t seed, const Stream& stream,
+                   dist::Communicator& workers) {
   Answers<D> all;
   all.classes = net.options.classes;
+  std::vector<float> mine;
+  std::vector<std::size_t> lengths;  // of every batch's logits
   for (std::int64_t view = 0; view < kTestDistortions; ++view)
     for (std::int64_t first = 0; first < set.count; first += kTestBatch) {
       std::vector<std::int64_t> which(
           static_cast<std::size_t>(std::min(kTestBatch, set.count - first)));
       for (std::size_t i = 0; i < which.size(); ++i)
         which[i] = first + static_cast<std::int64_t>(i);
+      for (const std::int64_t i : which)
+        all.labels.push_back(set.labels[static_cast<std::size_t>(i)]);
+      const auto turn = static_cast<int>(lengths.size()) % workers.size();
+      lengths.push_back(which.size() * static_cast<std::size_t>(all.classes));
+      if (turn != workers.rank()) continue;
       const auto batch = make_batch<D>(
           {set, net.options.side, seed, static_cast<std::uint64_t>(view)}, which, stream);
       const auto begin = std::chrono::steady_clock::now();
       const auto logits = net(batch.pictures).template to_vector<float>();
       all.seconds +=
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      all.logits.insert(all.logits.end(), logits.begin(), logits.end());
-      const auto labels = batch.labels.template to_vector<std::int32_t>();
-      all.labels.insert(all.labels.end(), labels.begin(), labels.end());
+      all.timed += static_cast<std::int64_t>(which.size());
+      mine.insert(mine.end(), logits.begin(), logits.end());
     }
+  const auto gathered = gather_all(workers, std::as_bytes(std::span(mine)));
+  std::vector<std::size_t> at(gathered.size());
+  for (std::size_t b = 0; b < lengths.size(); ++b) {
+    const std::size_t from = b % gathered.size(), end = all.logits.size();
+    all.logits.resize(end + lengths[b]);
+    std::memcpy(all.logits.data() + end, gathered[from].data() + at[from],
+                lengths[b] * sizeof(float));
+    at[from] += lengths[b] * sizeof(float);
+  }
   return all;
 }
 
@@ -61,24 +82,34 @@ class Run {
  public:
   using A = Autodiff<D, BalancedCheckpointing>;
 
-  Run(const RunOptions& options, const ImageData& data, const Stream& stream, const Watch& watch)
+  Run(const RunOptions& options, const ImageData& data, const Stream& stream,
+      dist::Communicator& workers, const Watch& watch)
       : options_(options),
         data_(data),
-        stream_(stream),
+        stream_(NetOptions{.math = options.math}.on(stream)),
+        workers_(workers),
+        parallel_(workers),
         watch_(watch),
-        net_options_{options.side, data.train.classes},
+        net_options_{options.side, data.train.classes, options.math},
         fingerprint_(options.fingerprint(data)),
         stages_(stages(options)) {}
 
   Outcome operator()() {
-    if (!options_.checkpoint.empty())
-      now_ = value_or_throw(read_snapshot(options_.checkpoint, fingerprint_, stages_.size()));
+    if (!options_.checkpoint.empty()) now_ = found_snapshot();
     now_.curves.resize(stages_.size());
     while (now_.stage < stages_.size()) train(stages_[now_.stage]);
     return measure();
   }
 
  private:
+  // What the first worker has in its file, on all of them.
+  Snapshot found_snapshot() {
+    Snapshot found;
+    if (workers_.rank() == 0)
+      found = value_or_throw(read_snapshot(options_.checkpoint, fingerprint_, stages_.size()));
+    found.curves.resize(stages_.size());
+    return snapshot_of(dist::broadcast(workers_, state_of(found)), stages_.size());
+  }
   // The stage's model as it starts: new, or the float model rounded by what calibration saw.
   Net<A> first_net(const Stage& stage) {
     Net<A> net = make_net<A>(net_options_, {}, stream_);
@@ -112,10 +143,11 @@ class Run {
     }
     Curve& curve = now_.curves[now_.stage];
     for (; now_.epoch < stage.epochs; ++now_.epoch) {
-      const auto [loss, seconds] = train_epoch(stage, net, adam);
+      const auto [loss, seconds, waited] = train_epoch(stage, net, adam);
       if (stage.form.kind == Form::Kind::floats) {
         trained_images_ += data_.train.count;
         training_seconds_ += seconds;
+        waited_seconds_ += waited;
       }
       curve.loss.push_back(loss);
       curve.accuracy.push_back(tested(stage.form, nn::state(net)).accuracy());
@@ -130,7 +162,7 @@ class Run {
   }
 
   struct Epoch {
-    double loss, seconds;
+    double loss, seconds, waited;
   };
   Epoch train_epoch(const Stage& stage, Net<A>& net, optim::Adam<A>& adam) {
     nn::train(net);
@@ -139,39 +171,46 @@ class Run {
     const auto batches = value_or_throw(
         Batches::create(shuffled(data_.train.count, options_.seed, epoch), options_.batch));
     const auto per_epoch = batches.count();
-    double sum = 0;
+    double sum = 0, waited = 0;
     std::int64_t in_epoch = 0;
     for (const std::span<const std::int64_t> which : batches) {
-      const auto batch =
-          make_batch<D>({data_.train, options_.side, options_.seed, epoch}, which, stream_);
-      const auto logits = net(nn::constant<A>(batch.pictures));
-      const auto loss = nn::cross_entropy_loss(logits, nn::constant<A>(batch.labels));
-      auto gradients = optim::collect<A>(net, loss.backward());
-      optim::clip_norm(gradients, 1.0);
+      const auto grain = static_cast<std::size_t>(options_.grain);
+      const double share = 1 / static_cast<double>(which.size());
+      const auto grains = static_cast<std::int64_t>((which.size() + grain - 1) / grain);
+      auto found = parallel_(net, grains, [&](std::int64_t g) {
+        const auto part = which.subspan(static_cast<std::size_t>(g) * grain);
+        const auto batch = make_batch<D>({data_.train, options_.side, options_.seed, epoch},
+                                         part.first(std::min(part.size(), grain)), stream_);
+        const auto logits = net(nn::constant<A>(batch.pictures));
+        return planck::sum(cross_entropy(logits, nn::constant<A>(batch.labels))) * share;
+      });
+      optim::clip_norm(found.gradients, 1.0);
       const std::int64_t step = now_.epoch * per_epoch + in_epoch, steps = stage.epochs * per_epoch;
       adam.options.rate =
           stage.rate * optim::warm_up(step, per_epoch) * optim::cosine(step, steps, 0.01);
-      adam.step(net, gradients);
-      sum += static_cast<double>(loss.inner().template item<float>());
+      adam.step(net, found.gradients);
+      sum += found.loss;
+      waited += found.seconds_waited;
       ++in_epoch;
       const auto& known = now_.curves[now_.stage].accuracy;
       const double seconds =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       watch_({stage, now_.epoch, step + 1, steps, sum / static_cast<double>(in_epoch),
               known.empty() ? 0 : known.back(),
-              static_cast<double>(in_epoch * options_.batch) / seconds});
+              static_cast<double>(in_epoch * options_.batch) / seconds, waited});
     }
     return {sum / static_cast<double>(per_epoch),
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+            waited};
   }
 
   Answers<D> tested(const Form& form, const nn::StateDict& state) {
     Net<D> net = load_net<D>({net_options_, form, state}, stream_);
-    return answers(net, data_.test, options_.seed + 1, stream_);
+    return answers(net, data_.test, options_.seed + 1, stream_, workers_);
   }
 
   void save(std::int64_t epoch) {
-    if (options_.checkpoint.empty()) return;
+    if (options_.checkpoint.empty() || workers_.rank() != 0) return;
     Snapshot s = now_;
     s.epoch = epoch;
     value_or_throw(save_snapshot(options_.checkpoint, s, fingerprint_));
@@ -179,7 +218,7 @@ class Run {
 
   void add(Outcome& outcome, std::string name, const StoredNet& net, const Answers<D>& a) {
     outcome.models.push_back({std::move(name), net.form, a.accuracy(), nn::bytes_of(net.state),
-                              a.seconds / static_cast<double>(a.labels.size()) * 1e6});
+                              a.timed > 0 ? a.seconds / static_cast<double>(a.timed) * 1e6 : 0});
   }
 
   Outcome measure() {
@@ -209,8 +248,10 @@ class Run {
       all.merge(nn::with_prefix(stages_[i].name + ".", now_.finished[i]));
     outcome.sha256 = nn::sha256_of(all);
     outcome.curves = now_.curves;
-    if (training_seconds_ > 0)
+    if (training_seconds_ > 0) {
       outcome.images_per_second = static_cast<double>(trained_images_) / training_seconds_;
+      outcome.waited = waited_seconds_ / training_seconds_;
+    }
     look(outcome, floats);
     return outcome;
   }
@@ -221,9 +262,9 @@ class Run {
   // The integer model of a rounded one; every logit of both is compared.
   StoredNet converted(Outcome& outcome, Net<D>& rounded, const Form& form) {
     nn::eval(rounded);
-    const auto before = answers(rounded, data_.test, options_.seed + 1, stream_);
+    const auto before = answers(rounded, data_.test, options_.seed + 1, stream_, workers_);
     nn::convert(rounded);
-    const auto after = answers(rounded, data_.test, options_.seed + 1, stream_);
+    const auto after = answers(rounded, data_.test, options_.seed + 1, stream_, workers_);
     outcome.integers_equal &=
         std::equal(before.logits.begin(), before.logits.end(), after.logits.begin(),
                    after.logits.end(), [](float a, float b) {
@@ -258,20 +299,22 @@ class Run {
   const RunOptions& options_;
   const ImageData& data_;
   Stream stream_;
+  dist::Communicator& workers_;
+  dist::DataParallel<A> parallel_;
   const Watch& watch_;
   NetOptions net_options_;
   std::string fingerprint_;
   std::vector<Stage> stages_;
   Snapshot now_;
   std::int64_t trained_images_ = 0;
-  double training_seconds_ = 0;
+  double training_seconds_ = 0, waited_seconds_ = 0;
 };
 
 // What run() and the other commands call, for one backend.
 template <class D>
 struct On {
   static Outcome run(const RunOptions& options, const ImageData& data, const Stream& stream,
-                     const Watch& watch);
+                     dist::Communicator& workers, const Watch& watch);
   static double accuracy(const StoredNet& net, const ImageSet& set, std::uint64_t seed,
                          const Stream& stream);
   static std::vector<float> logits(const StoredNet& net, const ImageSet& pictures,
@@ -280,22 +323,24 @@ struct On {
 
 template <class D>
 Outcome On<D>::run(const RunOptions& options, const ImageData& data, const Stream& stream,
-                   const Watch& watch) {
-  return Run<D>(options, data, stream, watch)();
+                   dist::Communicator& workers, const Watch& watch) {
+  return Run<D>(options, data, stream, workers, watch)();
 }
 template <class D>
 double On<D>::accuracy(const StoredNet& stored, const ImageSet& set, std::uint64_t seed,
                        const Stream& stream) {
   Net<D> net = load_net<D>(stored, stream);
-  return answers(net, set, seed, stream).accuracy();
+  dist::Alone alone;
+  return answers(net, set, seed, stored.options.on(stream), alone).accuracy();
 }
 template <class D>
 std::vector<float> On<D>::logits(const StoredNet& stored, const ImageSet& pictures,
                                  const Stream& stream) {
   Net<D> net = load_net<D>(stored, stream);
   const std::int64_t n = pictures.count, side = stored.options.side;
-  const auto flat = Tensor<D>::from(std::span<const float>(pictures.pixels),
-                                    {n, 1, pictures.height, pictures.width}, stream);
+  const auto flat =
+      Tensor<D>::from(std::span<const float>(pictures.pixels),
+                      {n, 1, pictures.height, pictures.width}, stored.options.on(stream));
   const auto upright = Tensor<D>::from({1.f, 0.f, 0.f, 0.f, 1.f, 0.f}, {1, 2, 3}, stream);
   const auto grid = affine_grid(expand(upright, {n, 2, 3}), {n, 1, side, side});
   return net(grid_sample(flat, grid)).template to_vector<float>();

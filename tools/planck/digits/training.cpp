@@ -9,9 +9,11 @@
 namespace planck::digits {
 
 std::string RunOptions::fingerprint(const ImageData& data) const {
-  return fmt::format("{} ({} + {} pictures), {} + {} epochs, batches of {}, side {}, seed {}",
-                     data.name, data.train.count, data.test.count, epochs, qat_epochs, batch, side,
-                     seed);
+  return fmt::format(
+      "{} ({} + {} pictures), {} + {} epochs, batches of {} in grains of {}, side {}, "
+      "seed {}{}{}",
+      data.name, data.train.count, data.test.count, epochs, qat_epochs, batch, grain, side, seed,
+      math ? ", math " : "", math ? name(*math) : "");
 }
 
 std::vector<Stage> stages(const RunOptions& o) {
@@ -23,8 +25,7 @@ std::vector<Stage> stages(const RunOptions& o) {
           {"s4", rounded(Dtype::s4), o.qat_epochs, 2e-3}};
 }
 
-Result<void> save_snapshot(const std::string& path, const Snapshot& s,
-                           const std::string& fingerprint) {
+nn::StateDict state_of(const Snapshot& s) {
   nn::StateDict all = nn::with_prefix("model.", s.model);
   all.merge(nn::with_prefix("optimizer.", s.optimizer));
   for (std::size_t i = 0; i < s.finished.size(); ++i)
@@ -36,7 +37,35 @@ Result<void> save_snapshot(const std::string& path, const Snapshot& s,
   }
   const std::int64_t at[] = {static_cast<std::int64_t>(s.stage), s.epoch};
   all["at"] = nn::entry_of(std::span<const std::int64_t>(at));
-  return nn::save_state(path, all, {{"run", fingerprint}});
+  return all;
+}
+
+Snapshot snapshot_of(const nn::StateDict& all, std::size_t stages) {
+  Snapshot s;
+  const auto at = nn::find_integers(all, "at", 2);
+  if (at[0] < 0 || at[0] > static_cast<std::int64_t>(stages) || at[1] < 0)
+    raise(ErrorCode::invalid_problem, "is damaged: no such stage");
+  s.stage = static_cast<std::size_t>(at[0]);
+  s.epoch = at[1];
+  s.model = nn::without_prefix("model.", all);
+  s.optimizer = nn::without_prefix("optimizer.", all);
+  for (std::size_t i = 0; i < s.stage; ++i)
+    s.finished.push_back(nn::without_prefix(fmt::format("finished.{}.", i), all));
+  for (std::size_t i = 0; i < stages; ++i) {
+    const auto part = [&](std::string_view what) {
+      const std::string name = fmt::format("curves.{}.{}", i, what);
+      const auto found = all.find(name);
+      const std::int64_t count = found == all.end() ? 0 : numel(found->second.shape);
+      return nn::find_numbers(all, name, count);
+    };
+    s.curves.push_back({part("loss"), part("accuracy")});
+  }
+  return s;
+}
+
+Result<void> save_snapshot(const std::string& path, const Snapshot& s,
+                           const std::string& fingerprint) {
+  return nn::save_state(path, state_of(s), {{"run", fingerprint}});
 }
 
 Result<Snapshot> read_snapshot(const std::string& path, const std::string& fingerprint,
@@ -54,36 +83,17 @@ Result<Snapshot> read_snapshot(const std::string& path, const std::string& finge
     return bad(fmt::format("belongs to another run: {}; this one is {}; --fresh starts over",
                            run->second, fingerprint));
   try {
-    const nn::StateDict& all = saved->state;
-    Snapshot s;
-    const auto at = nn::find_integers(all, "at", 2);
-    if (at[0] < 0 || at[0] > static_cast<std::int64_t>(stages) || at[1] < 0)
-      return bad("is damaged: no such stage");
-    s.stage = static_cast<std::size_t>(at[0]);
-    s.epoch = at[1];
-    s.model = nn::without_prefix("model.", all);
-    s.optimizer = nn::without_prefix("optimizer.", all);
-    for (std::size_t i = 0; i < s.stage; ++i)
-      s.finished.push_back(nn::without_prefix(fmt::format("finished.{}.", i), all));
-    for (std::size_t i = 0; i < stages; ++i) {
-      const auto part = [&](std::string_view what) {
-        const std::string name = fmt::format("curves.{}.{}", i, what);
-        const auto found = all.find(name);
-        const std::int64_t count = found == all.end() ? 0 : numel(found->second.shape);
-        return nn::find_numbers(all, name, count);
-      };
-      s.curves.push_back({part("loss"), part("accuracy")});
-    }
-    return s;
+    return snapshot_of(saved->state, stages);
   } catch (const Exception& e) {
     return bad(e.what());
   }
 }
 
 Outcome run(const RunOptions& options, const ImageData& data, const Stream& stream,
-            const Watch& watch) {
-  return stream.device().kind == DeviceKind::cuda ? On<Cuda>::run(options, data, stream, watch)
-                                                  : On<Cpu>::run(options, data, stream, watch);
+            dist::Communicator& workers, const Watch& watch) {
+  return stream.device().kind == DeviceKind::cuda
+             ? On<Cuda>::run(options, data, stream, workers, watch)
+             : On<Cpu>::run(options, data, stream, workers, watch);
 }
 double accuracy(const StoredNet& net, const ImageSet& set, std::uint64_t seed,
                 const Stream& stream) {

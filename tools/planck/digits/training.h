@@ -1,9 +1,11 @@
 // The demo's run: trains the float model, quantizes it after training, trains it again with
 // quantization in the loop, converts it to integers, measures all of them.
 //
-// Everything is a function of the options, not of the device, the number of threads or when the run
-// was interrupted: after each epoch its state goes to a file, and a run that finds one goes on
-// there.
+// Everything is a function of the options, not of the device, the number of threads, the number of
+// workers or when the run was interrupted: after each epoch its state goes to a file, and a run
+// that finds one goes on there, on as many workers as it has.
+//
+// A batch is cut into grains: its gradient is the canonical sum of theirs (planck/dist/grains.h).
 #pragma once
 
 #include <functional>
@@ -11,14 +13,16 @@
 #include <vector>
 
 #include "planck/data/images.h"
+#include "planck/dist/transport/communicator.h"
 #include "tools/planck/digits/forms.h"
 
 namespace planck::digits {
 
 struct RunOptions {
-  std::int64_t epochs = 60, qat_epochs = 15, batch = 64, side = 16;
+  std::int64_t epochs = 60, qat_epochs = 15, batch = 64, grain = 16, side = 16;
   std::uint64_t seed = 2026;
-  std::string checkpoint;  // path; "": none
+  std::optional<ProductMath> math;  // of products; none: that of f32
+  std::string checkpoint;           // path, written by the first worker; "": none
 
   // What a checkpoint must have been made with.
   std::string fingerprint(const ImageData& data) const;
@@ -45,6 +49,9 @@ struct Snapshot {
   std::vector<nn::StateDict> finished;  // models of the stages before
   std::vector<Curve> curves;            // one per stage
 };
+// As one state, and back; a state of something else is refused.
+nn::StateDict state_of(const Snapshot& snapshot);
+Snapshot snapshot_of(const nn::StateDict& state, std::size_t stages);
 [[nodiscard]] Result<void> save_snapshot(const std::string& path, const Snapshot& snapshot,
                                          const std::string& fingerprint);
 // Refuses a file of another run, naming both.
@@ -56,7 +63,8 @@ struct Step {
   const Stage& stage;
   std::int64_t epoch, step, steps;  // steps of the whole stage
   double loss, accuracy;            // of this epoch so far; of the last one
-  double images_per_second;
+  double images_per_second;         // of all workers
+  double waited;                    // seconds of this epoch that this worker waited for others
 };
 using Watch = std::function<void(const Step&)>;
 
@@ -77,13 +85,15 @@ struct Outcome {
   std::vector<Curve> curves;
   std::vector<SeenPair> pairs;
   bool integers_equal = true;    // every logit of integer and rounded models, bit for bit
-  double images_per_second = 0;  // of float training
+  double images_per_second = 0;  // of float training, all workers together
+  double waited = 0;             // share of its time that this worker waited for others
   std::string sha256;            // of all trained weights
 };
 
-// On Stream::cpu or a CUDA stream. Errors of files and devices are thrown as planck::Exception.
+// On Stream::cpu or a CUDA stream of each worker; all of them get the outcome. Errors of files and
+// devices are thrown as planck::Exception.
 Outcome run(const RunOptions& options, const ImageData& data, const Stream& stream,
-            const Watch& watch);
+            dist::Communicator& workers, const Watch& watch);
 
 // Fraction of right answers on distorted test pictures.
 double accuracy(const StoredNet& net, const ImageSet& set, std::uint64_t seed,

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "planck/verify/case_lists.h"
+#include "tools/planck/ops/shape_ops.h"
+#include "tools/planck/table.h"
 
 namespace planck::cli {
 
@@ -110,14 +112,17 @@ std::string op_index(const std::vector<OpRow>& ops) {
 
 }  // namespace
 
-Result<std::vector<OpRow>> op_table() {
+Result<std::vector<OpRow>> op_table(const std::function<bool(std::string_view)>& wanted) {
   std::vector<OpRow> rows;
   for (const OpFamily& family : op_families())
     for (const OpEntry& entry : family.ops) {
+      if (!wanted(entry.info->name)) continue;
       auto row = op_row(family.name, entry);
       if (!row) return tl::unexpected(row.error());
       rows.push_back(std::move(*row));
     }
+  for (const OpInfo& info : shape_ops())
+    if (wanted(info.name)) rows.push_back({"shape", &info, {}});
   return rows;
 }
 
@@ -133,13 +138,20 @@ std::string op_markdown(const std::vector<OpRow>& ops) {
     text += fmt::format("\n## {}\n\n    {}\n\n| operand | role |\n|---|---|\n", op.info->name,
                         op.info->formula);
     for (const OperandInfo& o : op.info->operands)
-      text += fmt::format("| {} | {}{} |\n", o.name, o.optional ? "optional " : "",
+      text += fmt::format("| {} | {}{}{} |\n", o.name, o.optional ? "optional " : "",
                           o.role == Role::input ? "input"
                           : o.updates           ? "output, and input where it is added to"
-                                                : "output");
+                                                : "output",
+                          o.refusal.empty() ? "" : ", refused by `planck run` where not 0");
     if (!op.info->attributes.empty()) text += "\n| attribute | default | |\n|---|---|---|\n";
     for (const AttributeInfo& a : op.info->attributes)
       text += fmt::format("| {} | {} | {} |\n", a.name, a.default_value, a.help);
+    text += fmt::format("\n{}{}\n", op.info->broadcasts ? "Inputs broadcast. " : "",
+                        is_differentiable(*op.info) ? "Differentiable." : "No gradient.");
+    if (op.kernels.empty()) {
+      text += "\nEvery dtype, bits kept; no kernel and no workspace.\n";
+      continue;
+    }
     text +=
         "\n| kernel | dtypes | math | sums | reproducible | max ulp | workspace "
         "|\n|---|---|---|---|---|---|---|\n";
@@ -157,7 +169,12 @@ std::string op_json(const std::vector<OpRow>& ops) {
   for (const OpRow& op : ops) {
     nlohmann::ordered_json o = {{"op", op.info->name},
                                 {"category", name(op.info->category)},
-                                {"formula", op.info->formula}};
+                                {"formula", op.info->formula},
+                                {"broadcasts", op.info->broadcasts},
+                                {"differentiable", is_differentiable(*op.info)},
+                                {"operands", nlohmann::ordered_json::array()},
+                                {"attributes", nlohmann::ordered_json::array()},
+                                {"kernels", nlohmann::ordered_json::array()}};
     for (const OperandInfo& operand : op.info->operands)
       o["operands"].push_back({{"name", operand.name},
                                {"role", operand.role == Role::input ? "input" : "output"},
@@ -178,21 +195,25 @@ std::string op_json(const std::vector<OpRow>& ops) {
                                                                             kExampleShape.end())}});
     all.push_back(std::move(o));
   }
-  return all.dump(2) + "\n";
+  return json_text(all);
 }
 
 std::string op_text(const std::vector<OpRow>& ops) {
-  std::string text = fmt::format("{:<36} {:<16} {:<34} {:<14} {:>8}  {}\n", "op", "kernel",
-                                 "dtypes", "reproducible", "max ulp", "workspace");
-  for (const OpRow& op : ops)
+  using enum Table::Align;
+  Table table(
+      {{"op"}, {"kernel"}, {"dtypes"}, {"reproducible"}, {"max ulp", right}, {"workspace"}});
+  for (const OpRow& op : ops) {
     for (const KernelRow& k : op.kernels)
-      text += fmt::format("{:<36} {:<16} {:<34} {:<14} {:>8}  {}\n", op.info->name, k.kernel,
-                          k.dtypes, name(k.guarantee.reproducibility), k.guarantee.max_ulp,
-                          workspace_text(k.workspace));
-  text += fmt::format(
-      "workspace for a tensor of shape {}; `planck run --list OP` shows operands and attributes\n",
-      to_string(kExampleShape));
-  return text;
+      table.add({std::string(op.info->name), std::string(k.kernel), k.dtypes,
+                 std::string(name(k.guarantee.reproducibility)),
+                 fmt::format("{}", k.guarantee.max_ulp), workspace_text(k.workspace)});
+    if (op.kernels.empty())
+      table.add({std::string(op.info->name), "-", "every dtype", "bits kept", "0", "none"});
+  }
+  return table.text() + fmt::format(
+                            "workspace for a tensor of shape {}; `planck run --list OP` "
+                            "shows operands and attributes\n",
+                            to_string(kExampleShape));
 }
 
 std::string op_usage(const OpInfo& info) {
@@ -209,6 +230,9 @@ std::string op_usage(const OpInfo& info) {
     text +=
         fmt::format("  {:<12} {}{}\n", a.name, a.help,
                     a.default_value.empty() ? "" : fmt::format(" (default {})", a.default_value));
+  if (info.broadcasts) text += "inputs of other shapes broadcast\n";
+  text += is_differentiable(info) ? "gradients (--grad): grad.NAME of every float input\n"
+                                  : "it has no gradient\n";
   return text;
 }
 

@@ -2,6 +2,7 @@
 // promise and workspace.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,15 @@ struct KernelRow {
 struct OpRow {
   std::string_view family;
   const OpInfo* info;
-  std::vector<KernelRow> kernels;
+  std::vector<KernelRow> kernels;  // none: elements are seen elsewhere, or copied
 };
 
 inline constexpr Shape kExampleShape = {4096, 4096};
 
-// The same on every machine and in every build.
-[[nodiscard]] Result<std::vector<OpRow>> op_table();
+// Those of the registry and of shape_ops(), where `wanted` says so; the same on every machine and
+// in every build.
+[[nodiscard]] Result<std::vector<OpRow>> op_table(
+    const std::function<bool(std::string_view)>& wanted);
 
 std::string op_markdown(const std::vector<OpRow>& ops);
 std::string op_json(const std::vector<OpRow>& ops);

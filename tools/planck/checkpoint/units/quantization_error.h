@@ -17,6 +17,7 @@ struct QuantizationError {
   double signal = 0, noise = 0, max_abs = 0;
   std::int64_t non_finite = 0;
 
+  void add(const QuantizationError& part);
   double sqnr_db() const;  // +infinity where nothing was lost
 };
 

@@ -1,0 +1,44 @@
+// Python's pickles as PyTorch writes them into checkpoints, read without executing anything.
+//
+// A pickle is a program. This reader knows the opcodes that numbers, texts, tuples, lists,
+// dictionaries and tensors are made of, and a list of names that may be called:
+//
+//   collections.OrderedDict                          torch.Size
+//   torch._utils._rebuild_tensor, _v2, _v3           torch._utils._rebuild_parameter
+//   torch.FloatStorage and its siblings              torch.float32 and its siblings
+//
+// For each of these it knows what the call would give; nothing is looked up, imported or called.
+// Any other opcode or name is refused, with what was found and where.
+//
+// Promise: read_pickle is a pure function of the bytes, takes time and memory linear in their
+// number, and gives the tensors of the dictionary at the top, nested ones as "outer.inner". What is
+// neither a tensor nor a dictionary (a step count, a list of settings) is counted and left out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "planck/io/checkpoint/encoding.h"
+
+namespace planck {
+
+struct PickledTensor {
+  std::string name;
+  std::string storage;  // the member data/STORAGE holds its elements
+  const TensorEncoding* type = nullptr;
+  std::int64_t storage_elements = 0;  // as the pickle says; -1: it does not
+  std::int64_t offset = 0;            // elements
+  std::vector<std::int64_t> shape, strides;
+};
+
+struct PickledState {
+  std::vector<PickledTensor> tensors;  // in the order of the dictionary
+  std::int64_t left_out = 0;
+};
+
+[[nodiscard]] Result<PickledState> read_pickle(std::span<const std::byte> bytes);
+
+}  // namespace planck
