@@ -1,0 +1,137 @@
+#include "planck/dist/buckets.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "planck/core/cuda_runtime.h"
+#include "planck/core/exception.h"
+#include "planck/core/refuse.h"
+#include "planck/dist/sparse_rows.h"
+
+namespace planck::dist {
+
+namespace {
+Buffer zeros(const Stream& place, std::size_t bytes) {  // what lies between slots is summed, too
+  Buffer buffer = value_or_throw(allocate(place, std::max<std::size_t>(bytes, 1)));
+  if (place.device().kind == DeviceKind::cpu)
+    std::memset(buffer.data(), 0, bytes);
+  else
+    value_or_throw(cuda::fill(place.device().ordinal, place.native(), buffer.data(), 0, bytes));
+  return buffer;
+}
+}  // namespace
+
+Buckets::Buckets(Communicator& workers, std::size_t bucket_bytes, bool overlap, Addition add)
+    : workers_(workers.duplicate()),
+      bucket_bytes_(bucket_bytes),
+      reduce_(*workers_, {.add = add}),
+      reduce_on_host_(workers_->host()),
+      courier_(overlap && workers.size() > 1) {}
+Buckets::~Buckets() = default;
+
+void Buckets::begin(const Grains& grains, const std::vector<Slot>& slots) {
+  const std::size_t roots = grains.roots(workers_->rank()).size();
+  courier_.wait();  // for a round that was given up
+  grains_ = grains;
+  if (slots != slots_) {
+    slots_ = slots;
+    lay_out();
+  }
+  for (Bucket& b : buckets_) {
+    b.missing = b.slots;
+    while (b.roots.size() < roots) b.roots.push_back(zeros(b.place, bytes_for(b.dtype, b.count)));
+    value_or_throw(b.place.synchronize());  // others than its stream write there
+  }
+  next_ = 0;
+  present_.assign(slots_.size(), 0);
+}
+
+void Buckets::lay_out() {
+  places_.clear();
+  buckets_.clear();
+  for (const Slot& s : slots_) {
+    const bool fits = !buckets_.empty() && !s.by_rows && !buckets_.back().by_rows &&
+                      buckets_.back().dtype == s.dtype &&
+                      bytes_for(s.dtype, buckets_.back().count + numel(s.shape)) <= bucket_bytes_;
+    if (!fits) {
+      buckets_.push_back({.dtype = s.dtype,
+                          .by_rows = s.by_rows,
+                          .shape = s.shape,
+                          .place = s.by_rows ? Stream::cpu(1) : workers_->stream(),
+                          .roots = {},
+                          .sum = {}});
+    }
+    Bucket& b = buckets_.back();
+    places_.push_back({buckets_.size() - 1, b.count});
+    b.count += (numel(s.shape) + 15) / 16 * 16;  // slots begin at cache lines
+    ++b.slots;
+  }
+  for (Bucket& b : buckets_) b.sum = zeros(b.place, bytes_for(b.dtype, b.count));
+}
+
+Stream Buckets::place(std::size_t slot) const { return buckets_[places_[slot].bucket].place; }
+void* Buckets::root(std::size_t slot, std::size_t r) {
+  const Place& p = places_[slot];
+  const Bucket& b = buckets_[p.bucket];
+  return static_cast<std::byte*>(b.roots[r].data()) + bytes_for(b.dtype, p.offset);
+}
+const void* Buckets::sum(std::size_t slot) const {
+  const Place& p = places_[slot];
+  const Bucket& b = buckets_[p.bucket];
+  return static_cast<const std::byte*>(b.sum.data()) + bytes_for(b.dtype, p.offset);
+}
+
+void Buckets::complete(std::size_t slot, bool present, const Stream& written) {
+  present_[slot] = present ? 1 : 0;
+  Bucket& bucket = buckets_[places_[slot].bucket];
+  if (bucket.place.device().kind != DeviceKind::cpu)
+    value_or_throw(
+        cuda::follow(bucket.place.device().ordinal, bucket.place.native(), written.native()));
+  --bucket.missing;
+  for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_)
+    courier_.give([this, bucket = &buckets_[next_]] { reduce(*bucket); });
+}
+
+double Buckets::finish(std::span<const double> numbers) {
+  if (next_ < buckets_.size())
+    refuse("buckets: {} of {} are complete",
+           {static_cast<std::int64_t>(next_), static_cast<std::int64_t>(buckets_.size())});
+  double sum = 0;
+  courier_.give([&] { sum = sum_numbers(numbers); });
+  courier_.wait();
+  value_or_throw(workers_->stream().synchronize());
+  return sum;
+}
+
+// One array of each root: its number, and which slots there are, which the first root tells.
+double Buckets::sum_numbers(std::span<const double> numbers) {
+  std::vector<std::vector<double>> roots(numbers.size(), std::vector<double>(1 + present_.size()));
+  std::vector<const void*> pointers;
+  for (std::size_t r = 0; r < roots.size(); ++r) {
+    roots[r][0] = numbers[r];
+    if (r == 0) std::copy(present_.begin(), present_.end(), roots[r].begin() + 1);
+    pointers.push_back(roots[r].data());
+  }
+  std::vector<double> sum(1 + present_.size());
+  reduce_on_host_(*grains_, pointers, sum.data(), static_cast<std::int64_t>(sum.size()),
+                  Dtype::f64);
+  std::copy(sum.begin() + 1, sum.end(), present_.begin());
+  return sum[0];
+}
+
+void Buckets::reduce(Bucket& bucket) {
+  const std::size_t count = grains_->roots(workers_->rank()).size();
+  if (bucket.by_rows) {
+    std::vector<const float*> roots;
+    for (std::size_t r = 0; r < count; ++r)
+      roots.push_back(static_cast<const float*>(bucket.roots[r].data()));
+    all_reduce_rows(*workers_, *grains_, roots, static_cast<float*>(bucket.sum.data()),
+                    {bucket.shape[0], bucket.shape[1]});
+    return;
+  }
+  std::vector<const void*> roots;
+  for (std::size_t r = 0; r < count; ++r) roots.push_back(bucket.roots[r].data());
+  reduce_(*grains_, roots, bucket.sum.data(), bucket.count, bucket.dtype);
+}
+
+}  // namespace planck::dist

@@ -1,0 +1,79 @@
+// Buckets: many small arrays that are summed over the grains of all workers as a few large ones,
+// each as soon as it is complete, while others are still being computed.
+//
+// A slot is one array, of which a worker has a root for each subtree of its share. Slots are filled
+// in any order; buckets are sent in theirs, the same on every worker. How slots are put into
+// buckets never changes a bit. They lie where the communicator's memory is; those by rows, on the
+// host.
+#pragma once
+
+#include <optional>
+
+#include "planck/core/shape.h"
+#include "planck/dist/all_reduce.h"
+#include "planck/dist/transport/courier.h"
+
+namespace planck::dist {
+
+struct Slot {
+  Dtype dtype = Dtype::f32;  // that is summed in: f32 or f64
+  Shape shape;
+  bool by_rows = false;  // send rows with a bit set only; f32, rank 2
+  bool operator==(const Slot&) const = default;
+};
+
+class Buckets {
+ public:
+  // Uses a duplicate of `workers`: all of them make theirs at the same time. `add` as AllReduce's.
+  Buckets(Communicator& workers, std::size_t bucket_bytes, bool overlap, Addition add);
+  ~Buckets();
+
+  // A new round. Slots in the order in which they are expected to be complete.
+  void begin(const Grains& grains, const std::vector<Slot>& slots);
+  // Where a slot's roots and sum are: the host, or the stream of the communicator.
+  Stream place(std::size_t slot) const;
+  // Where root r of a slot is written to: by its place's stream, or one that it follows.
+  void* root(std::size_t slot, std::size_t r);
+  // All roots of the slot are there; on a GPU, `written` has been given what writes them. Whether
+  // there was anything to sum is known for the slot as a whole: present(), where any worker says
+  // so.
+  void complete(std::size_t slot, bool present, const Stream& written);
+  // Returns when all slots, which must be complete, have their sums; with them the sum of one more
+  // number of each root, which `numbers` are.
+  double finish(std::span<const double> numbers);
+  const void* sum(std::size_t slot) const;  // complete; on a GPU too
+  bool present(std::size_t slot) const { return present_[slot] > 0; }
+  std::size_t count() const { return buckets_.size(); }  // of the round
+
+ private:
+  struct Bucket {
+    Dtype dtype;
+    std::int64_t count = 0;  // elements
+    std::size_t slots = 0, missing = 0;
+    bool by_rows = false;
+    Shape shape;  // where by rows
+    Stream place;
+    std::vector<Buffer> roots;  // [count] each
+    Buffer sum;
+  };
+  struct Place {
+    std::size_t bucket;
+    std::int64_t offset;  // elements
+  };
+  void lay_out();
+  void reduce(Bucket& bucket);
+  double sum_numbers(std::span<const double> numbers);
+
+  std::unique_ptr<Communicator> workers_;
+  std::size_t bucket_bytes_;
+  AllReduce reduce_, reduce_on_host_;
+  std::optional<Grains> grains_;
+  std::vector<Slot> slots_;
+  std::vector<Place> places_;
+  std::vector<Bucket> buckets_;
+  std::size_t next_ = 0;         // bucket to be sent
+  std::vector<double> present_;  // by slot, how many workers say so; until then, whether this one
+  Courier courier_;              // the last member: its thread uses all others
+};
+
+}  // namespace planck::dist

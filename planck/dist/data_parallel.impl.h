@@ -1,0 +1,273 @@
+// DataParallel's functions; data_parallel.cpp compiles them for the library's backends.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "planck/backend/planned.h"
+#include "planck/dist/data_parallel.h"
+
+namespace planck::dist {
+
+namespace detail {
+// A slot's elements in a bucket: the tensor's, or zeros.
+void put(const Stream& place, const Stream& model, void* to, const Slot& slot,
+         const StoredView* from);
+// A tensor of the model that holds a copy of a slot's sum.
+StoredView taken(const Stream& place, const Stream& model, const Slot& slot, const void* sum);
+inline Dtype summed_in(Dtype dtype) { return dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
+template <class T>
+const void* where(const T& tensor) {
+  return tensor.primitive().view.data;
+}
+}  // namespace detail
+
+template <class A>
+DataParallel<A>::DataParallel(Communicator& workers, const DataParallelOptions& options)
+    : workers_(workers),
+      options_(options),
+      buckets_(workers, options.bucket_bytes, options.overlap,
+               workers.stream().device().kind == DeviceKind::cpu ? add_on_host : add_by_plan) {}
+
+template <class A>
+DataParallel<A>::~DataParallel() {
+  for (const auto& [path, hook] : hooks_) *hook.slot = std::nullopt;
+  Meeting::grains_run_apart(false);
+  (void)stream_.synchronize();  // it may still read sums
+}
+
+// Slots: parameters from the last one, whose gradients are found first, then buffers: few numbers,
+// which are known before backward, and for which nobody shall wait meanwhile. The loss has subtrees
+// like a slot behind them, and goes with what finish() sends.
+template <class A>
+void DataParallel<A>::begin(const nn::PartList& parts, std::int64_t grains) {
+  hooks_on_ = meets_ = false;  // of a round that was not finished
+  Meeting::grains_run_apart(false);
+  grains_.emplace(grains, workers_.size());
+  slots_.clear();
+  buffers_.clear(), integers_.clear(), generators_.clear(), parameters_.clear();
+  parts.for_each<nn::Buffer<A>>(
+      [&](const std::string&, nn::Buffer<A>& b) { buffers_.emplace_back(&b, b.value); });
+  parts.for_each<nn::IntBuffer<A>>([&](const std::string&, nn::IntBuffer<A>& b) {
+    integers_.emplace_back(&b, detail::where(b.value));
+  });
+  parts.for_each<Rng>([&](const std::string&, Rng& rng) { generators_.emplace_back(&rng, rng); });
+  parts.for_each<nn::Parameter<A>>([&](const std::string& path, nn::Parameter<A>& p) {
+    if (p.requires_grad()) parameters_.push_back({path, &p});
+  });
+  std::reverse(parameters_.begin(), parameters_.end());
+  for (Parameter& p : parameters_) {
+    p.slot = slots_.size();
+    const auto& tensor = **p.parameter;
+    const bool named = std::find(options_.by_rows.begin(), options_.by_rows.end(), p.path) !=
+                       options_.by_rows.end();
+    const bool by_rows = named && tensor.rank() == 2 && tensor.dtype() != Dtype::f64;
+    slots_.push_back({detail::summed_in(tensor.dtype()), tensor.shape(), by_rows});
+    p.early = !named;
+  }
+  first_buffer_ = slots_.size();
+  for (const auto& [buffer, value] : buffers_)
+    slots_.push_back({detail::summed_in(value.dtype()), value.shape(), false});
+  for (const std::string& path : options_.by_rows)
+    if (std::none_of(parameters_.begin(), parameters_.end(),
+                     [&](const Parameter& p) { return p.path == path; }))
+      refuse("data_parallel: by_rows names {}, the model has no such parameter", {path});
+  subtrees_.assign(slots_.size() + 1, {});
+  completed_.assign(slots_.size(), false);
+  buckets_.begin(*grains_, slots_);
+  if (!parameters_.empty()) stream_ = (*parameters_[0].parameter)->device();
+  if (const Device summed = workers_.stream().device();
+      summed.kind != DeviceKind::cpu && summed != stream_.device())
+    refuse("data_parallel: the model is on {}, and its gradients would be summed on {}",
+           {to_string(stream_.device()), to_string(summed)});
+  add_hooks();
+}
+
+// One for each leaf, however many rounds it lives for: an optimizer makes new leaves of what it has
+// changed, and of nothing else.
+template <class A>
+void DataParallel<A>::add_hooks() {
+  for (auto& [path, hook] : hooks_) *hook.slot = std::nullopt;
+  for (const Parameter& p : parameters_) {
+    if (!p.early) continue;
+    const auto& leaf = (*p.parameter)->primitive();
+    if (const auto known = hooks_.find(p.path);
+        known != hooks_.end() && known->second.leaf.get() == leaf.from.node.get()) {
+      *known->second.slot = p.slot;
+      continue;
+    }
+    const auto slot = std::make_shared<std::optional<std::size_t>>(p.slot);
+    hooks_.insert_or_assign(p.path, Hook{leaf.from.node, slot});
+    A::add_hook(leaf, [this, slot](const typename B::FloatTensor& g) {
+      if (*slot && hooks_on_ && !completed_[**slot]) {
+        give(**slot, Tensor<B>(g));
+        complete(**slot);
+      }
+      return g;
+    });
+  }
+}
+
+// Layers that meet need all of this worker's grains in memory, one thread each; generators and
+// buffers are the model's, so that each grain takes its own along.
+template <class A>
+void DataParallel<A>::together(const std::function<Tensor<A>(std::int64_t)>& loss) {
+  struct Kept {
+    std::vector<Rng> generators;
+    std::vector<Tensor<B>> buffers;
+  };
+  std::map<std::int64_t, Kept> kept;
+  if (!meeting_) meeting_ = std::make_unique<Meeting>(workers_);
+  meets_ = true;
+  meeting_->run(*grains_, {.run =
+                               [&](std::int64_t grain) {
+                                 enter(grain);
+                                 add(loss(grain));
+                               },
+                           .pauses =
+                               [&](std::int64_t grain) {
+                                 Kept& k = kept[grain] = {};
+                                 for (const auto& [rng, before] : generators_)
+                                   k.generators.push_back(*rng);
+                                 for (const auto& [buffer, before] : buffers_)
+                                   k.buffers.push_back(buffer->value);
+                               },
+                           .goes_on =
+                               [&](std::int64_t grain) {
+                                 const Kept& k = kept.at(grain);
+                                 grain_ = grain;
+                                 for (std::size_t i = 0; i < generators_.size(); ++i)
+                                   *generators_[i].first = k.generators[i];
+                                 for (std::size_t i = 0; i < buffers_.size(); ++i)
+                                   buffers_[i].first->value = k.buffers[i];
+                               }});
+}
+
+template <class A>
+void DataParallel<A>::restore() {
+  for (const auto& [buffer, before] : buffers_) buffer->value = before;
+}
+
+template <class A>
+void DataParallel<A>::enter(std::int64_t grain) {
+  grain_ = grain;
+  Meeting::grains_run_apart(!meets_);
+  restore();
+  for (const auto& [rng, before] : generators_)
+    *rng = {grain_seed(before.seed, before.offset, grain), 0};
+}
+
+template <class A>
+void DataParallel<A>::add(const Tensor<A>& loss) {
+  if (loss.numel() != 1)
+    refuse("data_parallel: a grain's loss has shape {}, it must be one number", {loss.shape()});
+  const bool last = grain_ + 1 == grains_->share(workers_.rank()).end;
+  for (const auto& [buffer, place] : integers_)
+    if (detail::where(buffer->value) != place)
+      refuse(
+          "data_parallel: grain {} changed a buffer of integers; those of several grains have no "
+          "mean",
+          {grain_});
+  give(slots_.size(), reshape(loss.inner(), {1}));
+  for (std::size_t b = 0; b < buffers_.size(); ++b) {
+    const auto& [buffer, before] = buffers_[b];
+    const bool changed = detail::where(buffer->value) != detail::where(before);
+    give(first_buffer_ + b, changed ? std::optional(buffer->value) : std::nullopt);
+  }
+  if (last)
+    for (std::size_t s = first_buffer_; s < slots_.size(); ++s) complete(s);
+  hooks_on_ = last && !meets_;  // where grains meet, others have not given theirs
+  const auto found = loss.backward();
+  hooks_on_ = false;
+  Meeting::grains_run_apart(false);
+  bool any_rows = false;
+  found.for_each([&](const Node<B>& leaf, const auto&) {
+    any_rows |= dynamic_cast<const RowLeaf<B>*>(&leaf) != nullptr;
+  });
+  for (const Parameter& p : parameters_) {
+    std::optional<RowGradient<B>> rows;
+    if (any_rows) rows = row_gradient(**p.parameter, found);
+    if (completed_[p.slot]) {
+      if (rows)
+        refuse("data_parallel: {} is read by rows and used otherwise, too; name it in by_rows",
+               {p.path});
+      continue;
+    }
+    auto g = (*p.parameter)->grad(found);
+    if (rows) g = g ? *g + rows->dense() : rows->dense();
+    give(p.slot, std::move(g));
+    if (last) complete(p.slot);
+  }
+}
+
+// Like the digits of a binary counter: subtrees of one size are added as soon as there are two.
+template <class A>
+void DataParallel<A>::give(std::size_t slot, std::optional<Tensor<B>> value) {
+  const Dtype dtype = slot < slots_.size() ? slots_[slot].dtype : Dtype::f64;
+  if (value && value->dtype() != dtype) value = to_float(*value, dtype);
+  auto& stack = subtrees_[slot];
+  stack.push_back({{grain_, grain_ + 1}, std::move(value)});
+  while (stack.size() > 1) {
+    Subtree& left = stack[stack.size() - 2];
+    Subtree& right = stack.back();
+    if (!are_siblings(left.range, right.range, grains_->count())) break;
+    if (left.sum || right.sum) {
+      if (!left.sum) left.sum = zeros_like(*right.sum);
+      if (!right.sum) right.sum = zeros_like(*left.sum);
+      left.sum = std::move(*left.sum) + *right.sum;
+    }
+    left.range.end = right.range.end;
+    stack.pop_back();
+  }
+}
+
+template <class A>
+void DataParallel<A>::complete(std::size_t slot) {
+  completed_[slot] = true;
+  bool any = false;
+  auto& stack = subtrees_[slot];
+  for (std::size_t r = 0; r < stack.size(); ++r) {
+    detail::put(buckets_.place(slot), stream_, buckets_.root(slot, r), slots_[slot],
+                stack[r].sum ? &stack[r].sum->primitive() : nullptr);
+    any |= stack[r].sum.has_value();
+  }
+  stack.clear();
+  buckets_.complete(slot, any, stream_);
+}
+
+template <class A>
+auto DataParallel<A>::finish() -> BatchGradients<B> {
+  for (std::size_t s = 0; s < slots_.size(); ++s)  // of a worker without grains
+    if (!completed_[s]) complete(s);
+  std::vector<double> losses;
+  for (const Subtree& s : subtrees_.back()) losses.push_back(s.sum->template item<double>());
+  BatchGradients<B> found;
+  const auto begin = std::chrono::steady_clock::now();
+  found.loss = buckets_.finish(losses);
+  found.seconds_waited =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const auto tensor = [&](std::size_t s, const Tensor<B>& like) {
+    return Tensor<B>(typename B::FloatTensor{
+        detail::taken(buckets_.place(s), like.device(), slots_[s], buckets_.sum(s))});
+  };
+  restore();
+  for (std::size_t b = 0; b < buffers_.size(); ++b) {
+    if (!buckets_.present(first_buffer_ + b)) continue;
+    auto& [buffer, before] = buffers_[b];
+    const auto mean = tensor(first_buffer_ + b, before) / static_cast<double>(grains_->count());
+    buffer->value = before.dtype() == mean.dtype() ? mean : to_float(mean, before.dtype());
+  }
+  for (const auto& [rng, before] : generators_) *rng = {before.seed, before.offset + 1};
+  for (const Parameter& p : parameters_) {
+    if (!buckets_.present(p.slot)) continue;
+    const Tensor<B> like = p.parameter->value();
+    auto sum = tensor(p.slot, like);
+    found.gradients.emplace(p.path,
+                            like.dtype() == sum.dtype() ? sum : to_float(sum, like.dtype()));
+  }
+  parameters_.clear();
+  return found;
+}
+
+}  // namespace planck::dist

@@ -1,0 +1,196 @@
+// Gradients that are summed in a GPU's memory: the bits of those that are summed on the host. What
+// can be seen without a GPU is seen on the CPU's streams; the rest is skipped there.
+#include "planck/dist/transport/staged.h"
+
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "planck/core/cuda_runtime.h"
+#include "planck/dist/data_parallel.h"
+#include "planck/dist/transport/nccl.h"
+#include "planck/dist/transport/threads.h"
+#include "planck/training.h"
+
+namespace planck::dist {
+
+namespace {
+
+const Stream kOne = Stream::cpu(1);
+
+struct Seen {
+  std::string hash;
+  std::vector<double> losses;
+  bool operator==(const Seen&) const = default;
+};
+
+template <class A>
+struct Net {
+  nn::Embedding<A> table;
+  nn::Linear<A> first, last, unused;
+  nn::BatchNorm<A> norm;
+  void visit(auto&& part) {
+    part("table", table);
+    part("first", first);
+    part("last", last);
+    part("unused", unused);
+    part("norm", norm);
+  }
+};
+
+// Three steps with tables by rows, f64 and f32 parameters, one that is unused, several buckets.
+template <class D>
+Seen train(Communicator& workers, const Stream& stream) {
+  using A = Autodiff<D>;
+  Rng rng{.seed = 3};
+  Net<A> net{nn::Embedding<A>(rng, 40, 8, stream), nn::Linear<A>(rng, {8, 300}, stream),
+             nn::Linear<A>(rng, {300, 5}, stream), nn::Linear<A>(rng, {2, 2}, stream),
+             nn::BatchNorm<A>(300, stream)};
+  DataParallel<A> parallel(workers, {.bucket_bytes = 4096, .by_rows = {"table.weight"}});
+  optim::Adam<A> adam({.rate = 1e-2});
+  Seen seen;
+  for (int step = 0; step < 3; ++step) {
+    const auto found = parallel(net, 5, [&](std::int64_t g) {
+      std::vector<std::int64_t> words, labels;
+      for (std::int64_t i = 0; i < 6; ++i) {
+        words.push_back((step * 7 + g * 6 + i) * 11 % 40);
+        labels.push_back((g + i) % 5);
+      }
+      const auto at = Tensor<A, IntKind>::from(std::span<const std::int64_t>(words), {6}, stream);
+      const auto is = Tensor<A, IntKind>::from(std::span<const std::int64_t>(labels), {6}, stream);
+      const auto y = net.last(relu(net.norm(net.first(net.table(at)))));
+      return sum(cross_entropy(y, is)) * (1.0 / 30);
+    });
+    EXPECT_EQ(found.gradients.count("unused.weight"), 0u);
+    adam.step(net, found.gradients);
+    seen.losses.push_back(found.loss);
+  }
+  seen.hash = nn::sha256_of(nn::state(net));
+  return seen;
+}
+
+// Workers of which those that `on_gpu` says sum on the GPU.
+template <class OnGpu>
+Seen trained_on(int workers, const OnGpu& on_gpu) {
+  Seen first;
+  std::mutex mutex;
+  int different = 0;
+  Threads::run(workers, [&](Communicator& c) {
+    const Seen mine = on_gpu(c);
+    std::lock_guard lock(mutex);
+    if (first.hash.empty()) first = mine;
+    different += !(mine == first);
+  });
+  EXPECT_EQ(different, 0);
+  return first;
+}
+Seen on_the_host(Communicator& c) { return train<Cpu>(c, kOne); }
+
+TEST(Staged, ExchangesCollectivesAndGroups) {
+  Threads::run(4, [](Communicator& c) {
+    Staged staged(c, kOne);
+    std::vector<int> all(4);
+    const int mine = 10 + c.rank();
+    staged.all_gather(&mine, sizeof mine, all.data());
+    EXPECT_EQ(all, (std::vector{10, 11, 12, 13}));
+    int value = c.rank() == 2 ? 5 : 0;
+    staged.broadcast(&value, sizeof value, 2);
+    EXPECT_EQ(value, 5);
+    const auto apart = staged.duplicate();
+    apart->barrier();
+    EXPECT_NE(&apart->host(), &c);
+    Group pair(staged, c.rank() < 2 ? std::vector{0, 1} : std::vector{3, 2});
+    EXPECT_NE(&pair.host(), &pair);
+    std::vector<int> two(2);
+    pair.host().all_gather(&mine, sizeof mine, two.data());
+    EXPECT_EQ(two, (c.rank() < 2 ? std::vector{10, 11} : std::vector{13, 12}));
+    staged.exchange({}, {});
+  });
+}
+
+// What adds on a GPU, here on the CPU: in place, in any way, with the bits of the host's loop.
+TEST(Staged, ThePlanAddsLikeTheHost) {
+  constexpr std::int64_t kCount = 3000;
+  for (const int workers : {1, 3, 4})
+    for (const Way way : {Way::automatic, Way::direct, Way::gather})
+      for (const Dtype dtype : {Dtype::f32, Dtype::f64})
+        Threads::run(workers, [&](Communicator& c) {
+          const Grains grains(8, workers);
+          Rng rng{.seed = static_cast<std::uint64_t>(c.rank())};
+          std::vector<Tensor<Cpu>> roots;
+          std::vector<const void*> pointers;
+          for (std::size_t r = 0; r < grains.roots(c.rank()).size(); ++r)
+            roots.push_back(normal<Cpu>(rng, {kCount}, 0, 1, dtype, kOne));
+          for (const auto& r : roots) pointers.push_back(r.primitive().view.data);
+          std::vector<std::byte> by_plan(bytes_for(dtype, kCount)), on_host(by_plan);
+          Staged staged(c, kOne);
+          AllReduce plan(staged, {.way = way, .add = add_by_plan, .piece_bytes = 1000});
+          AllReduce host(c, {.way = way});
+          plan(grains, pointers, by_plan.data(), kCount, dtype);
+          host(grains, pointers, on_host.data(), kCount, dtype);
+          EXPECT_EQ(by_plan, on_host) << workers;
+        });
+}
+
+TEST(Staged, MixesWithWorkersThatAreNot) {
+  const Seen right = trained_on(1, on_the_host);
+  for (const int workers : {2, 3, 4})
+    EXPECT_EQ(trained_on(workers,
+                         [](Communicator& c) {
+                           if (c.rank() % 2 == 0) return on_the_host(c);
+                           Staged staged(c, kOne);
+                           return train<Cpu>(staged, kOne);
+                         }),
+              right)
+        << workers;
+}
+
+TEST(Staged, WorkersThatShareAGpuHaveTheHostsHash) {
+  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  const Seen right = trained_on(1, on_the_host);
+  const auto staged = [](Communicator& c) {
+    const Stream model = value_or_throw(Stream::cuda(0)), other = value_or_throw(Stream::cuda(0));
+    Staged gpu(c, c.rank() == 0 ? model : other);  // the model's stream, and one of its own
+    return train<Cuda>(gpu, model);
+  };
+  for (const int workers : {1, 2, 3, 4}) EXPECT_EQ(trained_on(workers, staged), right) << workers;
+  EXPECT_EQ(trained_on(3,
+                       [&](Communicator& c) {  // mixed: GPU through the GPU's memory, GPU
+                         if (c.rank() == 0) return staged(c);  // through the host's, CPU
+                         if (c.rank() == 1) return train<Cuda>(c, value_or_throw(Stream::cuda(0)));
+                         return on_the_host(c);
+                       }),
+            right);
+}
+
+TEST(Staged, AModelElsewhereIsRefused) {
+  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  Threads::run(1, [](Communicator& c) {
+    Staged gpu(c, value_or_throw(Stream::cuda(0)));
+    EXPECT_THROW(train<Cpu>(gpu, kOne), Exception);
+  });
+}
+
+// NCCL takes one worker for each GPU: with one GPU there is one worker, who sends to itself.
+TEST(Nccl, MovesBytesAndSumsOnTheGpu) {
+  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  if (!Nccl::built()) GTEST_SKIP() << "this build has no NCCL";
+  const Seen right = trained_on(1, on_the_host);
+  Threads::run(1, [&](Communicator& c) {
+    const Stream stream = value_or_throw(Stream::cuda(0));
+    auto joined = Nccl::join(c, stream);
+    if (!joined) GTEST_SKIP() << joined.error().message;  // the library is not there
+    Nccl& nccl = **joined;
+    const auto a = Tensor<Cuda>::from({1.f, 2.f, 3.f}, {3}, stream);
+    auto b = zeros<Cuda>({3}, Dtype::f32, stream);
+    const Outgoing out{0, a.primitive().view.data, 12};
+    const Incoming in{0, b.primitive().view.data, 12};
+    nccl.exchange({&out, 1}, {&in, 1});
+    EXPECT_EQ(b.to_vector<float>(), (std::vector{1.f, 2.f, 3.f}));
+    nccl.barrier();
+    EXPECT_EQ(train<Cuda>(nccl, stream), right);
+  });
+}
+
+}  // namespace
+}  // namespace planck::dist

@@ -1,0 +1,203 @@
+#include "planck/dist/transport/mpi.h"
+
+#include <fmt/format.h>
+#include <mpi.h>
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>  // Open MPI's: whether it knows CUDA
+#endif
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "planck/core/exception.h"
+#include "planck/dist/transport/mpi_watch-inl.h"
+
+namespace planck::dist {
+
+namespace {
+
+std::string text_of(int code) {
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return {text, static_cast<std::size_t>(length)};
+}
+void check(int code, const char* what) {
+  if (code != MPI_SUCCESS) raise(ErrorCode::device, fmt::format("{}: {}", what, text_of(code)));
+}
+
+// MPI counts in int.
+constexpr std::size_t kMostBytes = 1u << 30;
+template <class F>
+void in_parts(std::size_t bytes, const F& f) {
+  std::size_t at = 0;
+  do {
+    const std::size_t part = std::min(kMostBytes, bytes - at);
+    f(at, static_cast<int>(part));
+    at += part;
+  } while (at < bytes);
+}
+
+std::atomic<int> users{0};
+MpiWatch* watch = nullptr;  // of the process; a program that exits on its way does not wait for it
+
+}  // namespace
+
+struct Mpi::Session {
+  MPI_Comm comm = MPI_COMM_NULL;
+  int rank = 0, size = 1, local = 1, local_rank = 0;
+
+  explicit Session(MPI_Comm parent) {
+    ++users;
+    check(MPI_Comm_dup(parent, &comm), "MPI_Comm_dup");
+    check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+    check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+  }
+  ~Session() {
+    // While an error is on its way other workers may be stuck: nothing collective is done then.
+    if (std::uncaught_exceptions() > 0) return;
+    MPI_Comm_free(&comm);
+    if (--users > 0) return;
+    delete std::exchange(watch, nullptr);
+    MPI_Finalize();
+  }
+  Session(const Session&) = delete;
+};
+
+Mpi::Mpi(std::unique_ptr<Session> session) : session_(std::move(session)) {}
+Mpi::~Mpi() = default;
+
+bool Mpi::built() { return true; }
+bool Mpi::launched() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
+    if (std::getenv(name) != nullptr) return true;
+  return false;
+}
+
+Result<std::unique_ptr<Mpi>> Mpi::join() {
+  // A connection that is lost shall be an error of the call that needs it, which names the worker,
+  // and not the silent end of this process.
+  if (const auto before = std::signal(SIGPIPE, SIG_IGN); before != SIG_DFL)
+    (void)std::signal(SIGPIPE, before);
+  int done = 0;
+  MPI_Initialized(&done);
+  if (done == 0) {
+    int level = 0;
+    if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS)
+      return fail(ErrorCode::device, "mpi: MPI_Init_thread failed");
+    if (level < MPI_THREAD_MULTIPLE)
+      return fail(ErrorCode::unsupported,
+                  "mpi: this MPI library lets one thread communicate, several are needed");
+  }
+  auto session = std::make_unique<Session>(MPI_COMM_WORLD);
+  MPI_Comm local = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(session->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local),
+        "MPI_Comm_split_type");
+  MPI_Comm_size(local, &session->local);
+  MPI_Comm_rank(local, &session->local_rank);
+  MPI_Comm_free(&local);
+  if (session->size > 1 && watch == nullptr) watch = new MpiWatch(session->comm);
+  return std::unique_ptr<Mpi>(new Mpi(std::move(session)));
+}
+
+int Mpi::rank() const { return session_->rank; }
+int Mpi::size() const { return session_->size; }
+int Mpi::local_size() const { return session_->local; }
+int Mpi::local_rank() const { return session_->local_rank; }
+
+void Mpi::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
+                   const Arrived& arrived) {
+  std::size_t bytes = 0;
+  for (const Outgoing& o : outgoing) bytes += o.bytes;
+  for (const Incoming& i : incoming) bytes += i.bytes;
+  const MpiWatch::Call call(bytes);
+  std::vector<MPI_Request> receives, sends;
+  std::vector<std::size_t> message;  // of each receive
+  std::vector<int> parts(incoming.size(), 0);
+  for (std::size_t m = 0; m < incoming.size(); ++m)
+    in_parts(incoming[m].bytes, [&](std::size_t at, int count) {
+      check(MPI_Irecv(static_cast<std::byte*>(incoming[m].data) + at, count, MPI_BYTE,
+                      incoming[m].from, 0, session_->comm, &receives.emplace_back()),
+            "MPI_Irecv");
+      message.push_back(m);
+      ++parts[m];
+    });
+  for (const Outgoing& o : outgoing)
+    in_parts(o.bytes, [&](std::size_t at, int count) {
+      check(MPI_Isend(static_cast<const std::byte*>(o.data) + at, count, MPI_BYTE, o.to, 0,
+                      session_->comm, &sends.emplace_back()),
+            "MPI_Isend");
+    });
+  std::vector<int> which(receives.size());
+  for (std::size_t done = 0; arrived && done < receives.size();) {
+    int count = 0;
+    check(MPI_Waitsome(static_cast<int>(receives.size()), receives.data(), &count, which.data(),
+                       MPI_STATUSES_IGNORE),
+          "MPI_Waitsome");
+    MpiWatch::moved();
+    for (int i = 0; i < count; ++i) {
+      const std::size_t m = message[static_cast<std::size_t>(which[static_cast<std::size_t>(i)])];
+      if (--parts[m] == 0) arrived(m);
+    }
+    done += static_cast<std::size_t>(count);
+  }
+  if (!arrived)
+    check(MPI_Waitall(static_cast<int>(receives.size()), receives.data(), MPI_STATUSES_IGNORE),
+          "MPI_Waitall");
+  check(MPI_Waitall(static_cast<int>(sends.size()), sends.data(), MPI_STATUSES_IGNORE),
+        "MPI_Waitall");
+}
+
+void Mpi::broadcast(void* data, std::size_t bytes, int from) {
+  const MpiWatch::Call call(bytes);
+  in_parts(bytes, [&](std::size_t at, int count) {
+    check(MPI_Bcast(static_cast<std::byte*>(data) + at, count, MPI_BYTE, from, session_->comm),
+          "MPI_Bcast");
+  });
+}
+void Mpi::all_gather(const void* mine, std::size_t bytes, void* all) {
+  if (bytes * static_cast<std::size_t>(size()) > kMostBytes)
+    return Communicator::all_gather(mine, bytes, all);
+  const MpiWatch::Call call(bytes * static_cast<std::size_t>(size()));
+  const int count = static_cast<int>(bytes);
+  check(MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, session_->comm),
+        "MPI_Allgather");
+}
+void Mpi::barrier() {
+  const MpiWatch::Call call(0);
+  check(MPI_Barrier(session_->comm), "MPI_Barrier");
+}
+
+bool Mpi::takes_device_memory() const {
+#if defined(MPIX_CUDA_AWARE_SUPPORT)
+  return MPIX_Query_cuda_support() == 1;
+#else
+  return false;
+#endif
+}
+
+void Mpi::abort(std::string_view line) {
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+  std::fflush(nullptr);
+  MPI_Abort(session_->comm, 2);
+  std::_Exit(2);
+}
+
+std::unique_ptr<Communicator> Mpi::duplicate() {
+  auto session = std::make_unique<Session>(session_->comm);
+  session->local = session_->local;
+  session->local_rank = session_->local_rank;
+  return std::unique_ptr<Communicator>(new Mpi(std::move(session)));
+}
+
+void Mpi::unordered_all_reduce(const float* mine, float* sum, std::int64_t count) {
+  check(MPI_Allreduce(mine, sum, static_cast<int>(count), MPI_FLOAT, MPI_SUM, session_->comm),
+        "MPI_Allreduce");
+}
+
+}  // namespace planck::dist

@@ -1,0 +1,74 @@
+// Notices what MPI does not: that a message is lost. A connection that breaks is set up again by
+// some libraries, without what was on its way, and then everyone waits for ever.
+//
+// A thread of each process tells all others, once a second, how long its calls have been waiting
+// with nothing done. Where everyone's have for kNothingSeconds, or somebody cannot be heard for
+// kSilentSeconds, the job ends with one line. A worker that computes is not waiting, however slow
+// it is. PLANCK_LOST_AFTER=0 turns it off, for debuggers; other numbers take the place of both.
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <mutex>
+#include <thread>
+
+namespace planck::dist {
+
+class MpiWatch {
+ public:
+  static constexpr double kNothingSeconds = 5, kSilentSeconds = 7;
+
+  // Of all processes of `comm`, at the same time; of more than one.
+  explicit MpiWatch(MPI_Comm comm);
+  // When all processes are here, unless an error is on its way.
+  ~MpiWatch();
+  MpiWatch(const MpiWatch&) = delete;
+
+  // A call that may wait, as long as it lives. Large ones may take their time.
+  class Call {
+   public:
+    explicit Call(std::size_t bytes) {
+      ++calls_;
+      bytes_ += bytes;
+      own_ = bytes;
+    }
+    ~Call() {
+      moved();
+      bytes_ -= own_;
+      --calls_;
+    }
+    Call(const Call&) = delete;
+
+   private:
+    std::size_t own_;
+  };
+  static void moved() { done_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  struct Report {
+    double waiting = 0;  // seconds
+    double leaving = 0;  // 1: it has no more calls
+  };
+  void work();
+  Report report();
+  [[noreturn]] void give_up(const char* what) const;
+
+  static inline constinit std::atomic<int> calls_{0};
+  static inline constinit std::atomic<std::size_t> bytes_{0};
+  static inline constinit std::atomic<std::uint64_t> done_{0};
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1;
+  double nothing_ = kNothingSeconds, silent_ = kSilentSeconds;
+  std::uint64_t last_done_ = 0;
+  double waiting_ = 0, last_time_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool leaving_ = false;
+  std::thread thread_;
+};
+
+}  // namespace planck::dist

@@ -1,0 +1,102 @@
+#include <errno.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <vector>
+
+#include "planck/dist/transport/mpi_watch-inl.h"
+
+namespace planck::dist {
+
+namespace {
+constexpr double kSlowestBytes = 10e6;  // per second: a call may wait as long as this needs
+constexpr auto kPeriod = std::chrono::seconds(1);
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+}  // namespace
+
+MpiWatch::MpiWatch(MPI_Comm comm) {
+  if (const char* text = std::getenv("PLANCK_LOST_AFTER"); text != nullptr)
+    nothing_ = silent_ = std::max(0.0, std::atof(text));
+  MPI_Comm_dup(comm, &comm_);
+  MPI_Comm_rank(comm_, &rank_);
+  MPI_Comm_size(comm_, &size_);
+  // One that does not watch would keep the others waiting for what it tells: all agree.
+  double least = silent_;
+  MPI_Allreduce(&silent_, &least, 1, MPI_DOUBLE, MPI_MIN, comm_);
+  if (least <= 0) return;
+  last_time_ = now();
+  thread_ = std::thread([this] { work(); });
+}
+
+MpiWatch::~MpiWatch() {
+  if (std::uncaught_exceptions() > 0) {
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    leaving_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  MPI_Comm_free(&comm_);
+}
+
+MpiWatch::Report MpiWatch::report() {
+  const double time = now();
+  const std::uint64_t done = done_;
+  if (calls_ == 0 || done != last_done_)
+    waiting_ = 0;
+  else
+    waiting_ += time - last_time_;
+  last_time_ = time, last_done_ = done;
+  const double allowed = static_cast<double>(bytes_.load()) / kSlowestBytes;
+  std::lock_guard lock(mutex_);
+  return {std::max(0.0, waiting_ - allowed), leaving_ ? 1.0 : 0.0};
+}
+
+void MpiWatch::work() {
+  std::vector<Report> all(static_cast<std::size_t>(size_));
+  while (true) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, kPeriod, [&] { return leaving_; });
+    }
+    const Report mine = report();
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Iallgather(&mine, 2, MPI_DOUBLE, all.data(), 2, MPI_DOUBLE, comm_, &request);
+    const double began = now();
+    for (int done = 0; done == 0;) {
+      if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        give_up("a connection is lost");
+      if (done == 0 && now() - began > silent_) give_up("others cannot be heard any more");
+      if (done == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    bool leave = true;
+    double waiting = all[0].waiting;
+    for (const Report& r : all) {
+      leave &= r.leaving > 0;
+      waiting = std::min(waiting, r.waiting);
+    }
+    if (leave) return;
+    if (waiting >= nothing_) give_up("everyone waits and nothing arrives: a message is lost");
+  }
+}
+
+void MpiWatch::give_up(const char* what) const {
+  // The first worker speaks, and ends the others meanwhile.
+  if (rank_ != 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::fprintf(stderr, "%s: worker %d of %d: mpi: %s\n", program_invocation_short_name, rank_,
+               size_, what);
+  std::fflush(nullptr);
+  MPI_Abort(comm_, 2);
+  std::_Exit(2);
+}
+
+}  // namespace planck::dist

@@ -1,0 +1,124 @@
+#include <dlfcn.h>
+#include <nccl.h>
+
+#include "planck/core/cuda_runtime.h"
+#include "planck/core/exception.h"
+#include "planck/dist/transport/nccl.h"
+
+namespace planck::dist {
+
+namespace {
+
+// The functions of libnccl.so.2 that are needed.
+struct Library {
+  decltype(&ncclGetUniqueId) get_unique_id = nullptr;
+  decltype(&ncclCommInitRank) init = nullptr;
+  decltype(&ncclCommDestroy) destroy = nullptr;
+  decltype(&ncclGroupStart) group_start = nullptr;
+  decltype(&ncclGroupEnd) group_end = nullptr;
+  decltype(&ncclSend) send = nullptr;
+  decltype(&ncclRecv) receive = nullptr;
+  decltype(&ncclBroadcast) broadcast = nullptr;
+  decltype(&ncclGetErrorString) text = nullptr;
+  std::string missing;
+
+  Library() {
+    void* file = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (file == nullptr) {
+      missing = std::string("nccl: ") + dlerror();
+      return;
+    }
+    find(file, "ncclGetUniqueId", get_unique_id);
+    find(file, "ncclCommInitRank", init);
+    find(file, "ncclCommDestroy", destroy);
+    find(file, "ncclGroupStart", group_start);
+    find(file, "ncclGroupEnd", group_end);
+    find(file, "ncclSend", send);
+    find(file, "ncclRecv", receive);
+    find(file, "ncclBroadcast", broadcast);
+    find(file, "ncclGetErrorString", text);
+  }
+  template <class F>
+  void find(void* file, const char* name, F& function) {
+    function = reinterpret_cast<F>(dlsym(file, name));
+    if (function == nullptr) missing = std::string("nccl: libnccl.so.2 lacks ") + name;
+  }
+};
+const Library& library() {
+  static const Library loaded;
+  return loaded;
+}
+
+Result<void> ok_or(ncclResult_t status, const char* what) {
+  if (status == ncclSuccess) return {};
+  return fail(ErrorCode::device, std::string(what) + ": " + library().text(status));
+}
+void check(ncclResult_t status, const char* what) { value_or_throw(ok_or(status, what)); }
+
+ncclComm_t as_comm(void* handle) { return static_cast<ncclComm_t>(handle); }
+cudaStream_t as_stream(const Stream& s) { return static_cast<cudaStream_t>(s.native()); }
+
+}  // namespace
+
+bool Nccl::built() { return true; }
+
+Result<std::unique_ptr<Nccl>> Nccl::join(Communicator& host, const Stream& stream) {
+  if (stream.device().kind != DeviceKind::cuda)
+    return fail(ErrorCode::invalid_problem, "nccl: the stream is the CPU's, it must be a GPU's");
+  if (!library().missing.empty()) return fail(ErrorCode::device, library().missing);
+  ncclUniqueId id{};
+  if (host.rank() == 0)
+    if (auto ok = ok_or(library().get_unique_id(&id), "ncclGetUniqueId"); !ok)
+      return tl::unexpected(ok.error());
+  host.broadcast(&id, sizeof id, 0);
+  auto before = cuda::make_current(stream.device().ordinal);
+  if (!before) return tl::unexpected(before.error());
+  ncclComm_t handle = nullptr;
+  auto ok = ok_or(library().init(&handle, host.size(), id, host.rank()), "ncclCommInitRank");
+  (void)cuda::make_current(*before);
+  if (!ok) return tl::unexpected(ok.error());
+  return std::unique_ptr<Nccl>(new Nccl(host, stream, handle));
+}
+
+Nccl::~Nccl() {
+  (void)stream_.synchronize();
+  (void)library().destroy(as_comm(handle_));
+}
+
+void Nccl::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
+                    const Arrived& arrived) {
+  if (!outgoing.empty() || !incoming.empty()) {
+    check(library().group_start(), "ncclGroupStart");
+    for (const Outgoing& o : outgoing)
+      check(library().send(o.data, o.bytes, ncclUint8, o.to, as_comm(handle_), as_stream(stream_)),
+            "ncclSend");
+    for (const Incoming& i : incoming)
+      check(library().receive(i.data, i.bytes, ncclUint8, i.from, as_comm(handle_),
+                              as_stream(stream_)),
+            "ncclRecv");
+    check(library().group_end(), "ncclGroupEnd");
+  }
+  // What follows on the stream comes after all of them.
+  for (std::size_t i = 0; arrived && i < incoming.size(); ++i) arrived(i);
+}
+void Nccl::broadcast(void* data, std::size_t bytes, int from) {
+  check(
+      library().broadcast(data, data, bytes, ncclUint8, from, as_comm(handle_), as_stream(stream_)),
+      "ncclBroadcast");
+}
+void Nccl::barrier() {
+  value_or_throw(stream_.synchronize());
+  host_.barrier();
+}
+void Nccl::abort(std::string_view line) {
+  host_.abort(line);
+  std::terminate();  // not reached
+}
+std::unique_ptr<Communicator> Nccl::duplicate() {
+  auto host = host_.duplicate();
+  auto made = value_or_throw(join(*host, value_or_throw(Stream::on(stream_.device()))));
+  made->own_ = std::move(host);
+  return made;
+}
+
+}  // namespace planck::dist

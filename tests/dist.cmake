@@ -1,0 +1,35 @@
+# Workers: as threads of one process, and as processes where there is MPI.
+find_package(GTest REQUIRED)
+include(GoogleTest)
+set(dist ${PROJECT_SOURCE_DIR}/planck/dist)
+
+add_executable(dist_test ${dist}/test/all_reduce.test.cpp ${dist}/test/data_parallel.test.cpp
+  ${dist}/test/meeting.test.cpp ${dist}/test/sharded.test.cpp ${dist}/test/staged.test.cpp
+  ${dist}/test/sync_batch_norm.test.cpp ${dist}/test/traffic.test.cpp)
+target_compile_options(dist_test PRIVATE -O1)
+target_link_libraries(dist_test PRIVATE planck::dist planck::planck planck_build_flags GTest::gtest_main)
+gtest_discover_tests(dist_test TEST_PREFIX dist. DISCOVERY_TIMEOUT 60)
+
+add_executable(mpi_test ${dist}/test/mpi.test.cpp)
+target_link_libraries(mpi_test PRIVATE planck::dist planck::planck planck_build_flags)
+
+# Skipped, and counted as such, where there is no MPI; sanitizers report MPI's own leaks.
+find_package(Python3 COMPONENTS Interpreter)
+if(PLANCK_BUILD_TOOLS AND Python3_FOUND AND NOT PLANCK_SANITIZE)
+  add_test(NAME dist.workers COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/dist/test_workers.py)
+  set_tests_properties(dist.workers PROPERTIES SKIP_RETURN_CODE 77 COST 500 RUN_SERIAL ON ENVIRONMENT
+    "PLANCK=$<TARGET_FILE:planck_cli>;MPI_TEST=$<TARGET_FILE:mpi_test>;PLANCK_WITH_MPI=$<$<BOOL:${PLANCK_WITH_MPI}>:1>;PYTHONDONTWRITEBYTECODE=1")
+endif()
+
+# Under the thread sanitizer: what is instrumented is all there is (see autodiff.cmake).
+if(PLANCK_SANITIZE STREQUAL "thread")
+  set(core ${PROJECT_SOURCE_DIR}/planck/core)
+  add_executable(workers_test ${dist}/test/all_reduce.test.cpp ${dist}/test/meeting.test.cpp ${dist}/addition.cpp
+    ${dist}/all_reduce.cpp ${dist}/meeting.cpp ${dist}/transport/communicator.cpp ${dist}/transport/courier.cpp
+    ${dist}/grains.cpp ${dist}/buckets.cpp ${dist}/sparse_rows.cpp
+    ${dist}/transport/threads.cpp ${core}/allocator.cpp ${core}/cuda_absent.cpp ${core}/refuse.cpp ${core}/shape.cpp
+    ${core}/stream.cpp)
+  target_include_directories(workers_test PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+  target_link_libraries(workers_test PRIVATE planck_build_flags tl::expected fmt::fmt GTest::gtest_main)
+  gtest_discover_tests(workers_test TEST_PREFIX threads.workers. DISCOVERY_TIMEOUT 60)
+endif()
