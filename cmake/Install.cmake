@@ -1,4 +1,5 @@
-# find_package(planck) → planck::planck, planck::cpu and, where they were built, CUDA kernels: planck::cuda.
+# find_package(planck) → planck::planck, planck::cpu and, where they were built, CUDA kernels: planck::cuda. With
+# COMPONENTS dist: planck::dist.
 # Headers: what lies on top of each folder. What lies below (cpu, cuda, host, test) is not for users.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -10,6 +11,8 @@ if(PLANCK_WITH_CUDA)
   install(TARGETS planck_cuda planck_cuda_kernels EXPORT planck-cuda-targets)
   install(EXPORT planck-cuda-targets NAMESPACE planck:: DESTINATION ${package})
 endif()
+install(TARGETS planck_dist EXPORT planck-dist-targets)
+install(EXPORT planck-dist-targets NAMESPACE planck:: DESTINATION ${package})
 install(DIRECTORY planck DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
         PATTERN "verify" EXCLUDE PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE PATTERN "host" EXCLUDE
         PATTERN "test" EXCLUDE PATTERN "*.test.h" EXCLUDE PATTERN "*-inl.h" EXCLUDE PATTERN "kernels.h" EXCLUDE)

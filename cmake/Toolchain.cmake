@@ -65,20 +65,13 @@ else()
 endif()
 
 # What is read and compiled more often than it changes: headers once for each target, and many small
-# sources as a few. Builds with sanitizers or by clang do without either, so that every file stands alone.
-set(PLANCK_COMPILE_TOGETHER OFF)
-if(NOT PLANCK_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  set(PLANCK_COMPILE_TOGETHER ON)
-endif()
+# sources as a few.
 function(planck_precompile target)
-  if(PLANCK_COMPILE_TOGETHER)
-    target_precompile_headers(${target} PRIVATE ${ARGN})
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
-  endif()
+  target_precompile_headers(${target} PRIVATE ${ARGN})
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
+                                           "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 endfunction()
 function(planck_compile_together target)
-  if(PLANCK_COMPILE_TOGETHER)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()

@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "model.h"
+#include "planck/balanced.h"
 
 using namespace planck;
 using A = Autodiff<Cpu, BalancedCheckpointing>;
