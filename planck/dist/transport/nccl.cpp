@@ -1,9 +1,10 @@
+#include "planck/dist/transport/nccl.h"
+
 #include <dlfcn.h>
 #include <nccl.h>
 
 #include "planck/core/cuda_runtime.h"
 #include "planck/core/exception.h"
-#include "planck/dist/transport/nccl.h"
 
 namespace planck::dist {
 

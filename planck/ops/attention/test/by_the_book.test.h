@@ -68,7 +68,8 @@ class Book {
         std::vector<std::vector<C>> p(size(p_.keys())), ds(size(p_.keys()));  // [key][query]
         for (Index i = 0; i < p_.queries(); ++i) {
           std::vector<C> of_query;
-          const T *y = at(out.y, row_of(n, h, i) * size(e)), *dy = at(in_.dy, row_of(n, h, i) * size(e));
+          const T *y = at(out.y, row_of(n, h, i) * size(e)),
+                  *dy = at(in_.dy, row_of(n, h, i) * size(e));
           const C delta = pairwise(dy, y, e);
           const C lse = out.lse[row_of(n, h, i)];
           for (Index j = 0; j < p_.keys(); ++j) {
@@ -129,7 +130,8 @@ class Book {
     const Index d = p_.width(), last = i + p_.keys() - p_.queries();
     if (p_.options.causal && j > last) return -inf();
     if (p_.options.window > 0 && j <= last - p_.options.window) return -inf();
-    const C s = product(at(in_.q, row_of(n, h, i) * size(d)), at(in_.k, key_of(n, h, j) * size(d)), d);
+    const C s =
+        product(at(in_.q, row_of(n, h, i) * size(d)), at(in_.k, key_of(n, h, j) * size(d)), d);
     if (in_.mask.empty()) return s * scale_;
     const C mask = in_.mask[row_of(n, h, i) * size(p_.keys()) + size(j)];
     return mask == -inf() ? mask : std::fma(s, scale_, mask);
