@@ -1,6 +1,6 @@
 // var and logsumexp: what is known of a chunk of elements, and how neighbouring chunks become one.
 //
-// A group is cut into chunks of kStatBlock consecutive elements, the last of which may be shorter.
+// A group is cut into chunks of kStatChunk consecutive elements, the last of which may be shorter.
 // Within a chunk the mean (the largest) comes first and then the canonical sum of squares (of
 // exponentials), so that a processor reads memory once and the chunk twice; chunks are joined in
 // the pairwise order. No chunk depends on another: any thread may take any of them.
@@ -13,7 +13,7 @@
 
 namespace planck::reduce_math {
 
-inline constexpr std::int64_t kStatBlock = 512;
+inline constexpr std::int64_t kStatChunk = 512;
 
 // n elements around their mean.
 template <class C>

@@ -12,8 +12,8 @@ namespace {
 
 double running_depth(std::int64_t n) {
   double depth = 0;
-  for (; n > 1; n = (n + kRunningBlock - 1) / kRunningBlock)
-    depth += static_cast<double>(n < kRunningBlock ? n - 1 : kRunningBlock);
+  for (; n > 1; n = (n + kRunningChunk - 1) / kRunningChunk)
+    depth += static_cast<double>(n < kRunningChunk ? n - 1 : kRunningChunk);
   return depth;
 }
 
@@ -38,8 +38,8 @@ PrecisionGuarantee guarantee(const ReduceProblem& p) {
       roundings = 3 * depth + 6;
       break;
     case ReduceKind::logsumexp: {  // of two sums that are joined, one is scaled by an exp
-      constexpr std::int64_t kBlock = reduce_math::kStatBlock;
-      roundings = depth + pairwise_depth((p.reduced() + kBlock - 1) / kBlock) + 8;
+      constexpr std::int64_t kChunk = reduce_math::kStatChunk;
+      roundings = depth + pairwise_depth((p.reduced() + kChunk - 1) / kChunk) + 8;
       break;
     }
     case ReduceKind::cumsum:

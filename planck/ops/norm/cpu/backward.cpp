@@ -104,20 +104,20 @@ class ColumnSums {
     alignas(64) C sum[2][kReduceColumns];
     const auto to = [&](int which, int k) -> C* {
       if (!wanted_[which]) return nullptr;
-      return (blocks_ >> k) & 1u ? sum[which] : digits_[which][k] + column;
+      return (turns_ >> k) & 1u ? sum[which] : digits_[which][k] + column;
     };
     C* const first[2] = {to(0, 0), to(1, 0)};
     compute(first);
     for (int which = 0; which < 2; ++which)
-      for (int k = 0; wanted_[which] && (blocks_ >> k) & 1u; ++k)
+      for (int k = 0; wanted_[which] && (turns_ >> k) & 1u; ++k)
         reduce_sums<C>().join(Join::add, n, digits_[which][k] + column, sum[which],
                               to(which, k + 1));
   }
-  void next() { ++blocks_; }  // all columns have been added
+  void next() { ++turns_; }  // all columns have been added
   void result(int which, std::int64_t column, int n, C* out) const {
     bool any = false;
-    for (int k = 0; (blocks_ >> k) != 0; ++k) {
-      if (!((blocks_ >> k) & 1u)) continue;
+    for (int k = 0; (turns_ >> k) != 0; ++k) {
+      if (!((turns_ >> k) & 1u)) continue;
       const C* digit = digits_[which][k] + column;
       if (any)
         reduce_sums<C>().join(Join::add, n, digit, out, out);
@@ -130,7 +130,7 @@ class ColumnSums {
 
  private:
   const bool (&wanted_)[2];
-  unsigned blocks_ = 0;
+  unsigned turns_ = 0;
   alignas(64) C digits_[2][kDigits][kWidth];
 };
 

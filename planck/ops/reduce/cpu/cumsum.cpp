@@ -48,15 +48,15 @@ class RunningRow {
 
  private:
   void replace(C* values, int n) {
-    const int whole = n / kRunningBlock, rest = whole * kRunningBlock;
-    for (int k = 1; k < kRunningBlock; ++k)
+    const int whole = n / kRunningChunk, rest = whole * kRunningChunk;
+    for (int k = 1; k < kRunningChunk; ++k)
       for (int b = 0; b < whole; ++b) {
-        C* here = values + b * kRunningBlock + k;
+        C* here = values + b * kRunningChunk + k;
         *here = plus(here[-1], *here);
       }
     for (int i = rest + 1; i < n; ++i) values[i] = plus(values[i - 1], values[i]);
-    for (int i = 0; i < n; i += kRunningBlock) {
-      const int m = std::min(kRunningBlock, n - i);
+    for (int i = 0; i < n; i += kRunningChunk) {
+      const int m = std::min(kRunningChunk, n - i);
       const C total = values[i + m - 1];
       for (int k = i; k < i + m; ++k) values[k] = result_of(plus(totals_.before, values[k]));
       totals_.add(total);
@@ -98,7 +98,7 @@ class RunningColumns {
   }
   void count_rows(std::size_t level, int rows) {
     count_[level] += rows;
-    if (count_[level] < kRunningBlock || level + 1 == kLevels) return;
+    if (count_[level] < kRunningChunk || level + 1 == kLevels) return;
     const std::size_t next = level + 1;
     if (next == levels_) {
       clear(local_[next]);

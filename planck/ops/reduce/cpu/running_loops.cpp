@@ -81,7 +81,7 @@ HWY_INLINE void transpose(V (&v)[kLanes]) {
 
 std::int64_t sum_row(const float* in, std::int64_t n, RunningTotals<float>& totals, float* out,
                      bool stream) {
-  constexpr int kTiles = kRunningBlock / kLanes, kGroup = kLanes * kRunningBlock;
+  constexpr int kTiles = kRunningChunk / kLanes, kGroup = kLanes * kRunningChunk;
   const bool past = stream && whole_lines(out, kGroup);
   std::int64_t i = 0;
   for (; i + kGroup <= n; i += kGroup) {
@@ -90,7 +90,7 @@ std::int64_t sum_row(const float* in, std::int64_t n, RunningTotals<float>& tota
     for (int t = 0; t < kTiles; ++t) {
       V tile[kLanes];
       for (int b = 0; b < kLanes; ++b) {
-        const float* at = in + i + b * kRunningBlock + t * kLanes;
+        const float* at = in + i + b * kRunningChunk + t * kLanes;
         ask(at, kAhead);
         tile[b] = hn::LoadU(D(), at);
       }
@@ -117,7 +117,7 @@ std::int64_t sum_row(const float* in, std::int64_t n, RunningTotals<float>& tota
           hn::Store(tile[b], D(), turned[t][b]);
           continue;
         }
-        float* to = out + i + b * kRunningBlock;
+        float* to = out + i + b * kRunningChunk;
         for (int k = 0; k < t; ++k)
           write<float>(hn::Load(D(), turned[k][b]), to + k * kLanes, past);
         write<float>(tile[b], to + t * kLanes, past);

@@ -13,7 +13,7 @@ namespace planck {
 
 inline constexpr int kStatColumns = 1024;  // of a task
 constexpr std::int64_t stat_rows(std::int64_t groups, std::int64_t length) {
-  return column_rows(groups, length, kStatColumns, reduce_math::kStatBlock);
+  return column_rows(groups, length, kStatColumns, reduce_math::kStatChunk);
 }
 
 template <template <class> class S, class C>
@@ -34,10 +34,10 @@ class Stats {
   void columns(const ColumnRange& x, A* out) const {
     const void* rows[kRows];
     int held = 0;
-    Counter blocks(loops_, x.n, out);
+    Counter chunks(loops_, x.n, out);
     const auto flush = [&] {
       loops_.columns(rows, held, x.dtype, x.n, out);
-      blocks.add();
+      chunks.add();
       held = 0;
     };
     x.each([&](const void* row) {
@@ -45,7 +45,7 @@ class Stats {
       if (held == kRows) flush();
     });
     if (held > 0) flush();
-    blocks.finish();
+    chunks.finish();
   }
   void down(const A* values, std::int64_t groups, std::int64_t count, int n, A* out) const {
     Counter chunks(loops_, n, out);
@@ -57,7 +57,7 @@ class Stats {
   }
 
  private:
-  static constexpr int kRows = static_cast<int>(reduce_math::kStatBlock);
+  static constexpr int kRows = static_cast<int>(reduce_math::kStatChunk);
 
   // Joins values of n columns that appear in `out` one after the other: a binary counter.
   class Counter {

@@ -24,7 +24,7 @@ namespace {
 
 namespace rm = reduce_math;
 
-constexpr int kRows = static_cast<int>(rm::kStatBlock), kWidth = 64, kEight = 8;
+constexpr int kRows = static_cast<int>(rm::kStatChunk), kWidth = 64, kEight = 8;
 
 template <class C>
 C sum_of_exponentials(C largest, C sum) {
@@ -34,14 +34,14 @@ C sum_of_exponentials(C largest, C sum) {
 // ---- a chunk of a row: x, and an array that may hold x -----------------------------------------
 
 template <class C>
-void block(const C* x, int n, C* values, rm::Spread<C>& out) {
+void chunk(const C* x, int n, C* values, rm::Spread<C>& out) {
   alignas(64) C work[kRows / 2];
   const C mean = tree_of<rm::Add>(x, n, work) / static_cast<C>(n);
   for (int i = 0; i < n; ++i) values[i] = rm::square(x[i], mean);
   out = {static_cast<C>(n), mean, tree_of<rm::Add>(values, n, values)};
 }
 template <class C>
-void block(const C* x, int n, C* values, rm::ExpSum<C>& out) {
+void chunk(const C* x, int n, C* values, rm::ExpSum<C>& out) {
   using K = rm::KeyOf<C>;
   alignas(64) K keys[kRows];
   for (int i = 0; i < n; ++i) keys[i] = rm::key_of(x[i], K(0));
@@ -61,7 +61,7 @@ S<C> row(const Source& from, std::int64_t n) {
     here.data = static_cast<const std::byte*>(from.data) +
                 i * static_cast<std::int64_t>(storage_bytes(from.dtype));
     S<C> found;
-    block(elements<C>(here, 0, m, values), m, values, found);
+    chunk(elements<C>(here, 0, m, values), m, values, found);
     all.add(found);
   }
   return all.result();

@@ -11,7 +11,7 @@ template <template <class> class S, class C>
 struct StatLoops {
   // n > 0 dense elements; the first starts a chunk, and chunks are joined.
   S<C> (*row)(const Source&, std::int64_t n);
-  // Rows of n dense columns, `count` <= kStatBlock of them, which are a chunk of each column.
+  // Rows of n dense columns, `count` <= kStatChunk of them, which are a chunk of each column.
   void (*columns)(const void* const* rows, int count, Dtype, int n, S<C>* out);
   // right = left joined with right, n of each.
   void (*join)(int n, const S<C>* left, S<C>* right);

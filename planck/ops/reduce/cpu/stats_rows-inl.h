@@ -26,7 +26,7 @@ using dense::Vectors;
 using vm::kLanes;
 using vm::V;
 
-constexpr int kElements = static_cast<int>(rm::kStatBlock);
+constexpr int kElements = static_cast<int>(rm::kStatChunk);
 constexpr float kNothing = -__builtin_inff();
 
 // Several vectors at a time: x becomes (x - mean)^2, or e(x - center), kNear where no x lies
@@ -55,7 +55,7 @@ struct Term {
 // Parts of the canonical sum of a whole chunk, one per lane; load(i) gives a vector from element i
 // on.
 template <class Map, class F>
-HWY_INLINE V sum_of_block(const Map& map, const F& load) {
+HWY_INLINE V sum_of_chunk(const Map& map, const F& load) {
   constexpr int kGroups = kElements / (kLanes * kLanes);
   V sums[kGroups];
   for (int g = 0; g < kGroups; ++g) {
@@ -76,10 +76,10 @@ HWY_INLINE V sum_of_block(const Map& map, const F& load) {
 struct Lanes {
   alignas(64) float v[kLanes];
 };
-struct BlockSums {
+struct ChunkSums {
   alignas(64) float v[kLanes][kLanes];  // of each chunk, parts of its sum
 
-  explicit BlockSums(int count) {
+  explicit ChunkSums(int count) {
     for (int b = count; b < kLanes; ++b) hn::Store(hn::Zero(vm::D()), vm::D(), v[b]);
   }
   HWY_INLINE V all() const {
@@ -91,7 +91,7 @@ struct BlockSums {
 
 // Up to kLanes whole chunks. What comes after them is prefetched meanwhile.
 template <class S>
-struct Blocks {
+struct Chunks {
   const typename S::T* row;
   int count;
 
@@ -104,8 +104,8 @@ struct Blocks {
 };
 
 template <class S>
-void blocks_of(const Blocks<S>& x, rm::Spread<float>* out) {
-  BlockSums sums(x.count), squares(x.count);
+void chunks_of(const Chunks<S>& x, rm::Spread<float>* out) {
+  ChunkSums sums(x.count), squares(x.count);
   Lanes means, all;
   const auto load = [&](int turn, int b) {
     return [&x, turn, b](int i) HWY_ATTR {
@@ -113,17 +113,17 @@ void blocks_of(const Blocks<S>& x, rm::Spread<float>* out) {
       return x.load(b, i);
     };
   };
-  for (int b = 0; b < x.count; ++b) hn::Store(sum_of_block(Same(), load(0, b)), vm::D(), sums.v[b]);
+  for (int b = 0; b < x.count; ++b) hn::Store(sum_of_chunk(Same(), load(0, b)), vm::D(), sums.v[b]);
   hn::Store(hn::Div(sums.all(), vm::all(kElements)), vm::D(), means.v);
   for (int b = 0; b < x.count; ++b)
-    hn::Store(sum_of_block(Square{vm::all(means.v[b])}, load(1, b)), vm::D(), squares.v[b]);
+    hn::Store(sum_of_chunk(Square{vm::all(means.v[b])}, load(1, b)), vm::D(), squares.v[b]);
   hn::Store(squares.all(), vm::D(), all.v);
   for (int b = 0; b < x.count; ++b) out[b] = {kElements, means.v[b], all.v[b]};
 }
 
 template <class S>
-void blocks_of(const Blocks<S>& x, rm::ExpSum<float>* out) {
-  BlockSums sums(x.count);
+void chunks_of(const Chunks<S>& x, rm::ExpSum<float>* out) {
+  ChunkSums sums(x.count);
   Lanes all;
   float centers[kLanes];
   bool near[kLanes];
@@ -140,7 +140,7 @@ void blocks_of(const Blocks<S>& x, rm::ExpSum<float>* out) {
       return x.load(b, i);
     };
     hn::Store(
-        near[b] ? sum_of_block(Term<true>{center}, load) : sum_of_block(Term<false>{center}, load),
+        near[b] ? sum_of_chunk(Term<true>{center}, load) : sum_of_chunk(Term<false>{center}, load),
         vm::D(), sums.v[b]);
   }
   hn::Store(sums.all(), vm::D(), all.v);
@@ -149,7 +149,7 @@ void blocks_of(const Blocks<S>& x, rm::ExpSum<float>* out) {
 
 // A shorter chunk.
 template <class S>
-rm::Spread<float> short_block(const void* row, int n, rm::Spread<float>*) {
+rm::Spread<float> short_chunk(const void* row, int n, rm::Spread<float>*) {
   const auto count = static_cast<float>(n);
   const float mean =
       dense::sum(n, [&](const auto& at) HWY_ATTR { return at.load(S(), row); }) / count;
@@ -159,7 +159,7 @@ rm::Spread<float> short_block(const void* row, int n, rm::Spread<float>*) {
           })};
 }
 template <class S>
-rm::ExpSum<float> short_block(const void* row, int n, rm::ExpSum<float>*) {
+rm::ExpSum<float> short_chunk(const void* row, int n, rm::ExpSum<float>*) {
   const dense::Range range = dense::range(S(), row, n, 0);
   const float largest = rm::value_of<float>(dense::largest_key(range, 0), 0);
   const float center = math::center_of_terms(largest);
@@ -178,10 +178,10 @@ Stat row(const Source& from, std::int64_t n) {
     Stat found[kLanes];
     for (std::int64_t i = 0; i < n;) {
       int count = static_cast<int>(std::min<std::int64_t>(kLanes, (n - i) / kElements));
-      if (count > 0) blocks_of(Blocks<S>{x + i, count}, found);
+      if (count > 0) chunks_of(Chunks<S>{x + i, count}, found);
       i += count * kElements;
       if (count < kLanes && i < n) {
-        found[count++] = short_block<S>(x + i, static_cast<int>(n - i), found);
+        found[count++] = short_chunk<S>(x + i, static_cast<int>(n - i), found);
         i = n;
       }
       all.add(tree_of<JoinStats>(found, count, found));

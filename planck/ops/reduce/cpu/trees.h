@@ -42,12 +42,12 @@ class Trees {
     alignas(64) A digits[kDigits][kReduceColumns], sum[kReduceColumns];
     Source rows[kReduceRows];
     int held = 0;
-    std::uint64_t blocks = 0;
+    std::uint64_t chunks = 0;
     const auto flush = [&] {
-      const auto to = [&](int k) { return (blocks >> k) & 1 ? sum : digits[k]; };
+      const auto to = [&](int k) { return (chunks >> k) & 1 ? sum : digits[k]; };
       loops.columns(step, rows, held, x.n, to(0));
-      for (int k = 0; (blocks >> k) & 1; ++k) loops.join(step.join, x.n, digits[k], sum, to(k + 1));
-      ++blocks;
+      for (int k = 0; (chunks >> k) & 1; ++k) loops.join(step.join, x.n, digits[k], sum, to(k + 1));
+      ++chunks;
       held = 0;
     };
     x.each([&](const void* row) {
@@ -56,8 +56,8 @@ class Trees {
     });
     if (held > 0) flush();
     bool any = false;
-    for (int k = 0; (blocks >> k) != 0; ++k) {
-      if (!((blocks >> k) & 1)) continue;
+    for (int k = 0; (chunks >> k) != 0; ++k) {
+      if (!((chunks >> k) & 1)) continue;
       if (!any)
         std::copy_n(digits[k], x.n, out);
       else

@@ -63,9 +63,9 @@ __device__ __forceinline__ T scan_stored(Running<T> v) {
 }
 
 template <class R>
-__device__ __forceinline__ void add_up(R (&x)[kRunningBlock]) {
+__device__ __forceinline__ void add_up(R (&x)[kRunningChunk]) {
 #pragma unroll
-  for (int k = 1; k < kRunningBlock; ++k) x[k] = x[k - 1] + x[k];
+  for (int k = 1; k < kRunningChunk; ++k) x[k] = x[k - 1] + x[k];
 }
 
 // The running sum of totals that come one after the other. What lies above 32 of them is seldom
@@ -86,7 +86,7 @@ class Totals {
   }
   // After the totals of a tile, of which a whole number are 32. All threads of a block must call.
   __device__ __forceinline__ void end_tile(Above* above, bool keeps) {
-    if (count_ < kRunningBlock) return;
+    if (count_ < kRunningChunk) return;
     if (keeps) above->before = above->sums.add(local_);
     __syncthreads();
     before_ = above->before;
@@ -116,47 +116,47 @@ __global__ void __launch_bounds__(32 * kSlots, sizeof(T) == 8 ? 2 : 4)
   const std::int64_t length = group < a.shape.rows ? a.shape.length : 0;
   const T* in = a.in.data + a.in.start + (length > 0 ? a.in.map.offset(group) : 0);
   T* out = a.out.data + a.out.start + (length > 0 ? a.out.map.offset(group) : 0);
-  T next[kRunningBlock];  // rows of the tile after this
+  T next[kRunningChunk];  // rows of the tile after this
   const auto fetch = [&](std::int64_t first) {
-    const int left = left_of(length, first, kRunningBlock);
+    const int left = left_of(length, first, kRunningChunk);
     const T* from = in + first * a.in.step;
-    if (left == kRunningBlock) {
+    if (left == kRunningChunk) {
 #pragma unroll
-      for (int k = 0; k < kRunningBlock; ++k, from += a.in.step) next[k] = *from;
+      for (int k = 0; k < kRunningChunk; ++k, from += a.in.step) next[k] = *from;
     } else {
 #pragma unroll
-      for (int k = 0; k < kRunningBlock; ++k) next[k] = k < left ? from[k * a.in.step] : T{};
+      for (int k = 0; k < kRunningChunk; ++k) next[k] = k < left ? from[k * a.in.step] : T{};
     }
   };
-  Totals<R> blocks;
-  std::int64_t first = slot * kRunningBlock;
+  Totals<R> chunks;
+  std::int64_t first = slot * kRunningChunk;
   fetch(first);
   int parity = 0;
-  for (std::int64_t begin = 0; begin < a.shape.length; begin += slots * kRunningBlock) {
-    R x[kRunningBlock];
+  for (std::int64_t begin = 0; begin < a.shape.length; begin += slots * kRunningChunk) {
+    R x[kRunningChunk];
 #pragma unroll
-    for (int k = 0; k < kRunningBlock; ++k) x[k] = scan_load<T>(next[k]);
-    fetch(first + slots * kRunningBlock);
+    for (int k = 0; k < kRunningChunk; ++k) x[k] = scan_load<T>(next[k]);
+    fetch(first + slots * kRunningChunk);
     add_up(x);
-    totals[parity][slot][lane] = x[kRunningBlock - 1];
+    totals[parity][slot][lane] = x[kRunningChunk - 1];
     __syncthreads();
     R before = no_sum<R>();
     for (int s = 0; s < slots; ++s) {
-      if (s == slot) before = blocks.last();
-      blocks.add(totals[parity][s][lane]);
+      if (s == slot) before = chunks.last();
+      chunks.add(totals[parity][s][lane]);
     }
-    blocks.end_tile(above, slot == 0);
-    const int left = left_of(length, first, kRunningBlock);
+    chunks.end_tile(above, slot == 0);
+    const int left = left_of(length, first, kRunningChunk);
     T* to = out + first * a.out.step;
-    if (left == kRunningBlock) {
+    if (left == kRunningChunk) {
 #pragma unroll
-      for (int k = 0; k < kRunningBlock; ++k, to += a.out.step) *to = scan_stored<T>(before + x[k]);
+      for (int k = 0; k < kRunningChunk; ++k, to += a.out.step) *to = scan_stored<T>(before + x[k]);
     } else {
 #pragma unroll
-      for (int k = 0; k < kRunningBlock; ++k)
+      for (int k = 0; k < kRunningChunk; ++k)
         if (k < left) to[k * a.out.step] = scan_stored<T>(before + x[k]);
     }
-    first += slots * kRunningBlock;
+    first += slots * kRunningChunk;
     parity = 1 - parity;
   }
 }
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kScanThreads, sizeof(T) == 8   ? 2
   for (std::int64_t begin = 0; begin < a.shape.length; begin += warps * kWarpStretch) {
     const std::int64_t first = begin + own * kWarpStretch;
     tile.load(ScanPart<const T>(a.in, a.shape, row, first), a.in_packs);
-    R x[kRunningBlock];
+    R x[kRunningChunk];
 #pragma unroll
     for (int r = 0; r < kRuns; ++r) {
       const uint4 v = tile.at(lane, r);
@@ -197,11 +197,11 @@ __global__ void __launch_bounds__(kScanThreads, sizeof(T) == 8   ? 2
     add_up(x);
     // The sum of the row's chunks up to and before this lane's.
     const int lanes = 1 << a.shape.log2_lanes, lane_of_row = lane & (lanes - 1);
-    R up_to = __shfl_sync(~0u, x[kRunningBlock - 1], 0, lanes);
+    R up_to = __shfl_sync(~0u, x[kRunningChunk - 1], 0, lanes);
 #pragma unroll
     for (int j = 1; j < 32; ++j) {
       if (j >= lanes) break;
-      const R other = __shfl_sync(~0u, x[kRunningBlock - 1], j, lanes);
+      const R other = __shfl_sync(~0u, x[kRunningChunk - 1], j, lanes);
       if (j <= lane_of_row) up_to = up_to + other;
     }
     R before = __shfl_up_sync(~0u, up_to, 1);
@@ -271,7 +271,7 @@ Result<void> scan(const Stream& stream, const ReduceProblem& p, const Operands& 
   if (!l.columns || l.groups < kFewColumns)
     return a.in.step < 0 ? launch_rows<T, true>(stream, a) : launch_rows<T, false>(stream, a);
   int slots = 1;
-  while (slots < kSlots && slots * kRunningBlock < l.length) slots *= 2;
+  while (slots < kSlots && slots * kRunningChunk < l.length) slots *= 2;
   return launch(stream, "cumsum columns", scan_columns<T>, ceil_div(l.groups, 32), 32 * slots, a);
 }
 

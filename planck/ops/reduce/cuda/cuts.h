@@ -30,9 +30,9 @@ constexpr std::int64_t partials(std::int64_t groups, std::int64_t length) {
 }
 
 // Nodes of chunks of 512 elements (reduce.math.h): none where a group is one chunk.
-constexpr std::int64_t block_nodes(std::int64_t groups, std::int64_t length) {
-  const std::int64_t blocks = ceil_of(length, reduce_math::kStatBlock);
-  return blocks > 1 ? groups * blocks : 0;
+constexpr std::int64_t chunk_nodes(std::int64_t groups, std::int64_t length) {
+  const std::int64_t chunks = ceil_of(length, reduce_math::kStatChunk);
+  return chunks > 1 ? groups * chunks : 0;
 }
 
 }  // namespace planck::reduce_cuts

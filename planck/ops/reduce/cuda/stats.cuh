@@ -1,8 +1,7 @@
 // var and logsumexp on the device (reduce.math.h): what a warp knows of a chunk of 512 elements in
 // its registers, as a node, and nodes joined in the pairwise order.
 //
-// Names in this code: `block` is a chunk of 512 elements, `chunk` a part of a group, which is one
-// or several blocks that become one node.
+// A part of a group is one or several chunks that become one node.
 #pragma once
 
 #include "planck/loops/rows/cuda/axis_map.cuh"
@@ -14,7 +13,7 @@
 
 namespace planck::reduce_device {
 
-inline constexpr int kBlock = static_cast<int>(rm::kStatBlock);
+inline constexpr int kChunk = static_cast<int>(rm::kStatChunk);
 
 template <class C, bool kVar>
 using Node = std::conditional_t<kVar, rm::Spread<C>, rm::ExpSum<C>>;
@@ -42,7 +41,7 @@ __device__ __forceinline__ StoredNode<C> stored_node(const rm::ExpSum<C>& v) {
   return {v.largest, v.sum};
 }
 
-// Where the node of a part of a group goes: to the result, or to the workspace, [group, chunk].
+// Where the node of a part of a group goes: to the result, or to the workspace, [group, part].
 template <class T>
 struct NodeSink {
   using C = Compute<T>;
@@ -50,7 +49,7 @@ struct NodeSink {
   AxisMap out_map;
   rm::Finish<C> finish;
   StoredNode<C>* nodes;
-  std::int64_t chunks = 1;
+  std::int64_t parts = 1;
 
   static NodeSink make(const ReducePass& pass) {
     NodeSink s;
@@ -62,10 +61,10 @@ struct NodeSink {
   }
 
   template <class N>
-  __device__ __forceinline__ void put(std::int64_t group, std::int64_t chunk, const N& node) const {
+  __device__ __forceinline__ void put(std::int64_t group, std::int64_t part, const N& node) const {
     const StoredNode<C> v = stored_node(node);
-    if (chunks > 1)
-      nodes[group * chunks + chunk] = v;
+    if (parts > 1)
+      nodes[group * parts + part] = v;
     else
       out[out_map.offset(group)] = stored<T>(finish.of_sum(v.sum, v.parameter));
   }
@@ -140,9 +139,9 @@ template <class T>
 inline constexpr int kRunOf = 16 / static_cast<int>(sizeof(T));
 // Runs of a lane, k * 32 + lane, of a chunk of 512 elements.
 template <class T>
-inline constexpr int kBlockRuns = kBlock / 32 / kRunOf<T>;
+inline constexpr int kChunkRuns = kChunk / 32 / kRunOf<T>;
 template <class T>
-using BlockPacks = Pack<16>[kBlockRuns<T>];
+using ChunkPacks = Pack<16>[kChunkRuns<T>];
 
 // The largest and the least of f32, as Extremes finds them of 16-bit floats.
 struct Ends {
@@ -163,11 +162,11 @@ struct Ends {
 
 // The largest of a warp's 512 elements, and for each thread's packs a lower bound of all, or NaN.
 template <class T>
-__device__ __forceinline__ Compute<T> block_largest(const BlockPacks<T>& p, Compute<T>& least) {
+__device__ __forceinline__ Compute<T> chunk_largest(const ChunkPacks<T>& p, Compute<T>& least) {
   if constexpr (sizeof(T) == 4) {
     Ends ends;
 #pragma unroll
-    for (int k = 0; k < kBlockRuns<T>; ++k) {
+    for (int k = 0; k < kChunkRuns<T>; ++k) {
       ends.add(p[k].word[0], p[k].word[1]);
       ends.add(p[k].word[2], p[k].word[3]);
     }
@@ -177,7 +176,7 @@ __device__ __forceinline__ Compute<T> block_largest(const BlockPacks<T>& p, Comp
     if (risen < 0) {
       std::uint32_t nearest = ~0u;
 #pragma unroll
-      for (int k = 0; k < kBlockRuns<T>; ++k) {
+      for (int k = 0; k < kChunkRuns<T>; ++k) {
         nearest = __vimin3_u32(nearest, p[k].word[0], p[k].word[1]);
         nearest = __vimin3_u32(nearest, p[k].word[2], p[k].word[3]);
       }
@@ -187,16 +186,16 @@ __device__ __forceinline__ Compute<T> block_largest(const BlockPacks<T>& p, Comp
   } else if constexpr (sizeof(T) == 2) {
     row_device::Extremes<T> found;
 #pragma unroll
-    for (int k = 0; k < kBlockRuns<T>; ++k) found.add(p[k]);
+    for (int k = 0; k < kChunkRuns<T>; ++k) found.add(p[k]);
     if (found.all_negative())
 #pragma unroll
-      for (int k = 0; k < kBlockRuns<T>; ++k) found.add_negative(p[k]);
+      for (int k = 0; k < kChunkRuns<T>; ++k) found.add_negative(p[k]);
     least = found.least();
     return rm::value_of<float>(__reduce_max_sync(~0u, rm::key_of(found.largest(), 0)), 0);
   } else {
     double high[1] = {element_of<T>(p[0], 0)};
 #pragma unroll
-    for (int i = 1; i < kBlockRuns<T> * kRunOf<T>; ++i)
+    for (int i = 1; i < kChunkRuns<T> * kRunOf<T>; ++i)
       high[0] = larger(high[0], element_of<T>(p[i / kRunOf<T>], i % kRunOf<T>));
     return join_warp<Larger, 1, double>(high);
   }
@@ -210,41 +209,41 @@ __device__ __forceinline__ bool is_near(C least, C largest) {
 
 // f(element, its index from the lane's first on) summed over the runs of a warp.
 template <class T, class F>
-__device__ __forceinline__ Compute<T> block_sum(const BlockPacks<T>& p, const F& f) {
+__device__ __forceinline__ Compute<T> chunk_sum(const ChunkPacks<T>& p, const F& f) {
   using C = Compute<T>;
-  C sums[kBlockRuns<T>];
+  C sums[kChunkRuns<T>];
 #pragma unroll
-  for (int k = 0; k < kBlockRuns<T>; ++k) {
+  for (int k = 0; k < kChunkRuns<T>; ++k) {
     C v[kRunOf<T>];
 #pragma unroll
     for (int e = 0; e < kRunOf<T>; ++e) v[e] = f(element_of<T>(p[k], e), k * 32 * kRunOf<T> + e);
     sums[k] = join_run<rm::Add>(v);
   }
-  return join_warp<rm::Add, kBlockRuns<T>, C>(sums);
+  return join_warp<rm::Add, kChunkRuns<T>, C>(sums);
 }
 
 // The node of a warp's n elements, the rest of 512 being filler, in every lane.
 template <class T, bool kVar>
-__device__ __forceinline__ Node<Compute<T>, kVar> block_node(const BlockPacks<T>& p, int n) {
+__device__ __forceinline__ Node<Compute<T>, kVar> chunk_node(const ChunkPacks<T>& p, int n) {
   using C = Compute<T>;
   if constexpr (kVar) {
-    const C mean = block_sum<T>(p, [](C x, int) { return x; }) / static_cast<C>(n);
+    const C mean = chunk_sum<T>(p, [](C x, int) { return x; }) / static_cast<C>(n);
     C squares;
-    if (n == kBlock) {
-      squares = block_sum<T>(p, [&](C x, int) { return rm::square(x, mean); });
+    if (n == kChunk) {
+      squares = chunk_sum<T>(p, [&](C x, int) { return rm::square(x, mean); });
     } else {
       const int left = n - static_cast<int>(threadIdx.x) % 32 * kRunOf<T>;
-      squares = block_sum<T>(p, [&](C x, int i) { return i < left ? rm::square(x, mean) : C(0); });
+      squares = chunk_sum<T>(p, [&](C x, int i) { return i < left ? rm::square(x, mean) : C(0); });
     }
     return node_of<true>(mean, squares, n);
   } else {
     C least, sum;
-    const C largest = block_largest<T>(p, least);
+    const C largest = chunk_largest<T>(p, least);
     if (__builtin_expect(__all_sync(~0u, is_near(least, largest)), true)) {
-      sum = block_sum<T>(p, [](C x, int) { return row_device::term_near(x); });
+      sum = chunk_sum<T>(p, [](C x, int) { return row_device::term_near(x); });
     } else {
       const C center = math::center_of_terms(largest);
-      sum = block_sum<T>(p, [&](C x, int) { return math::exp_term(x - center); });
+      sum = chunk_sum<T>(p, [&](C x, int) { return math::exp_term(x - center); });
     }
     return node_of<false>(largest, largest == -math::infinity_of(C(0)) ? C(0) : sum, n);
   }

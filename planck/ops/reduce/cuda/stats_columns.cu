@@ -13,7 +13,7 @@ namespace {
 
 template <class T, bool kVar, bool kPacks>
 Result<void> launch_columns(const Stream& stream, const StatColumns<T>& a, std::int64_t blocks) {
-  constexpr const char* kName = "reduce columns in blocks";
+  constexpr const char* kName = "reduce columns in chunks";
   const auto kernel = stat_columns<T, kVar, kPacks>;
   if (auto ok = cuda_result(
           cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kStatBytes),
@@ -45,19 +45,19 @@ Result<void> run_columns(const Stream& stream, const ReducePass& pass) {
   // Short columns: few threads each. Long ones: all of them to a CUDA block, unless that leaves
   // too few.
   while (a.log2_lanes < 5 && kStatRows << a.log2_lanes < l.length) ++a.log2_lanes;
-  const std::int64_t blocks = ceil_div(l.length, kBlock);
+  const std::int64_t chunks = ceil_div(l.length, kChunk);
   const auto grid = [&] {
-    return ceil_div(a.outer * ceil_div(blocks, a.turns) * a.packs, kStatThreads >> a.log2_lanes);
+    return ceil_div(a.outer * ceil_div(chunks, a.turns) * a.packs, kStatThreads >> a.log2_lanes);
   };
   a.turns = 1;
-  while (a.turns < kStatTurns && a.turns < blocks) a.turns *= 2;
+  while (a.turns < kStatTurns && a.turns < chunks) a.turns *= 2;
   while (a.turns > 1 && grid() < reduce_cuts::kEnoughStatBlocks) a.turns /= 2;
-  a.sink.chunks = ceil_div(blocks, a.turns);
+  a.sink.parts = ceil_div(chunks, a.turns);
   if (auto ok = packs ? launch_columns<T, kVar, true>(stream, a, grid())
                       : launch_columns<T, kVar, false>(stream, a, grid());
-      !ok || a.sink.chunks == 1)
+      !ok || a.sink.parts == 1)
     return ok;
-  return join_chunks<T, kVar>(stream, a.sink, l.groups, l.length, a.turns * kBlock);
+  return join_parts<T, kVar>(stream, a.sink, l.groups, l.length, a.turns * kChunk);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kStatThreads, 2) stat_columns(const StatColumn
   const int t = static_cast<int>(threadIdx.x), lane = t % 32;
   const int log2_slots = 8 - a.log2_lanes;
   static_assert(kThreads == 1 << 8);
-  const int limit = static_cast<int>(min((a.length + kBlock - 1) / kBlock, std::int64_t{a.turns}));
+  const int limit = static_cast<int>(min((a.length + kChunk - 1) / kChunk, std::int64_t{a.turns}));
 
   // Rows are loaded side by side, ...
   const int from_slot = t & ((1 << log2_slots) - 1), from_row = t >> log2_slots;
@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(kStatThreads, 2) stat_columns(const StatColumn
   const int step = static_cast<int>(a.reduced.stride[0]) * (kThreads >> log2_slots);
   const unsigned address = shared_address(tile + row_place(from_slot, from_row, log2_slots));
   const auto ask = [&](int turn) {
-    const int rest = from_rest - turn * kBlock;
-    if (kPacks && a.log2_lanes == 5 && rest >= kBlock) {
+    const int rest = from_rest - turn * kChunk;
+    if (kPacks && a.log2_lanes == 5 && rest >= kChunk) {
 #pragma unroll
       for (int j = 0; j < kRows; ++j)  // every 32nd row
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kStatThreads, 2) stat_columns(const StatColumn
 #pragma unroll 1
       for (int row = from_row; row >> a.log2_lanes < kRows; row += kThreads >> log2_slots) {
         uint4* to = tile + row_place(from_slot, row, log2_slots);
-        const T* x = base + a.reduced.offset(from.first(a) + turn * kBlock + row);
+        const T* x = base + a.reduced.offset(from.first(a) + turn * kChunk + row);
         if (kPacks && row < rest) {
           copy_async<16>(to, x);
         } else {
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kStatThreads, 2) stat_columns(const StatColumn
   ask(0);
 #pragma unroll 1
   for (int turn = 0; turn < limit; ++turn) {
-    const int rest = all - turn * kBlock, n = min(rest, kBlock), rows = rest - own;
+    const int rest = all - turn * kChunk, n = min(rest, kChunk), rows = rest - own;
     Pack<16> p[kRows];
     await_copies<0>();
     __syncthreads();
@@ -169,17 +169,17 @@ __global__ void __launch_bounds__(kStatThreads, 2) stat_columns(const StatColumn
   // Half a warp joins the turns of a column.
   __syncwarp();
   const StatSlot at(a, again(slot));
-  const int turn = lane % kStatTurns, rest = all - turn * kBlock;
+  const int turn = lane % kStatTurns, rest = all - turn * kChunk;
 #pragma unroll 1
   for (int first = 0; first < kColumns; first += 32 / kStatTurns) {
     const int e = first + lane / kStatTurns;
     StoredNode<C> of_turn{};
     if (rest > 0) of_turn = nodes[slot][turn][e];
-    auto node = node_of<kVar>(of_turn.parameter, of_turn.sum, min(rest, kBlock));
+    auto node = node_of<kVar>(of_turn.parameter, of_turn.sum, min(rest, kChunk));
 #pragma unroll 1
     for (int bit = 1; bit < limit; bit *= 2) {
       const auto later = lane_after(node, bit);
-      if (turn % (2 * bit) == 0 && rest > bit * kBlock) node = rm::joined(node, later);
+      if (turn % (2 * bit) == 0 && rest > bit * kChunk) node = rm::joined(node, later);
     }
     if (turn == 0 && rest > 0) at.put(a, e, node);
   }

@@ -13,7 +13,7 @@ namespace {
 
 template <class T, bool kVar>
 Result<void> run_rows(const Stream& stream, const ReducePass& pass) {
-  constexpr const char* kName = "reduce rows in blocks";
+  constexpr const char* kName = "reduce rows in chunks";
   const ReduceLayout& l = pass.layout;
   StatRows<T> a{};
   a.in.data = static_cast<const T*>(pass.x);
@@ -27,9 +27,9 @@ Result<void> run_rows(const Stream& stream, const ReducePass& pass) {
   a.groups = l.groups;
   a.length = l.length;
   a.sink = NodeSink<T>::make(pass);
-  if (l.length <= kBlock / 2) {
+  if (l.length <= kChunk / 2) {
     while ((1 << a.log2_team) * kRunOf<T> < l.length) ++a.log2_team;
-    const std::int64_t turns = ceil_div(l.groups, (32 * kBlockRuns<T>) >> a.log2_team);
+    const std::int64_t turns = ceil_div(l.groups, (32 * kChunkRuns<T>) >> a.log2_team);
     a.log2_turns = 3;
     while (a.log2_turns > 0 && turns >> a.log2_turns < reduce_cuts::kEnoughStatWarps)
       --a.log2_turns;
@@ -38,29 +38,29 @@ Result<void> run_rows(const Stream& stream, const ReducePass& pass) {
                   dense ? stat_short_rows<T, kVar, true> : stat_short_rows<T, kVar, false>,
                   ceil_div(warps, kFewRowStatWarps), 32 * kFewRowStatWarps, a);
   }
-  const std::int64_t blocks = ceil_div(l.length, kBlock);
+  const std::int64_t chunks = ceil_div(l.length, kChunk);
   // Few chunks of 512 per warp where there are few, but one part per group where possible.
-  const auto covers = [&](int log2) { return (std::int64_t{1} << log2) >= blocks; };
+  const auto covers = [&](int log2) { return (std::int64_t{1} << log2) >= chunks; };
   a.log2_turns = 4;
-  while (a.log2_turns > 0 && (l.groups * blocks) >> a.log2_turns < reduce_cuts::kEnoughStatWarps &&
-         !(blocks <= 32 && !covers(a.log2_turns + 2)))
+  while (a.log2_turns > 0 && (l.groups * chunks) >> a.log2_turns < reduce_cuts::kEnoughStatWarps &&
+         !(chunks <= 32 && !covers(a.log2_turns + 2)))
     --a.log2_turns;
   const int most = std::min(5, a.log2_turns + 3);  // kRowStatWarps warps
-  while (a.log2_chunk < most && !covers(a.log2_chunk)) ++a.log2_chunk;
-  a.sink.chunks = ceil_div(blocks, 1 << a.log2_chunk);
-  const bool whole = dense && l.length % kBlock == 0;
-  a.merged = whole && a.in.rows.rank == 1 && a.in.rows.stride[0] == l.length &&
-             blocks == 1 << a.log2_chunk;
+  while (a.log2_part < most && !covers(a.log2_part)) ++a.log2_part;
+  a.sink.parts = ceil_div(chunks, 1 << a.log2_part);
+  const bool whole = dense && l.length % kChunk == 0;
+  a.merged =
+      whole && a.in.rows.rank == 1 && a.in.rows.stride[0] == l.length && chunks == 1 << a.log2_part;
   const auto kernel = whole   ? stat_rows<T, kVar, RowLoads::whole>
                       : dense ? stat_rows<T, kVar, RowLoads::dense>
                               : stat_rows<T, kVar, RowLoads::strided>;
   const std::int64_t shares =
-      ceil_div((l.groups * a.sink.chunks) << a.log2_chunk, std::int64_t{1} << a.log2_turns);
-  const int warps = std::max(kFewRowStatWarps, 1 << std::max(0, a.log2_chunk - a.log2_turns));
+      ceil_div((l.groups * a.sink.parts) << a.log2_part, std::int64_t{1} << a.log2_turns);
+  const int warps = std::max(kFewRowStatWarps, 1 << std::max(0, a.log2_part - a.log2_turns));
   if (auto ok = launch(stream, kName, kernel, ceil_div(shares, warps), 32 * warps, a);
-      !ok || a.sink.chunks == 1)
+      !ok || a.sink.parts == 1)
     return ok;
-  return join_chunks<T, kVar>(stream, a.sink, l.groups, l.length, kBlock << a.log2_chunk);
+  return join_parts<T, kVar>(stream, a.sink, l.groups, l.length, kChunk << a.log2_part);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ struct StatRows {
   std::int64_t groups, length;
   bool merged;     // whole rows behind one another, each of 2^k chunks of 512
   int log2_team;   // short rows: runs of a group
-  int log2_chunk;  // chunks of 512 of a part, up to 32; a group has one or several parts
+  int log2_part;   // chunks of 512 of a part, up to 32; a group has one or several parts
   int log2_turns;  // chunks of 512 of a warp, up to 32
   NodeSink<T> sink;
 };
@@ -40,16 +40,16 @@ enum class RowLoads { whole, dense, strided };
 
 // A lane's runs of a whole chunk of 512.
 template <class T>
-__device__ __forceinline__ void load_block(const T* from, BlockPacks<T>& p) {
+__device__ __forceinline__ void load_chunk(const T* from, ChunkPacks<T>& p) {
 #pragma unroll
-  for (int k = 0; k < kBlockRuns<T>; ++k) p[k] = load_pack<16, true>(from, k * 32);
+  for (int k = 0; k < kChunkRuns<T>; ++k) p[k] = load_pack<16, true>(from, k * 32);
 }
 
 // n elements of a chunk of 512, wherever they lie, by way of shared memory.
 template <class T, bool kVar, bool kDense>
-__device__ __forceinline__ void stage_block(const StatRows<T>& a, std::int64_t row,
+__device__ __forceinline__ void stage_chunk(const StatRows<T>& a, std::int64_t row,
                                             std::int64_t first, int n, Pack<16>* staged,
-                                            BlockPacks<T>& p) {
+                                            ChunkPacks<T>& p) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto place = [&](int i) {
     return kDense ? a.dense.at(row, first + i) : a.in.at(row, first + i);
@@ -58,17 +58,17 @@ __device__ __forceinline__ void stage_block(const StatRows<T>& a, std::int64_t r
   __syncwarp();
   if ((kDense || a.in.packs) && n % kRunOf<T> == 0) {
 #pragma unroll 1
-    for (int i = lane; i < kBlock / kRunOf<T>; i += 32)
+    for (int i = lane; i < kChunk / kRunOf<T>; i += 32)
       staged[i] = i * kRunOf<T> < n ? load_pack<16, true>(place(i * kRunOf<T>), 0) : none;
   } else {
     T* elements = reinterpret_cast<T*>(staged);
 #pragma unroll 1
-    for (int i = lane; i < kBlock; i += 32)
+    for (int i = lane; i < kChunk; i += 32)
       elements[i] = i < n ? *place(i) : *reinterpret_cast<const T*>(none.word);
   }
   __syncwarp();
 #pragma unroll
-  for (int k = 0; k < kBlockRuns<T>; ++k) p[k] = staged[k * 32 + lane];
+  for (int k = 0; k < kChunkRuns<T>; ++k) p[k] = staged[k * 32 + lane];
 }
 
 // A warp goes over 2^log2_turns chunks of 512, numbered over groups, their parts and the chunks of
@@ -76,41 +76,41 @@ __device__ __forceinline__ void stage_block(const StatRows<T>& a, std::int64_t r
 template <class T, bool kVar, RowLoads kLoads>
 __global__ void __maxnreg__((sizeof(T) == 8 ? 96 : 64)) stat_rows(const StatRows<T> a) {
   using C = Compute<T>;
-  constexpr int kRun = kRunOf<T>, kRuns = kBlockRuns<T>;
+  constexpr int kRun = kRunOf<T>, kRuns = kChunkRuns<T>;
   __shared__ StoredNode<C> nodes[kRowStatWarps * 32];
   follow();
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
-  const int lane = static_cast<int>(threadIdx.x) % 32, mask = (1 << a.log2_chunk) - 1;
+  const int lane = static_cast<int>(threadIdx.x) % 32, mask = (1 << a.log2_part) - 1;
   const int turns = 1 << a.log2_turns;
   const std::int64_t number = (static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + warp)
                               << a.log2_turns;
-  std::int64_t group = number >> a.log2_chunk, chunk = 0;
-  if (a.sink.chunks > 1) {
-    chunk = group;
-    group /= a.sink.chunks;
-    chunk -= group * a.sink.chunks;
+  std::int64_t group = number >> a.log2_part, part = 0;
+  if (a.sink.parts > 1) {
+    part = group;
+    group /= a.sink.parts;
+    part -= group * a.sink.parts;
   }
-  const std::int64_t first = ((chunk << a.log2_chunk) + (number & mask)) * kBlock;
+  const std::int64_t first = ((part << a.log2_part) + (number & mask)) * kChunk;
   // Of this warp: elements of a row, rows.
-  const int share = min(turns, mask + 1) * kBlock;
+  const int share = min(turns, mask + 1) * kChunk;
   const int rest = static_cast<int>(min(a.length - first, std::int64_t{share}));
   const int rows = static_cast<int>(
-      max(std::int64_t{0}, min(a.groups - group, std::int64_t{max(1, turns >> a.log2_chunk)})));
-  const auto put = [&](int row, int block, const Node<C, kVar>& node) {
-    if (lane == 0) nodes[warp * turns + (row << a.log2_chunk) + block] = stored_node(node);
+      max(std::int64_t{0}, min(a.groups - group, std::int64_t{max(1, turns >> a.log2_part)})));
+  const auto put = [&](int row, int chunk, const Node<C, kVar>& node) {
+    if (lane == 0) nodes[warp * turns + (row << a.log2_part) + chunk] = stored_node(node);
   };
   if constexpr (kLoads == RowLoads::whole) {
-    const int at_once = a.merged ? rows : 1, count = at_once * max(0, rest / kBlock);
+    const int at_once = a.merged ? rows : 1, count = at_once * max(0, rest / kChunk);
 #pragma unroll 1
     for (int row = 0; row < rows && count > 0; row += at_once) {
       const T* next = a.dense.at(group + row, first + lane * kRun);
-      BlockPacks<T> held, ahead;
-      load_block<T>(next, held);
+      ChunkPacks<T> held, ahead;
+      load_chunk<T>(next, held);
 #pragma unroll 1
-      for (int block = 0; block < count; ++block) {
-        next += kBlock;
-        if (block + 1 < count) load_block<T>(next, ahead);
-        put(row, block, block_node<T, kVar>(held, kBlock));
+      for (int chunk = 0; chunk < count; ++chunk) {
+        next += kChunk;
+        if (chunk + 1 < count) load_chunk<T>(next, ahead);
+        put(row, chunk, chunk_node<T, kVar>(held, kChunk));
 #pragma unroll
         for (int k = 0; k < kRuns; ++k) held[k] = ahead[k];
       }
@@ -120,9 +120,9 @@ __global__ void __maxnreg__((sizeof(T) == 8 ? 96 : 64)) stat_rows(const StatRows
 #pragma unroll 1
     for (int row = 0; row < rows; ++row)
 #pragma unroll 1
-      for (int block = 0; block * kBlock < rest; ++block) {
-        const int done = block * kBlock, n = min(rest - done, kBlock);
-        BlockPacks<T> p;
+      for (int chunk = 0; chunk * kChunk < rest; ++chunk) {
+        const int done = chunk * kChunk, n = min(rest - done, kChunk);
+        ChunkPacks<T> p;
         if (kLoads == RowLoads::dense && n % kRun == 0) {
           const T* from = a.dense.at(group + row, first + done + lane * kRun);
 #pragma unroll
@@ -131,33 +131,33 @@ __global__ void __maxnreg__((sizeof(T) == 8 ? 96 : 64)) stat_rows(const StatRows
             if ((k * 32 + lane) * kRun < n) p[k] = load_pack<16, true>(from, k * 32);
           }
         } else {
-          stage_block<T, kVar, kLoads == RowLoads::dense>(a, group + row, first + done, n,
+          stage_chunk<T, kVar, kLoads == RowLoads::dense>(a, group + row, first + done, n,
                                                           staged[warp], p);
         }
-        put(row, block, block_node<T, kVar>(p, n));
+        put(row, chunk, chunk_node<T, kVar>(p, n));
       }
   }
   // One warp joins the nodes of its parts, or of the part of which it has the first chunks.
-  if (a.log2_chunk > a.log2_turns)
+  if (a.log2_part > a.log2_turns)
     __syncthreads();
   else
     __syncwarp();
   if ((number & mask) != 0) return;
   const std::int64_t left = a.length - first;
-  const int row = lane >> a.log2_chunk, block = lane & mask;
-  const bool there = lane >> max(a.log2_chunk, a.log2_turns) == 0 && row < rows &&
-                     left > block * std::int64_t{kBlock};
+  const int row = lane >> a.log2_part, chunk = lane & mask;
+  const bool there = lane >> max(a.log2_part, a.log2_turns) == 0 && row < rows &&
+                     left > chunk * std::int64_t{kChunk};
   StoredNode<C> own{};
   if (there) own = nodes[warp * turns + lane];
   auto node = node_of<kVar>(own.parameter, own.sum,
-                            static_cast<int>(min(left - block * kBlock, std::int64_t{kBlock})));
+                            static_cast<int>(min(left - chunk * kChunk, std::int64_t{kChunk})));
 #pragma unroll 1
   for (int bit = 1; bit <= mask; bit *= 2) {
     const auto later = lane_after(node, bit);
-    if ((lane & (2 * bit - 1)) == 0 && there && left > (block + bit) * std::int64_t{kBlock})
+    if ((lane & (2 * bit - 1)) == 0 && there && left > (chunk + bit) * std::int64_t{kChunk})
       node = rm::joined(node, later);
   }
-  if (block == 0 && there) a.sink.put(group + row, chunk, node);
+  if (chunk == 0 && there) a.sink.put(group + row, part, node);
 }
 
 }  // namespace planck::reduce_device

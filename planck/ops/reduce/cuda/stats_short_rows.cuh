@@ -24,7 +24,7 @@ __device__ __forceinline__ void join_teams(C (&v)[kRuns], int log2_team) {
 template <class T, bool kVar, bool kDense>
 __global__ void __launch_bounds__(32 * kFewRowStatWarps) stat_short_rows(const StatRows<T> a) {
   using C = Compute<T>;
-  constexpr int kRun = kRunOf<T>, kRuns = kBlockRuns<T>;
+  constexpr int kRun = kRunOf<T>, kRuns = kChunkRuns<T>;
   const int lane = static_cast<int>(threadIdx.x) % 32, mask = (1 << a.log2_team) - 1;
   const std::int64_t warp =
       static_cast<std::int64_t>(blockIdx.x) * kFewRowStatWarps + threadIdx.x / 32;
@@ -32,13 +32,13 @@ __global__ void __launch_bounds__(32 * kFewRowStatWarps) stat_short_rows(const S
   std::int64_t first = (warp << a.log2_turns) * step;
   const auto group = [&](int k) { return first + ((k * 32 + lane) >> a.log2_team); };
   const auto run_at = [&](int k) { return ((k * 32 + lane) & mask) * kRun; };
-  const auto fetch = [&](BlockPacks<T>& p) {
+  const auto fetch = [&](ChunkPacks<T>& p) {
 #pragma unroll
     for (int k = 0; k < kRuns; ++k)
       if (kDense && group(k) < a.groups && run_at(k) + kRun <= a.length)
         p[k] = load_pack<16, true>(a.dense.at(group(k), run_at(k)), 0);
   };
-  BlockPacks<T> p, ahead;
+  ChunkPacks<T> p, ahead;
   fetch(p);
 #pragma unroll 1
   for (int turn = 0; turn >> a.log2_turns == 0 && first < a.groups; ++turn) {

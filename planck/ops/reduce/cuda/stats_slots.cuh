@@ -22,22 +22,22 @@ struct StatColumns {
 
 template <class T>
 struct StatSlot {
-  std::int64_t outer, chunk, pack;
+  std::int64_t outer, part, pack;
 
   __device__ __forceinline__ StatSlot(const StatColumns<T>& a, int slot) {
     const std::int64_t number =
         (static_cast<std::int64_t>(blockIdx.x) * kStatThreads >> a.log2_lanes) + slot;
     const std::int64_t above = number / a.packs;
     pack = number - above * a.packs;
-    outer = above / a.sink.chunks;
-    chunk = above - outer * a.sink.chunks;
+    outer = above / a.sink.parts;
+    part = above - outer * a.sink.parts;
   }
   __device__ __forceinline__ std::int64_t first(const StatColumns<T>& a) const {  // row
-    return chunk * a.turns * kBlock;
+    return part * a.turns * kChunk;
   }
   __device__ __forceinline__ int rest(const StatColumns<T>& a) const {  // rows of the part
     if (outer >= a.outer) return 0;
-    return static_cast<int>(min(a.length - first(a), std::int64_t{a.turns} * kBlock));
+    return static_cast<int>(min(a.length - first(a), std::int64_t{a.turns} * kChunk));
   }
   __device__ __forceinline__ const T* base(const StatColumns<T>& a) const {  // of its columns
     return a.in + (rest(a) > 0 ? a.outer_map.offset(outer) + pack * kRunOf<T> : 0);
@@ -45,7 +45,7 @@ struct StatSlot {
   template <class N>
   __device__ __forceinline__ void put(const StatColumns<T>& a, int e, const N& node) const {
     const std::int64_t column = pack * kRunOf<T> + e;
-    if (column < a.inner) a.sink.put(outer * a.inner + column, chunk, node);
+    if (column < a.inner) a.sink.put(outer * a.inner + column, part, node);
   }
 };
 

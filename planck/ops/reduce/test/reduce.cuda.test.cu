@@ -143,8 +143,8 @@ TEST_P(ReduceCuda, TallColumnsHaveTheBitsOfTheCpu) {
     }
 }
 
-// Blocks, warps' shares of them and chunks, on both sides of their borders; few groups and many.
-TEST_P(ReduceCuda, BlocksHaveTheBitsOfTheCpu) {
+// Chunks, warps' shares of them and parts, on both sides of their borders; few groups and many.
+TEST_P(ReduceCuda, ChunksHaveTheBitsOfTheCpu) {
   PLANCK_NEEDS_GPU();
   std::uint64_t seed = 0;
   for (ReduceKind kind : {ReduceKind::var, ReduceKind::logsumexp}) {
@@ -165,8 +165,8 @@ TEST_P(ReduceCuda, BlocksHaveTheBitsOfTheCpu) {
   }
 }
 
-// Groups whose blocks are -Inf, +Inf, NaN, all negative, far apart, or overflow.
-TEST_P(ReduceCuda, UnusualBlocksHaveTheBitsOfTheCpu) {
+// Groups whose chunks are -Inf, +Inf, NaN, all negative, far apart, or overflow.
+TEST_P(ReduceCuda, UnusualChunksHaveTheBitsOfTheCpu) {
   PLANCK_NEEDS_GPU();
   constexpr std::int64_t kGroups = 10;
   const double infinity = HUGE_VAL;

@@ -45,8 +45,8 @@ double promised(const Case& c, const std::vector<C>& v) {
     }
     return best;
   }
-  if (c.op == "var") return block_var(v, std::stoll(attribute(c, "correction", "1")));
-  if (c.op == "logsumexp") return block_logsumexp(v);
+  if (c.op == "var") return chunked_var(v, std::stoll(attribute(c, "correction", "1")));
+  if (c.op == "logsumexp") return chunked_logsumexp(v);
   double best = 0;
   for (std::size_t i = 1; i < v.size(); ++i) {
     const double now = v[i], so_far = v[static_cast<std::size_t>(best)];

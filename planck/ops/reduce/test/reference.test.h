@@ -40,58 +40,58 @@ C pairwise_sum(const std::vector<C>& v) {
 
 // var and logsumexp by chunks of 512 elements, joined pairwise (docs/numerics.md).
 template <class C>
-std::vector<std::vector<C>> blocks_of(const std::vector<C>& v) {
-  std::vector<std::vector<C>> blocks;
+std::vector<std::vector<C>> chunks_of(const std::vector<C>& v) {
+  std::vector<std::vector<C>> chunks;
   for (std::size_t i = 0; i < v.size(); ++i) {
-    if (i % 512 == 0) blocks.emplace_back();
-    blocks.back().push_back(v[i]);
+    if (i % 512 == 0) chunks.emplace_back();
+    chunks.back().push_back(v[i]);
   }
-  return blocks;
+  return chunks;
 }
 template <class C>
-C block_var(const std::vector<C>& v, std::int64_t correction) {
+C chunked_var(const std::vector<C>& v, std::int64_t correction) {
   const auto n = static_cast<std::int64_t>(v.size());
   if (n <= correction) return std::numeric_limits<C>::quiet_NaN();
-  struct Block {
+  struct Chunk {
     C n, mean, squares;
   };
-  std::vector<Block> found;
-  for (const std::vector<C>& block : blocks_of(v)) {
-    const C count = static_cast<C>(block.size()), mean = pairwise_sum(block) / count;
+  std::vector<Chunk> found;
+  for (const std::vector<C>& chunk : chunks_of(v)) {
+    const C count = static_cast<C>(chunk.size()), mean = pairwise_sum(chunk) / count;
     std::vector<C> squares;
-    for (C x : block) squares.push_back((x - mean) * (x - mean));
+    for (C x : chunk) squares.push_back((x - mean) * (x - mean));
     found.push_back({count, mean, pairwise_sum(squares)});
   }
-  const Block all = pairwise(found, 0, found.size(), Block{}, [](Block a, Block b) {
+  const Chunk all = pairwise(found, 0, found.size(), Chunk{}, [](Chunk a, Chunk b) {
     const C both = a.n + b.n, part = b.n / both, d = b.mean - a.mean;
     const C between = d * part;
-    return Block{both, std::fma(d, part, a.mean),
+    return Chunk{both, std::fma(d, part, a.mean),
                  std::fma(between, d * a.n, a.squares + b.squares)};
   });
   return all.squares / static_cast<C>(n - correction);
 }
 // exp, log and e(z) are the library's, which have tests of their own.
 template <class C>
-C block_logsumexp(const std::vector<C>& v) {
+C chunked_logsumexp(const std::vector<C>& v) {
   constexpr C kInfinity = std::numeric_limits<C>::infinity();
   const auto center_of = [](C largest) { return std::abs(largest) < 64 ? 0 : largest; };
-  struct Block {
+  struct Chunk {
     C largest, sum;
   };
-  std::vector<Block> found;
-  for (const std::vector<C>& block : blocks_of(v)) {
+  std::vector<Chunk> found;
+  for (const std::vector<C>& chunk : chunks_of(v)) {
     C largest = -kInfinity;
-    for (C x : block) largest = std::isnan(x) || std::isnan(largest) ? NAN : std::max(largest, x);
+    for (C x : chunk) largest = std::isnan(x) || std::isnan(largest) ? NAN : std::max(largest, x);
     std::vector<C> terms;
-    for (C x : block) terms.push_back(math::exp_term(x - center_of(largest)));
+    for (C x : chunk) terms.push_back(math::exp_term(x - center_of(largest)));
     found.push_back({largest, largest == -kInfinity ? 0 : pairwise_sum(terms)});
   }
-  const Block all = pairwise(found, 0, found.size(), Block{-kInfinity, 0}, [&](Block a, Block b) {
-    if (std::isnan(a.largest) || std::isnan(b.largest)) return Block{NAN, 0};
+  const Chunk all = pairwise(found, 0, found.size(), Chunk{-kInfinity, 0}, [&](Chunk a, Chunk b) {
+    if (std::isnan(a.largest) || std::isnan(b.largest)) return Chunk{NAN, 0};
     if (a.largest < b.largest) std::swap(a, b);
     const C above = center_of(a.largest), below = center_of(b.largest);
-    if (above == below) return Block{a.largest, a.sum + b.sum};
-    return Block{a.largest, std::fma(b.sum, math::exp(below - above), a.sum)};
+    if (above == below) return Chunk{a.largest, a.sum + b.sum};
+    return Chunk{a.largest, std::fma(b.sum, math::exp(below - above), a.sum)};
   });
   if (!std::isfinite(all.largest)) return all.largest;
   const C top = math::exp_term(all.largest - center_of(all.largest));

@@ -34,7 +34,7 @@ void expect_bits_of(const Case& c, const NamedTensors& in, const Where& where) {
         for (std::size_t g = 0; g < groups.size(); ++g) {
           std::vector<C> v;
           for (std::int64_t i : groups[g]) v.push_back(static_cast<C>(x.number(i)));
-          const C value = c.op == "var" ? block_var(v, 1) : block_logsumexp(v);
+          const C value = c.op == "var" ? chunked_var(v, 1) : chunked_logsumexp(v);
           expected.set_number(static_cast<std::int64_t>(g), std::isnan(value) ? NAN : value);
         }
         ASSERT_EQ(verify::bit_difference(expected, out), "") << c.id() << " " << kernel.name;
@@ -47,7 +47,7 @@ void expect_bits(const Case& c, const NamedTensors& in, const Where& where = {})
 }
 void expect_bits(const Case& c, const Where& where = {}) { expect_bits(c, c.make_inputs(), where); }
 
-TEST(Stats, BlocksOfEveryLength) {
+TEST(Stats, ChunksOfEveryLength) {
   for (const char* op : {"var", "logsumexp"})
     for (Dtype t : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16})
       for (std::int64_t n : kLengths) {
@@ -87,7 +87,7 @@ TEST(Stats, AnyNumberOfThreads) {
 }
 
 // Whole chunks of infinities and NaN, alone and next to ordinary ones, and values of every kind.
-TEST(Stats, SpecialBlocks) {
+TEST(Stats, SpecialChunks) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const char* op : {"var", "logsumexp"})
     for (Dtype t : {Dtype::f32, Dtype::f64, Dtype::bf16})
@@ -97,21 +97,21 @@ TEST(Stats, SpecialBlocks) {
             columns ? make(op, t, {kLength, kGroups}, "0") : make(op, t, {kGroups, kLength}, "1");
         NamedTensors in = c.make_inputs();
         HostTensor& x = in.find("x")->second;
-        const auto put = [&](std::int64_t group, std::int64_t block, double value,
+        const auto put = [&](std::int64_t group, std::int64_t chunk, double value,
                              bool one = false) {
-          const std::int64_t begin = block * 512, end = std::min(kLength, begin + 512);
+          const std::int64_t begin = chunk * 512, end = std::min(kLength, begin + 512);
           for (std::int64_t i = begin; i < (one ? begin + 1 : end); ++i)
             x.set_number(columns ? i * kGroups + group : group * kLength + i, value);
         };
         std::int64_t group = 1;
         for (double special : {-infinity, infinity, std::nan("")}) {
-          for (std::int64_t block : {0, 3, 5}) put(group++, block, special);
+          for (std::int64_t chunk : {0, 3, 5}) put(group++, chunk, special);
           put(group++, 4, special, true);
-          for (std::int64_t block = 0; block < 6; ++block) put(group, block, special);
+          for (std::int64_t chunk = 0; chunk < 6; ++chunk) put(group, chunk, special);
           ++group;
         }
-        for (std::int64_t block = 0; block < 6; ++block)
-          put(group, block, block % 2 == 0 ? -infinity : 1.0);
+        for (std::int64_t chunk = 0; chunk < 6; ++chunk)
+          put(group, chunk, chunk % 2 == 0 ? -infinity : 1.0);
         expect_bits(c, in);
         expect_bits(make(op, t, {kLength, 9}, "0", Fill::adversarial));
         expect_bits(make(op, t, {9, kLength}, "1", Fill::adversarial));
