@@ -40,7 +40,7 @@ bool Map::choose_tile(unsigned transposable) {
 }
 
 void Map::choose_mode(int output, int columns, unsigned transposable, bool pairs) {
-  if (nest_.rank < 2 || nest_.total() < kBlock) return;
+  if (nest_.rank < 2 || nest_.total() < kPortion) return;
   const auto last = at(nest_.rank - 1);
   if (pairs && nest_.extent[last] % 2 != 0) return;  // rows end between neighbours
   if (nest_.stride[at(output)][last] == 1 && choose_tile(transposable)) {

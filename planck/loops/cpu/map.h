@@ -1,7 +1,7 @@
-// Elementwise work on the CPU over operands of any strides, in chunks.
+// Elementwise work on the CPU over operands of any strides, in portions.
 //
 // The nest follows the output's memory. Three ways of cutting it, none of which changes a result:
-//   line   chunks of consecutive positions
+//   line   portions of consecutive positions
 //   panel  a range of columns of the innermost axis over many rows: what depends on the column
 //          alone is made once
 //   tile   where an input is contiguous along another axis than the output: tiles of rows × 128
@@ -18,8 +18,8 @@ namespace planck {
 // Elements that are worth a task of their own.
 inline constexpr std::int64_t kTaskElements = 1 << 16;
 
-// A chunk: positions [begin, begin + n) of the nest, and as many in each of the rows that follow.
-struct BlockAt {
+// A portion: positions [begin, begin + n) of the nest, and as many in each of the rows that follow.
+struct PortionAt {
   std::int64_t begin;
   int n, rows = 1;
   int row = -1;  // the first one's number, in a panel or tile
@@ -32,7 +32,7 @@ class Map {
 
   // `output` gives the order; `columns` is an operand that is worth panels when it varies along the
   // innermost axis alone; `transposable` marks inputs that may be tiled, of `element_bytes` at
-  // most; `pairs`: two neighbours of the output share a byte, so no chunk ends between them.
+  // most; `pairs`: two neighbours of the output share a byte, so no portion ends between them.
   Map(const Nest& nest, int output, int columns, unsigned transposable, std::size_t element_bytes,
       bool pairs)
       : nest_(nest),
@@ -50,7 +50,7 @@ class Map {
   bool tiled(int operand) const { return (tiled_ >> operand) & 1u; }
 
   // If every operand with one entry per element is dense, nothing is gathered, and lines may be
-  // longer than a chunk.
+  // longer than a portion.
   void use_long_lines() { line_ = kTaskElements; }
 
   // One operand as kernels see it. In panels, what to prefetch lies some rows further on.
@@ -58,7 +58,7 @@ class Map {
     MapOperand o{base, dtype, walk_of(nest_, k)};
     if (mode_ == Mode::line) return o;
     o.row = stride(k, nest_.rank - 2) * bits(dtype) / 8;
-    o.ahead = o.row * std::max<std::int64_t>(1, o.ahead / (kBlock * bits(dtype) / 8));
+    o.ahead = o.row * std::max<std::int64_t>(1, o.ahead / (kPortion * bits(dtype) / 8));
     return o;
   }
   std::int64_t stride(int k, int axis) const {
@@ -75,9 +75,9 @@ class Map {
     return offset;
   }
 
-  // Calls work(state, BlockAt) for every chunk, make_state() once per task, and begin(state, first
-  // position, rows, columns) before the chunks of a panel or tile: if it returns true, all rows go
-  // into one call of work.
+  // Calls work(state, PortionAt) for every portion, make_state() once per task, and begin(state,
+  // first position, rows, columns) before the portions of a panel or tile: if it returns true, all
+  // rows go into one call of work.
   template <class MakeState, class Begin, class Work>
   void run(const Stream& stream, MakeState&& make_state, Begin&& begin, Work&& work) const {
     const std::int64_t total = nest_.total();
@@ -87,7 +87,7 @@ class Map {
         auto state = make_state();
         const std::int64_t end = std::min(total, (task + 1) * kTaskElements);
         for (std::int64_t p = task * kTaskElements; p < end; p += line_)
-          work(state, BlockAt{p, static_cast<int>(std::min(line_, end - p))});
+          work(state, PortionAt{p, static_cast<int>(std::min(line_, end - p))});
       });
       return;
     }
@@ -99,7 +99,7 @@ class Map {
                 const std::int64_t width = nest_.extent[static_cast<std::size_t>(nest_.rank - 1)];
                 const int together = begin(state, first, rows, columns) ? rows : 1;
                 for (int r = 0; r < rows; r += together)
-                  work(state, BlockAt{first + r * width, columns, together, r});
+                  work(state, PortionAt{first + r * width, columns, together, r});
               });
   }
 
@@ -110,7 +110,7 @@ class Map {
     const bool tile = mode_ == Mode::tile;
     const auto last = static_cast<std::size_t>(nest_.rank - 1);
     const std::int64_t width = nest_.extent[last], height = nest_.extent[last - 1];
-    const std::int64_t total = nest_.total(), columns = tile ? kTileColumns : kBlock;
+    const std::int64_t total = nest_.total(), columns = tile ? kTileColumns : kPortion;
     const std::int64_t across = (width + columns - 1) / columns, down = (height + rows - 1) / rows;
     const std::int64_t planes = total / (width * height);
     parallel_for(stream, planes * down * across, [&](std::int64_t task) {
@@ -125,8 +125,8 @@ class Map {
   // Brings a tile of operand k, whose first position is given, into tile[row][column].
   void load_tile(const MapOperand& operand, int k, std::int64_t first, int rows, int columns,
                  void* tile) const {
-    block_ops().load_tile(operand.dtype, operand.base, offset_at(k, first),
-                          stride(k, nest_.rank - 1), rows, columns, tile, kTileColumns);
+    portion_ops().load_tile(operand.dtype, operand.base, offset_at(k, first),
+                            stride(k, nest_.rank - 1), rows, columns, tile, kTileColumns);
   }
 
  private:
@@ -137,7 +137,7 @@ class Map {
   Nest nest_;
   Mode mode_ = Mode::line;
   int tile_rows_;
-  std::int64_t line_ = kBlock;
+  std::int64_t line_ = kPortion;
   unsigned tiled_ = 0;
 };
 

@@ -1,9 +1,9 @@
-// Positions of a nest as dense chunks: in place if they lie densely, else through a buffer.
+// Positions of a nest as dense portions: in place if they lie densely, else through a buffer.
 #pragma once
 
 #include <algorithm>
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/nest.h"
 
 namespace planck {
@@ -35,14 +35,14 @@ inline std::byte* dense_at(const MapOperand& operand, std::int64_t begin, int n)
   return at;
 }
 
-// A float operand; `buffer` holds kBlock values of the compute type.
+// A float operand; `buffer` holds kPortion values of the compute type.
 template <class C>
 Source source_of(const MapOperand& operand, std::int64_t begin, int n, C* buffer) {
   if (const void* at = dense_at(operand, begin, n)) return {at, operand.dtype, operand.ahead};
   C* to = buffer;
   operand.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-    load_block(block_ops(), operand.dtype, operand.base, offset, stride, static_cast<int>(length),
-               to);
+    load_portion(portion_ops(), operand.dtype, operand.base, offset, stride,
+                 static_cast<int>(length), to);
     to += length;
   });
   return {buffer, dtype_of<C>};
@@ -54,7 +54,8 @@ inline Source quantized_source_of(const MapOperand& operand, std::int64_t begin,
   if (const void* at = dense_at(operand, begin, n)) return {at, operand.dtype, operand.ahead};
   std::uint8_t* to = buffer;
   operand.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-    block_ops().gather_q(operand.dtype, operand.base, offset, stride, static_cast<int>(length), to);
+    portion_ops().gather_q(operand.dtype, operand.base, offset, stride, static_cast<int>(length),
+                           to);
     to += length;
   });
   const bool has_sign = int_range(operand.dtype).lowest < 0;
@@ -72,9 +73,9 @@ void with_sink(const MapOperand& operand, std::int64_t begin, int n, bool stream
   operand.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
     const int count = static_cast<int>(length);
     if constexpr (std::is_same_v<C, std::uint8_t>)
-      block_ops().store_q(operand.dtype, operand.base, offset, stride, count, from);
+      portion_ops().store_q(operand.dtype, operand.base, offset, stride, count, from);
     else
-      store_block(block_ops(), operand.dtype, operand.base, offset, stride, count, from);
+      store_portion(portion_ops(), operand.dtype, operand.base, offset, stride, count, from);
     from += length;
   });
 }

@@ -3,7 +3,7 @@
 //
 // Loads prefetch well ahead (4 KiB, or the next row): the hardware's own prefetchers stay too close
 // for loops that compute, and a few prefetches between the arithmetic overlap both (f32 quantize,
-// one thread: 9.9 → 12.4 GB/s; a burst of prefetches before a longer chunk gains nothing). Stores
+// one thread: 9.9 → 12.4 GB/s; a burst of prefetches before a longer portion gains nothing). Stores
 // may bypass the caches. Conversions are those of planck/core/half.h, bit for bit.
 #if defined(PLANCK_LOOPS_STEPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLANCK_LOOPS_STEPS_INL_H_
@@ -15,7 +15,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {

@@ -44,11 +44,11 @@ C partial(const View& t, std::int64_t begin, std::int64_t n) {
 // In f64, of narrower floats.
 double wide_partial(const View& t, std::int64_t begin, std::int64_t n) {
   reduce_math::JoinCounter<reduce_math::Add, double> sum;
-  float narrow[kBlock];
-  double squares[kBlock];
-  for (std::int64_t i = 0; i < n; i += kBlock) {
-    const int m = static_cast<int>(std::min<std::int64_t>(kBlock, n - i));
-    block_ops().load_f32(t.dtype, t.data, begin + i, 1, m, narrow);
+  float narrow[kPortion];
+  double squares[kPortion];
+  for (std::int64_t i = 0; i < n; i += kPortion) {
+    const int m = static_cast<int>(std::min<std::int64_t>(kPortion, n - i));
+    portion_ops().load_f32(t.dtype, t.data, begin + i, 1, m, narrow);
     for (int k = 0; k < m; ++k) squares[k] = static_cast<double>(narrow[k]) * narrow[k];
     sum.add(reduce_sums<double>().tree(Join::add, squares, m));
   }

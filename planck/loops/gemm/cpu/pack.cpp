@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/gemm/cpu/tile.h"
 
 namespace planck::gemm {
@@ -15,7 +15,7 @@ constexpr int kLine = 512;  // rows that are brought over together
 // k lies densely: rows are read whole and transposed.
 template <class C>
 void pack_rows(const Side& s, std::int64_t count, int k, int width, C* out) {
-  const BlockOps& ops = block_ops();
+  const PortionOps& ops = portion_ops();
   alignas(64) float rows[kMostTileColumns * kMostDepth];  // 16-bit floats, widened
   for (std::int64_t first = 0; first < count; first += width, out += width * k) {
     const int n = static_cast<int>(std::min<std::int64_t>(width, count - first));
@@ -24,7 +24,7 @@ void pack_rows(const Side& s, std::int64_t count, int k, int width, C* out) {
       ops.load_tile(s.dtype, s.data, at, s.along, k, n, out, width);
     } else {
       for (int r = 0; r < n; ++r)
-        load_block(ops, s.dtype, s.data, at + r * s.along, 1, k, rows + r * kMostDepth);
+        load_portion(ops, s.dtype, s.data, at + r * s.along, 1, k, rows + r * kMostDepth);
       ops.load_tile(Dtype::f32, rows, 0, kMostDepth, k, n, out, width);
     }
     for (int r = n; r < width; ++r)
@@ -35,7 +35,7 @@ void pack_rows(const Side& s, std::int64_t count, int k, int width, C* out) {
 // Any strides; fast where the rows of one k lie densely.
 template <class C>
 void pack_columns(const Side& s, std::int64_t count, int k, int width, C* out) {
-  const BlockOps& ops = block_ops();
+  const PortionOps& ops = portion_ops();
   const int whole = kLine / width * width;  // panels are not cut
   C line[kLine];
   for (std::int64_t first = 0; first < count; first += whole) {
@@ -54,7 +54,7 @@ void pack_columns(const Side& s, std::int64_t count, int k, int width, C* out) {
     std::fill(line + n, line + padded, C{0});
     for (int i = 0; i < k; ++i) {
       const std::int64_t at = s.offset + first * s.along + i * s.depth;
-      load_block(ops, s.dtype, s.data, at, s.along, n, line);
+      load_portion(ops, s.dtype, s.data, at, s.along, n, line);
       for (int r = 0; r < padded; r += width)
         std::memcpy(out + (first + r) * k + i * width, line + r,
                     static_cast<std::size_t>(width) * sizeof(C));
@@ -110,16 +110,17 @@ void pack<std::int32_t>(const Side& s, std::int64_t count, std::int64_t k, int w
 
 void load_row(const Side& s, std::int64_t r, std::int64_t k0, int n, float* out) {
   if (s.lines != nullptr) return s.lines->pack(s.first + r, 1, s.first_k + k0, n, 1, out);
-  load_block(block_ops(), s.dtype, s.data, s.offset + r * s.along + k0 * s.depth, s.depth, n, out);
+  load_portion(portion_ops(), s.dtype, s.data, s.offset + r * s.along + k0 * s.depth, s.depth, n,
+               out);
 }
 
 void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
                 const float* sums) {
-  store_block(block_ops(), dtype, data, offset, stride, n, sums);
+  store_portion(portion_ops(), dtype, data, offset, stride, n, sums);
 }
 void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
                 const double* sums) {
-  store_block(block_ops(), dtype, data, offset, stride, n, sums);
+  store_portion(portion_ops(), dtype, data, offset, stride, n, sums);
 }
 void store_sums(Dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
                 const std::int32_t* sums) {

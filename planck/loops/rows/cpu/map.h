@@ -1,8 +1,8 @@
 // The loops of row-wise CPU kernels: a function of up to three operands and of what a row shares,
-// over a chunk of up to kBlock elements.
+// over a portion of up to kPortion elements.
 #pragma once
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/rows/functions.h"
 
 namespace planck {
@@ -38,7 +38,7 @@ struct Exponentials {
 
 template <class C>
 struct RowLoops {
-  // n <= kBlock dense elements of each operand that the function takes, the others null.
+  // n <= kPortion dense elements of each operand that the function takes, the others null.
   void (*map)(RowMap, const Source* (&operands)[3], int n, const row_math::Shared<C>&, C* out);
   // Computed values to dense memory, NaN made canonical.
   void (*put)(const C* values, int n, const Sink& to);

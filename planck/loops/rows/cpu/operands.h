@@ -50,7 +50,7 @@ class RowOperand {
   RowOperand(const View& v, unsigned along)
       : operand_{v.data, v.dtype, row_walk(v, along)}, dense_(operand_.walk.dense()) {}
 
-  // Positions [begin, begin + n), n <= kBlock; gathered into `buffer` where they are not dense.
+  // Positions [begin, begin + n), n <= kPortion; gathered into `buffer` where they are not dense.
   Source source(std::int64_t begin, int n, C* buffer) const {
     if (dense_) return {at(begin), operand_.dtype};
     return source_of<C>(operand_, begin, n, buffer);
@@ -76,7 +76,7 @@ class RowOperand {
     if (plain()) return *reinterpret_cast<const C*>(at(position));
     C value;
     operand_.walk.runs(position, 1, [&](std::int64_t offset, std::int64_t, std::int64_t) {
-      load_block(block_ops(), operand_.dtype, operand_.base, offset, 1, 1, &value);
+      load_portion(portion_ops(), operand_.dtype, operand_.base, offset, 1, 1, &value);
     });
     return value;
   }
@@ -87,12 +87,12 @@ class RowOperand {
       return;
     }
     operand_.walk.runs(position, 1, [&](std::int64_t offset, std::int64_t, std::int64_t) {
-      store_block(block_ops(), operand_.dtype, operand_.base, offset, 1, 1, &v);
+      store_portion(portion_ops(), operand_.dtype, operand_.base, offset, 1, 1, &v);
     });
   }
   void put(std::int64_t begin, int n, const C* values, bool stream) const {
     if (dense_) return row_loops<C>().put(values, n, {at(begin), operand_.dtype, stream});
-    alignas(64) C buffer[kBlock];
+    alignas(64) C buffer[kPortion];
     with_sink(operand_, begin, n, stream, buffer,
               [&](const Sink& to) { row_loops<C>().put(values, n, to); });
   }
@@ -110,21 +110,21 @@ class RowOperand {
   bool dense_;
 };
 
-// Calls f(i, m) for the chunks of a row, kBlock elements each but the last.
+// Calls f(i, m) for the portions of a row, kPortion elements each but the last.
 template <class F>
-void for_blocks(std::int64_t length, const F& f) {
-  for (std::int64_t i = 0; i < length; i += kBlock)
-    f(i, static_cast<int>(length - i < kBlock ? length - i : kBlock));
+void for_portions(std::int64_t length, const F& f) {
+  for (std::int64_t i = 0; i < length; i += kPortion)
+    f(i, static_cast<int>(length - i < kPortion ? length - i : kPortion));
 }
 
-// The canonical sum of a row that comes in chunks: value(i, m, buffer) gives a dense chunk.
+// The canonical sum of a row that comes in portions: value(i, m, buffer) gives a dense portion.
 template <class C, class F>
-C sum_of_blocks(std::int64_t length, const F& block) {
+C sum_of_portions(std::int64_t length, const F& portion) {
   const ReduceStep<C> add{Join::add, Lift::plain};
   reduce_math::JoinCounter<reduce_math::Add, C> sum;
-  for_blocks(length, [&](std::int64_t i, int m) {
-    alignas(64) C buffer[kBlock];
-    sum.add(reduce_sums<C>().row(add, block(i, m, buffer), m, C(0)));
+  for_portions(length, [&](std::int64_t i, int m) {
+    alignas(64) C buffer[kPortion];
+    sum.add(reduce_sums<C>().row(add, portion(i, m, buffer), m, C(0)));
   });
   return length == 0 ? C(0) : sum.result();
 }
@@ -138,8 +138,8 @@ C sum_of_row(const RowOperand<C>& x, std::int64_t begin, std::int64_t length, Li
   if (const void* at = x.in_place(begin, length))
     return reduce_sums<C>().row(step, {at, x.dtype()}, length, parameter);
   reduce_math::JoinCounter<reduce_math::Add, C> sum;
-  for_blocks(length, [&](std::int64_t i, int m) {
-    alignas(64) C buffer[kBlock];
+  for_portions(length, [&](std::int64_t i, int m) {
+    alignas(64) C buffer[kPortion];
     sum.add(reduce_sums<C>().row(step, x.source(begin + i, m, buffer), m, parameter));
   });
   return sum.result();
@@ -154,8 +154,8 @@ C largest_of_row(const RowOperand<C>& x, std::int64_t begin, std::int64_t length
   if (const void* at = x.in_place(begin, length)) {
     best = reduce_extremes<C>().row(step, {at, x.dtype()}, length, C(0));
   } else {
-    for_blocks(length, [&](std::int64_t i, int m) {
-      alignas(64) C buffer[kBlock];
+    for_portions(length, [&](std::int64_t i, int m) {
+      alignas(64) C buffer[kPortion];
       const K here = reduce_extremes<C>().row(step, x.source(begin + i, m, buffer), m, C(0));
       best = here > best ? here : best;
     });

@@ -1,5 +1,5 @@
 // A row becomes one value level by level, 1,024 elements at a time: neighbours are joined, then
-// neighbours of these, in the first-level cache; the results of chunks of 1,024 are then joined
+// neighbours of these, in the first-level cache; the results of portions of 1,024 are then joined
 // like the digits of a binary counter. The compiler makes two permutations and one addition per
 // vector of it, far less than memory takes.
 #include "planck/loops/rows/cpu/reduce.h"
@@ -50,20 +50,20 @@ HWY_INLINE const A* lifted(const Source& from, int i, int m, rm::KeyOf<C> flip, 
 
 template <class J, Lift kLift, class C, class A>
 A row_of(const ReduceStep<C>& step, const Source& from, std::int64_t n, C mean) {
-  alignas(64) C raw[kBlock];
-  alignas(64) A out[kBlock], work[kBlock / 2 + 1];
-  const auto block = [&](std::int64_t i, int m) {
+  alignas(64) C raw[kPortion];
+  alignas(64) A out[kPortion], work[kPortion / 2 + 1];
+  const auto portion = [&](std::int64_t i, int m) {
     Source here = from;
     here.data = static_cast<const std::byte*>(from.data) +
                 i * static_cast<std::int64_t>(storage_bytes(from.dtype));
     const A* values = lifted<kLift, C, A>(here, 0, m, step.flip, mean, raw, out);
-    if (m < kBlock) return tree_of<J>(values, m, work);
-    return tree_of_block<J>(values, work, kLift == Lift::plain ? from.ahead : 0);
+    if (m < kPortion) return tree_of<J>(values, m, work);
+    return tree_of_portion<J>(values, work, kLift == Lift::plain ? from.ahead : 0);
   };
-  if (n <= kBlock) return n == 0 ? J::template nothing<A>() : block(0, static_cast<int>(n));
+  if (n <= kPortion) return n == 0 ? J::template nothing<A>() : portion(0, static_cast<int>(n));
   rm::JoinCounter<J, A> sum;
-  for (std::int64_t i = 0; i < n; i += kBlock)
-    sum.add(block(i, static_cast<int>(std::min<std::int64_t>(kBlock, n - i))));
+  for (std::int64_t i = 0; i < n; i += kPortion)
+    sum.add(portion(i, static_cast<int>(std::min<std::int64_t>(kPortion, n - i))));
   return sum.result();
 }
 
@@ -158,16 +158,16 @@ template <class C>
 typename FindLoops<C>::Found find_row(rm::KeyOf<C> flip, const Source& from, std::int64_t n,
                                       std::int64_t first, typename FindLoops<C>::Found best) {
   using K = rm::KeyOf<C>;
-  alignas(64) C raw[kBlock];
-  alignas(64) K keys[kBlock], work[kBlock / 2 + 1];
-  for (std::int64_t i = 0; i < n; i += kBlock) {
-    const int m = static_cast<int>(std::min<std::int64_t>(kBlock, n - i));
+  alignas(64) C raw[kPortion];
+  alignas(64) K keys[kPortion], work[kPortion / 2 + 1];
+  for (std::int64_t i = 0; i < n; i += kPortion) {
+    const int m = static_cast<int>(std::min<std::int64_t>(kPortion, n - i));
     Source here = from;
     here.data = static_cast<const std::byte*>(from.data) +
                 i * static_cast<std::int64_t>(storage_bytes(from.dtype));
     lifted<Lift::index_key, C, K>(here, 0, m, flip, C(0), raw, keys);
-    const K most = m < kBlock ? tree_of<rm::Largest>(keys, m, work)
-                              : tree_of_block<rm::Largest>(keys, work, 0);
+    const K most = m < kPortion ? tree_of<rm::Largest>(keys, m, work)
+                                : tree_of_portion<rm::Largest>(keys, work, 0);
     if (best.index >= 0 && most <= best.key) continue;
     best = {most, first + i + (std::find(keys, keys + m, most) - keys)};
   }

@@ -4,7 +4,7 @@
 // pairwise order. C: what an element is loaded as; A: what it is lifted to.
 #pragma once
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/math/reduction.h"
 
 namespace planck {

@@ -8,7 +8,7 @@
 #define PLANCK_REDUCE_TREE_INL_H_
 #endif
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
@@ -32,10 +32,10 @@ A tree_of(const A* in, int n, A* work) {
   return from[0];
 }
 
-// Whole chunks, with constant lengths; memory is prefetched.
+// Whole portions, with constant lengths; memory is prefetched.
 template <class J, class A>
-HWY_INLINE A tree_of_block(const A* in, A* work, std::int64_t ahead) {
-  for (int c = 0; c < kBlock; c += kChunk) {
+HWY_INLINE A tree_of_portion(const A* in, A* work, std::int64_t ahead) {
+  for (int c = 0; c < kPortion; c += kChunk) {
     prefetch_ahead(in + c, ahead);
     level<J>(in + c, kChunk / 2, work + c / 2);
   }

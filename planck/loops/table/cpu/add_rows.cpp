@@ -123,7 +123,7 @@ class SortedRows {
     if (v.present) *static_cast<std::int64_t*>(v.data) = value;
   }
 
-  // Short rows where they lie evenly; all others are read and written kBlock columns at a time.
+  // Short rows where they lie evenly; all others are read and written kPortion columns at a time.
   std::optional<ShortRows> short_rows_of(const RowReader<C>& reader,
                                          const RowWriter<C>& writer) const {
     const auto step = reader.even_step();

@@ -32,11 +32,11 @@ class HeavyRows {
   void run(const Stream& stream, const RowReader<C>& reader, const RowWriter<C>& writer,
            const ShortRows* bucket_rows = nullptr) const {
     if (rows_ == 0 || width_ == 0) return;
-    const std::int64_t blocks = (width_ + kBlock - 1) / kBlock;
-    parallel_for(stream, units_ * blocks, [&](std::int64_t task) {
+    const std::int64_t portions = (width_ + kPortion - 1) / kPortion;
+    parallel_for(stream, units_ * portions, [&](std::int64_t task) {
       SumBuffers<C> b;
-      const std::int64_t unit = task / blocks, column = task % blocks * kBlock;
-      const int n = static_cast<int>(std::min<std::int64_t>(kBlock, width_ - column));
+      const std::int64_t unit = task / portions, column = task % portions * kPortion;
+      const int n = static_cast<int>(std::min<std::int64_t>(kPortion, width_ - column));
       const Row& row = row_of(unit);
       const std::int64_t begin = (unit - row.first_unit) * unit_;
       const Entry<U>* entries = row.entries + begin;

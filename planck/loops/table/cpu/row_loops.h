@@ -1,10 +1,10 @@
-// Loops over the elements of rows, at most kBlock at a time, for the best instruction set of this
+// Loops over the elements of rows, at most kPortion at a time, for the best instruction set of this
 // CPU. C is the compute type.
 #pragma once
 
 #include <algorithm>
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 
 namespace planck {
 

@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/table/cpu/entries.h"
 #include "planck/loops/table/cpu/row_loops.h"
 #include "planck/math/chunked_sum.h"
@@ -65,7 +65,7 @@ class RowReader {
   const void* read(const Entry<U>& e, std::int64_t column, int n, C* buffer) const {
     const std::int64_t offset = row_offset(e) + column * step_;
     if (in_place()) return at(offset);
-    load_block(block_ops(), dtype_, base_, offset, step_, n, buffer);
+    load_portion(portion_ops(), dtype_, base_, offset, step_, n, buffer);
     if (changed_) change(static_cast<std::int64_t>(e.position), column, n, buffer);
     return buffer;
   }
@@ -98,8 +98,8 @@ class RowReader {
   void change(std::int64_t position, std::int64_t column, int n, C* values) const {
     if (const View* weights = changes_.weights) {
       C factor;
-      load_block(block_ops(), weights->dtype, weights->data, position * weights->strides[0], 0, 1,
-                 &factor);
+      load_portion(portion_ops(), weights->dtype, weights->data, position * weights->strides[0], 0,
+                   1, &factor);
       ops_.multiply(factor, n, values);
     }
     if (changes_.divisors != nullptr)
@@ -123,12 +123,12 @@ class RowReader {
   std::int64_t element_, width_, step_;
 };
 
-// What summing up to kBlock columns needs, on the stack.
+// What summing up to kPortion columns needs, on the stack.
 template <class C>
 struct SumBuffers {
-  alignas(64) C sum[kBlock];
-  alignas(64) C chunk[kBlock];
-  alignas(64) C rows[kRowsAtOnce][kBlock];
+  alignas(64) C sum[kPortion];
+  alignas(64) C chunk[kPortion];
+  alignas(64) C rows[kRowsAtOnce][kPortion];
 };
 
 // A matrix that results are written to.
@@ -149,14 +149,14 @@ class RowWriter {
   void write(std::int64_t row, std::int64_t column, int n, SumBuffers<C>& b) const {
     const std::int64_t offset = row * row_step_ + column * step_;
     if (add_) {
-      load_block(block_ops(), dtype_, base_, offset, step_, n, b.chunk);
+      load_portion(portion_ops(), dtype_, base_, offset, step_, n, b.chunk);
       const void* sum = b.sum;
       row_ops<C>().add_rows(dtype_of<C>, &sum, 1, n, false, b.chunk);
     }
     C* values = add_ ? b.chunk : b.sum;
     if (step_ == 1) return row_ops<C>().store(n, values, Sink{at(offset), dtype_, streams_});
     row_ops<C>().store(n, values, Sink{b.rows[0], dtype_of<C>, false});
-    store_block(block_ops(), dtype_, base_, offset, step_, n, b.rows[0]);
+    store_portion(portion_ops(), dtype_, base_, offset, step_, n, b.rows[0]);
   }
   // Whether sums may go straight to memory, and where.
   bool direct() const { return step_ == 1 && !add_; }
@@ -173,14 +173,14 @@ class RowWriter {
     if (dense())
       return byte_ops().zero(at(begin * row_step_), static_cast<std::size_t>(end - begin) * bytes,
                              streams_);
-    constexpr C kZeros[kBlock] = {};
+    constexpr C kZeros[kPortion] = {};
     for (std::int64_t r = begin; r < end; ++r)
       if (step_ == 1)
         byte_ops().zero(at(r * row_step_), bytes, streams_);
       else
-        for (std::int64_t c = 0; c < width_; c += kBlock)
-          store_block(block_ops(), dtype_, base_, r * row_step_ + c * step_, step_,
-                      static_cast<int>(std::min<std::int64_t>(kBlock, width_ - c)), kZeros);
+        for (std::int64_t c = 0; c < width_; c += kPortion)
+          store_portion(portion_ops(), dtype_, base_, r * row_step_ + c * step_, step_,
+                        static_cast<int>(std::min<std::int64_t>(kPortion, width_ - c)), kZeros);
   }
 
  private:
@@ -244,8 +244,8 @@ void emit_row(const RowReader<C>& reader, const RowWriter<C>& writer, const Entr
   if (m <= kSumChunk && divisor == 0 && writer.direct() && reader.few(m, reader.width()))
     return sum_few(reader, entries, static_cast<int>(m), end, 0, static_cast<int>(reader.width()),
                    writer.sink(row));
-  for (std::int64_t column = 0; column < reader.width(); column += kBlock) {
-    const int n = static_cast<int>(std::min<std::int64_t>(kBlock, reader.width() - column));
+  for (std::int64_t column = 0; column < reader.width(); column += kPortion) {
+    const int n = static_cast<int>(std::min<std::int64_t>(kPortion, reader.width() - column));
     sum_entries(reader, entries, m, end, column, n, b);
     if (divisor != 0) reader.ops().divide(divisor, n, b.sum);
     writer.write(row, column, n, b);

@@ -9,32 +9,32 @@ namespace planck {
 
 namespace {
 
-// Each kBlock columns are a subtree of the pairwise sum; the subtrees' sums are added up like the
+// Each kPortion columns are a subtree of the pairwise sum; the subtrees' sums are added up like the
 // digits of a binary counter.
 template <class C>
 C dot_rows(const View& a, std::int64_t a_row, const View& b, std::int64_t b_row,
            std::int64_t width) {
-  alignas(64) C left[kBlock];
-  alignas(64) C right[kBlock];
+  alignas(64) C left[kPortion];
+  alignas(64) C right[kPortion];
   C sums[64];
-  std::uint64_t blocks = 0;  // bit k: sums[k] holds 2^k subtrees
-  for (std::int64_t column = 0; column < width; column += kBlock) {
-    const int n = static_cast<int>(std::min<std::int64_t>(kBlock, width - column));
-    load_block(block_ops(), a.dtype, a.data, a_row * a.strides[0] + column * a.strides[1],
-               a.strides[1], n, left);
-    load_block(block_ops(), b.dtype, b.data, b_row * b.strides[0] + column * b.strides[1],
-               b.strides[1], n, right);
+  std::uint64_t portions = 0;  // bit k: sums[k] holds 2^k subtrees
+  for (std::int64_t column = 0; column < width; column += kPortion) {
+    const int n = static_cast<int>(std::min<std::int64_t>(kPortion, width - column));
+    load_portion(portion_ops(), a.dtype, a.data, a_row * a.strides[0] + column * a.strides[1],
+                 a.strides[1], n, left);
+    load_portion(portion_ops(), b.dtype, b.data, b_row * b.strides[0] + column * b.strides[1],
+                 b.strides[1], n, right);
     C sum = row_ops<C>().dot(n, left, right);
     int level = 0;
-    for (; (blocks >> level) & 1; ++level) sum = sums[level] + sum;
+    for (; (portions >> level) & 1; ++level) sum = sums[level] + sum;
     sums[level] = sum;
-    ++blocks;
+    ++portions;
   }
-  if (blocks == 0) return 0;
-  int level = std::countr_zero(blocks);
+  if (portions == 0) return 0;
+  int level = std::countr_zero(portions);
   C sum = sums[level];
-  for (++level; blocks >> level != 0; ++level)
-    if ((blocks >> level) & 1) sum = sums[level] + sum;
+  for (++level; portions >> level != 0; ++level)
+    if ((portions >> level) & 1) sum = sums[level] + sum;
   return sum;
 }
 
@@ -58,8 +58,8 @@ void weights_gradient_cpu(const Stream& stream, const TableProblem& p, const Bag
                        dot_rows<C>(operands[O::dout], bag_of[n], operands[O::weight], index, p.dim))
                  : C(0);
     });
-    store_block(block_ops(), to.dtype, to.data, begin * to.strides[0], to.strides[0],
-                static_cast<int>(end - begin), results);
+    store_portion(portion_ops(), to.dtype, to.data, begin * to.strides[0], to.strides[0],
+                  static_cast<int>(end - begin), results);
   });
 }
 

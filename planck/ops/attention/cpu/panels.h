@@ -97,7 +97,7 @@ void mask_of_block(const View& mask, std::int64_t n, std::int64_t head, int lane
     const std::int64_t at = n * mask.strides[0] + head * mask.strides[1] +
                             (row + r) * mask.strides[row_axis] + lane * step;
     if (mask.dtype != Dtype::boolean) {
-      load_block(block_ops(), mask.dtype, mask.data, at, step, static_cast<int>(lanes), out);
+      load_portion(portion_ops(), mask.dtype, mask.data, at, step, static_cast<int>(lanes), out);
     } else {
       const auto* from = static_cast<const std::uint8_t*>(mask.data) + at;
       for (std::int64_t w = 0; w < lanes; ++w)
@@ -131,9 +131,9 @@ void store_panel(const View& out, std::int64_t n, std::int64_t head, std::int64_
   for (std::int64_t w = 0; w < lanes; ++w) {
     for (int e = 0; e < columns; ++e)
       row[e] = attention_math::result(sums[e * width + w], factor[w]);
-    store_block(block_ops(), out.dtype, out.data,
-                n * out.strides[0] + head * out.strides[1] + (first + w) * out.strides[2],
-                out.strides[3], columns, row);
+    store_portion(portion_ops(), out.dtype, out.data,
+                  n * out.strides[0] + head * out.strides[1] + (first + w) * out.strides[2],
+                  out.strides[3], columns, row);
   }
 }
 

@@ -80,9 +80,9 @@ void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedO
   }
   store_panel(pass.operands[attention_operand::y], n, head, first, lanes, width, sums.at, factor);
   const View& out = pass.operands[attention_operand::lse];
-  store_block(block_ops(), out.dtype, out.data,
-              n * out.strides[0] + head * out.strides[1] + first * out.strides[2], out.strides[2],
-              static_cast<int>(lanes), lse);
+  store_portion(portion_ops(), out.dtype, out.data,
+                n * out.strides[0] + head * out.strides[1] + first * out.strides[2], out.strides[2],
+                static_cast<int>(lanes), lse);
 }
 
 // The sum of dy * y of one query.
@@ -90,9 +90,9 @@ template <class C>
 C delta_of(const View& y, const View& dy, std::int64_t n, std::int64_t head, std::int64_t i) {
   C a[kMostHeadWidth], b[kMostHeadWidth];
   const auto load = [&](const View& x, C* to) {
-    load_block(block_ops(), x.dtype, x.data,
-               n * x.strides[0] + head * x.strides[1] + i * x.strides[2], x.strides[3],
-               static_cast<int>(x.shape[3]), to);
+    load_portion(portion_ops(), x.dtype, x.data,
+                 n * x.strides[0] + head * x.strides[1] + i * x.strides[2], x.strides[3],
+                 static_cast<int>(x.shape[3]), to);
   };
   load(y, a);
   load(dy, b);
@@ -105,9 +105,9 @@ C delta_of(const View& y, const View& dy, std::int64_t n, std::int64_t head, std
 template <class C>
 void load_lse(const View& lse, std::int64_t n, std::int64_t head, std::int64_t first,
               std::int64_t count, C* out) {
-  load_block(block_ops(), lse.dtype, lse.data,
-             n * lse.strides[0] + head * lse.strides[1] + first * lse.strides[2], lse.strides[2],
-             static_cast<int>(count), out);
+  load_portion(portion_ops(), lse.dtype, lse.data,
+               n * lse.strides[0] + head * lse.strides[1] + first * lse.strides[2], lse.strides[2],
+               static_cast<int>(count), out);
 }
 
 // k, v: [key][d], [key][e]; k_across: keys are summed over. delta: of this head.

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/gemm/cpu/pack.h"
 #include "planck/loops/gemm/cpu/tensor_core_tile.h"
 #include "planck/loops/gemm/cpu/tile.h"
@@ -119,13 +119,13 @@ class TensorCoreProducts : public Products<TensorCoreProducts, float> {
     prepare_lanes(out, k);
   }
   void take_lanes(float* values, std::int64_t k) const {
-    const BlockOps& blocks = block_ops();
+    const PortionOps& ops = portion_ops();
     const std::int64_t n = k * width();
-    std::uint16_t halves[kBlock];
-    for (std::int64_t i = 0; element_ != Dtype::f32 && i < n; i += kBlock) {
-      const int count = static_cast<int>(std::min<std::int64_t>(kBlock, n - i));
-      store_block(blocks, element_, halves, 0, 1, count, values + i);
-      load_block(blocks, element_, halves, 0, 1, count, values + i);
+    std::uint16_t halves[kPortion];
+    for (std::int64_t i = 0; element_ != Dtype::f32 && i < n; i += kPortion) {
+      const int count = static_cast<int>(std::min<std::int64_t>(kPortion, n - i));
+      store_portion(ops, element_, halves, 0, 1, count, values + i);
+      load_portion(ops, element_, halves, 0, 1, count, values + i);
     }
     prepare_lanes(values, k);
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/parallel.h"
 
 namespace planck::conv_detail {
@@ -13,14 +13,14 @@ namespace {
 constexpr std::int64_t kWorthTask = 1 << 14;  // elements
 
 void load(Dtype t, const void* data, std::int64_t at, std::int64_t stride, int n, float* out) {
-  block_ops().load_f32(t, data, at, stride, n, out);
+  portion_ops().load_f32(t, data, at, stride, n, out);
 }
 void load(Dtype t, const void* data, std::int64_t at, std::int64_t stride, int n, double* out) {
-  block_ops().load_f64(t, data, at, stride, n, out);
+  portion_ops().load_f64(t, data, at, stride, n, out);
 }
 void load(Dtype t, const void* data, std::int64_t at, std::int64_t stride, int n,
           std::int8_t* out) {
-  block_ops().gather_q(t, data, at, stride, n, reinterpret_cast<std::uint8_t*>(out));
+  portion_ops().gather_q(t, data, at, stride, n, reinterpret_cast<std::uint8_t*>(out));
 }
 
 // Rows are short: one call per row would take longer than the copy.
@@ -66,9 +66,9 @@ class Copy {
       const std::int64_t j0 = left_ <= r ? 0 : (left_ - r + l_.step - 1) / l_.step;
       const std::int64_t j1 = end <= r ? 0 : (end - r + l_.step - 1) / l_.step;
       const std::int64_t from = at + (r + l_.step * j0 - left_) * stride;
-      for (std::int64_t j = j0; j < j1; j += kBlock)
+      for (std::int64_t j = j0; j < j1; j += kPortion)
         load(x_.dtype, x_.data, from + (j - j0) * l_.step * stride, l_.step * stride,
-             static_cast<int>(std::min<std::int64_t>(kBlock, j1 - j)), out + j);
+             static_cast<int>(std::min<std::int64_t>(kPortion, j1 - j)), out + j);
     }
   }
 
@@ -80,14 +80,14 @@ class Copy {
     out += left_ * channels;
     const std::int64_t at = n * x_.strides[0] + h * x_.strides[2];
     if (dense_ && columns_ * channels < (std::int64_t{1} << 31)) {
-      block_ops().load_tile(x_.dtype, x_.data, at, x_.strides[1], static_cast<int>(columns_),
-                            static_cast<int>(channels), out, static_cast<int>(channels));
+      portion_ops().load_tile(x_.dtype, x_.data, at, x_.strides[1], static_cast<int>(columns_),
+                              static_cast<int>(channels), out, static_cast<int>(channels));
       return;
     }
-    T line[kBlock];
+    T line[kPortion];
     for (std::int64_t c = 0; c < channels; ++c)
-      for (std::int64_t w = 0; w < columns_; w += kBlock) {
-        const auto count = static_cast<int>(std::min<std::int64_t>(kBlock, columns_ - w));
+      for (std::int64_t w = 0; w < columns_; w += kPortion) {
+        const auto count = static_cast<int>(std::min<std::int64_t>(kPortion, columns_ - w));
         load(x_.dtype, x_.data, at + c * x_.strides[1] + w * x_.strides[3], x_.strides[3], count,
              line);
         for (int i = 0; i < count; ++i) out[(w + i) * channels + c] = line[i];

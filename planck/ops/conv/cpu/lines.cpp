@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 
 namespace planck::conv_detail {
 
@@ -38,13 +38,13 @@ void move(const View& v, const Block& b, float* out) {
     }
     return;
   }
-  float line[kBlock];
+  float line[kPortion];
   for (std::int64_t o = 0; o < b.outer; ++o)
-    for (std::int64_t i = 0; i < b.inner; i += kBlock) {
-      const auto n = static_cast<int>(std::min<std::int64_t>(kBlock, b.inner - i));
+    for (std::int64_t i = 0; i < b.inner; i += kPortion) {
+      const auto n = static_cast<int>(std::min<std::int64_t>(kPortion, b.inner - i));
       float* const to = out + o * b.outer_step + i * b.inner_step;
-      block_ops().load_f32(v.dtype, v.data, b.at + o * b.outer_stride + i * b.inner_stride,
-                           b.inner_stride, n, b.inner_step == 1 ? to : line);
+      portion_ops().load_f32(v.dtype, v.data, b.at + o * b.outer_stride + i * b.inner_stride,
+                             b.inner_stride, n, b.inner_step == 1 ? to : line);
       for (int e = 0; e < n && b.inner_step != 1; ++e) to[e * b.inner_step] = line[e];
     }
 }

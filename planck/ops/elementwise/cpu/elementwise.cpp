@@ -4,8 +4,8 @@
 //   small     up to kSmall contiguous elements: one call of the loop, no nest, no scheduler
 //   map       the nest follows the output's memory (loops/cpu/map.h); dense operands are used in
 //             place, a value that repeats along a row is loaded once, other operands are gathered
-//             into chunks of 1,024, transposed ones come in tiles
-//   sequence  arange and random numbers: chunks in logical order, scattered if the output is not
+//             into portions of 1,024, transposed ones come in tiles
+//   sequence  arange and random numbers: portions in logical order, scattered if the output is not
 //             dense
 #include <cstring>
 
@@ -29,17 +29,17 @@ bool moves_bits(Op op) {
   return op == Op::where || op == Op::mask_fill || op == Op::copy || op == Op::fill;
 }
 
-// What runs the chunks of a problem: vectors, or a loop, and whether that reads 16-bit floats as
+// What runs the portions of a problem: vectors, or a loop, and whether that reads 16-bit floats as
 // f32.
 struct Chosen {
   Loop loop;
   bool widens;
-  RunBlock run = run_block();
+  RunPortion run = run_portion();
 };
-RunBlock vectors_of(Dtype t, std::size_t op) {
-  if (t == Dtype::f32) return f32_blocks().run[op];
-  if (t == Dtype::f16) return f16_blocks().run[op];
-  return t == Dtype::bf16 ? bf16_blocks().run[op] : nullptr;
+RunPortion vectors_of(Dtype t, std::size_t op) {
+  if (t == Dtype::f32) return f32_portions().run[op];
+  if (t == Dtype::f16) return f16_portions().run[op];
+  return t == Dtype::bf16 ? bf16_portions().run[op] : nullptr;
 }
 Chosen choose(const ElementwiseProblem& p) {
   const auto op = static_cast<std::size_t>(p.op);
@@ -47,7 +47,7 @@ Chosen choose(const ElementwiseProblem& p) {
   if (p.op == Op::cast)
     return {other_loops().cast[static_cast<std::size_t>(p.dtype)][static_cast<std::size_t>(p.to)],
             false};
-  if (const RunBlock vectors = vectors_of(p.dtype, op)) return {nullptr, false, vectors};
+  if (const RunPortion vectors = vectors_of(p.dtype, op)) return {nullptr, false, vectors};
   switch (p.dtype) {
     case Dtype::f64:
       return {f64_loops().loop[op], false};
@@ -83,10 +83,11 @@ void run_small(const ElementwiseProblem& p, const Operands& operands, int n) {
   const Chosen chosen = choose(p);
   const LoopScalars scalars = scalars_for(p);
   const int inputs = p.inputs();
-  Block block{chosen.loop, inputs, n, {}, {}, chosen.widens, &scalars};
-  for (int k = 0; k < inputs; ++k) block.in[at(k)] = {operands[at(k)].data, operands[at(k)].dtype};
-  block.out = {operands[at(inputs)].data, operands[at(inputs)].dtype, false};
-  chosen.run(block);
+  Portion portion{chosen.loop, inputs, n, {}, {}, chosen.widens, &scalars};
+  for (int k = 0; k < inputs; ++k)
+    portion.in[at(k)] = {operands[at(k)].data, operands[at(k)].dtype};
+  portion.out = {operands[at(inputs)].data, operands[at(inputs)].dtype, false};
+  chosen.run(portion);
 }
 
 NestStrides strides_of(const Extents& e) {
@@ -95,8 +96,8 @@ NestStrides strides_of(const Extents& e) {
   return s;
 }
 
-// Dense elements of an input in a chunk: in place or gathered, or one value for all of them, which
-// stays for the next chunk.
+// Dense elements of an input in a portion: in place or gathered, or one value for all of them,
+// which stays for the next portion.
 class Gatherer {
  public:
   void source(const MapOperand& o, std::int64_t begin, int n, Source& from, bool& repeats) {
@@ -119,7 +120,7 @@ class Gatherer {
 
  private:
   std::int64_t repeated_ = -1;
-  alignas(64) std::byte buffer_[kBlock * sizeof(double)];
+  alignas(64) std::byte buffer_[kPortion * sizeof(double)];
 };
 
 void scatter(const MapOperand& o, std::int64_t begin, int n, const std::byte* from) {
@@ -169,7 +170,7 @@ void run_map(const Stream& stream, const ElementwiseProblem& p, const Operands& 
     std::array<Gatherer, 3> gather;
     std::array<std::byte*, kElementwiseOperands> rows{};  // of a tile: the first, and where next
     std::array<std::int64_t, kElementwiseOperands> next{};
-    alignas(64) std::byte result[kBlock * sizeof(double)];
+    alignas(64) std::byte result[kPortion * sizeof(double)];
     alignas(64) std::byte tile[3][Map::kTileBytes];
   };
   // Dense rows of a tile are a fixed distance apart.
@@ -189,33 +190,33 @@ void run_map(const Stream& stream, const ElementwiseProblem& p, const Operands& 
     }
     return false;
   };
-  const auto work_block = [&](State& s, const BlockAt& block_at) {
-    Block block{chosen.loop, inputs, block_at.n, {}, {}, chosen.widens, &scalars};
+  const auto work_portion = [&](State& s, const PortionAt& portion_at) {
+    Portion portion{chosen.loop, inputs, portion_at.n, {}, {}, chosen.widens, &scalars};
     for (int k = 0; k < inputs; ++k) {
       const MapOperand& o = operand[at(k)];
       if (s.rows[at(k)] != nullptr)
-        block.in[at(k)] = {s.rows[at(k)] + block_at.row * s.next[at(k)], o.dtype,
-                           kRowsAhead * s.next[at(k)]};
+        portion.in[at(k)] = {s.rows[at(k)] + portion_at.row * s.next[at(k)], o.dtype,
+                             kRowsAhead * s.next[at(k)]};
       else
-        s.gather[at(k)].source(o, block_at.begin, block_at.n, block.in[at(k)],
-                               block.repeats[at(k)]);
+        s.gather[at(k)].source(o, portion_at.begin, portion_at.n, portion.in[at(k)],
+                               portion.repeats[at(k)]);
     }
     std::byte* const first_row = s.rows[at(out_operand)];
-    if (void* to = first_row != nullptr ? first_row + block_at.row * s.next[at(out_operand)]
-                                        : dense_at(out, block_at.begin, block_at.n)) {
-      block.out = {to, out.dtype, streams};
-      return chosen.run(block);
+    if (void* to = first_row != nullptr ? first_row + portion_at.row * s.next[at(out_operand)]
+                                        : dense_at(out, portion_at.begin, portion_at.n)) {
+      portion.out = {to, out.dtype, streams};
+      return chosen.run(portion);
     }
-    block.out = {s.result, out.dtype, false};
-    chosen.run(block);
-    scatter(out, block_at.begin, block_at.n, s.result);
+    portion.out = {s.result, out.dtype, false};
+    chosen.run(portion);
+    scatter(out, portion_at.begin, portion_at.n, s.result);
   };
-  const auto work = [&](State& s, const BlockAt& line) {
-    if (row == 0) return work_block(s, line);
+  const auto work = [&](State& s, const PortionAt& line) {
+    if (row == 0) return work_portion(s, line);
     const std::int64_t end = line.begin + line.n;
     for (std::int64_t n = 0, begin = line.begin; begin < end; begin += n) {
       n = std::min(end - begin, row - begin % row);
-      work_block(s, {begin, static_cast<int>(n)});
+      work_portion(s, {begin, static_cast<int>(n)});
     }
   };
   map.run(
@@ -238,18 +239,18 @@ Result<void> run_sequence(const Stream& stream, const ElementwiseProblem& p, con
   const Sequence sequence{p.op, scalars_for(p), p.seed, p.offset};
   const bool streams = bytes_for(out.dtype, total) >= kStreamBytes;
   parallel_for(stream, (total + kTaskElements - 1) / kTaskElements, [&](std::int64_t task) {
-    alignas(64) std::byte numbers[kBlock * sizeof(double)], result[kBlock * sizeof(double)];
+    alignas(64) std::byte numbers[kPortion * sizeof(double)], result[kPortion * sizeof(double)];
     const std::int64_t end = std::min(total, (task + 1) * kTaskElements);
-    for (std::int64_t begin = task * kTaskElements; begin < end; begin += kBlock) {
-      const int n = static_cast<int>(std::min<std::int64_t>(kBlock, end - begin));
+    for (std::int64_t begin = task * kTaskElements; begin < end; begin += kPortion) {
+      const int n = static_cast<int>(std::min<std::int64_t>(kPortion, end - begin));
       make_sequence()(sequence, wide, begin, n, numbers);
-      Block block{convert, 1, n, {{{numbers, made, 0}}}, {}, false, &sequence.scalars};
+      Portion portion{convert, 1, n, {{{numbers, made, 0}}}, {}, false, &sequence.scalars};
       if (void* to = dense_at(out, begin, n)) {
-        block.out = {to, out.dtype, streams};
-        run_block()(block);
+        portion.out = {to, out.dtype, streams};
+        run_portion()(portion);
       } else {
-        block.out = {result, out.dtype, false};
-        run_block()(block);
+        portion.out = {result, out.dtype, false};
+        run_portion()(portion);
         scatter(out, begin, n, result);
       }
     }

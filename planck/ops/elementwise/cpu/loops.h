@@ -1,8 +1,8 @@
 // The loops of the elementwise family over short dense arrays, one per op and compute type,
-// and what brings chunks of memory to them. One table per instruction set.
+// and what brings portions of memory to them. One table per instruction set.
 #pragma once
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/ops/elementwise/elementwise.math.h"
 
 namespace planck::elementwise_cpu {
@@ -48,8 +48,8 @@ inline std::size_t size_class(Dtype t) {
   return static_cast<std::size_t>(std::countr_zero(storage_bytes(t)));
 }
 
-// A chunk of dense operands.
-struct Block {
+// A portion of dense operands.
+struct Portion {
   Loop loop;
   int inputs, n;
   std::array<Source, 3> in;
@@ -58,19 +58,19 @@ struct Block {
   const LoopScalars* scalars;
   std::array<bool, 3> repeats = {};  // the input is one value, kStep times
 };
-using RunBlock = void (*)(const Block&);
-RunBlock run_block();
+using RunPortion = void (*)(const Portion&);
+RunPortion run_portion();
 
 // Vectors from memory to memory, without a loop; by ElementwiseOp, null where there is a loop only.
-struct BlockTable {
-  std::array<RunBlock, kElementwiseOps> run{};
+struct PortionTable {
+  std::array<RunPortion, kElementwiseOps> run{};
 };
-const BlockTable& f32_blocks();
-const BlockTable& f16_blocks();
-const BlockTable& bf16_blocks();
+const PortionTable& f32_portions();
+const PortionTable& f16_portions();
+const PortionTable& bf16_portions();
 
 // Dense elements [begin, begin + n) of a logical order to `y`, of the compute type: arange (f64 and
-// i64) and random numbers (f32 and f64). n <= kBlock.
+// i64) and random numbers (f32 and f64). n <= kPortion.
 struct Sequence {
   ElementwiseOp op;
   LoopScalars scalars;

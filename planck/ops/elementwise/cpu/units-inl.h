@@ -14,7 +14,7 @@
 
 #if PLANCK_VECTOR_MATH
 HWY_BEFORE_NAMESPACE();
-namespace planck::HWY_NAMESPACE::vector_blocks {
+namespace planck::HWY_NAMESPACE::vector_portions {
 
 namespace hn = hwy::HWY_NAMESPACE;
 namespace vm = vector_math;
@@ -82,7 +82,7 @@ HWY_INLINE void make_canonical(Unit& y) {
   for (int k = 0; k < kVectors; ++k) y.v[k] = vm::canonical(y.v[k]);
 }
 
-}  // namespace planck::HWY_NAMESPACE::vector_blocks
+}  // namespace planck::HWY_NAMESPACE::vector_portions
 HWY_AFTER_NAMESPACE();
 #endif  // PLANCK_VECTOR_MATH
 #endif  // per-target include guard

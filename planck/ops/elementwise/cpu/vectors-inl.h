@@ -1,6 +1,6 @@
-// Chunks of dense f32, f16 or bf16 through functions of whole vectors, from memory to memory: four
-// vectors at a time, so that one's arithmetic hides the latency of another's and rare cases (NaN,
-// arguments outside a shorter formula) are tested once for all of them.
+// Portions of dense f32, f16 or bf16 through functions of whole vectors, from memory to memory:
+// four vectors at a time, so that one's arithmetic hides the latency of another's and rare cases
+// (NaN, arguments outside a shorter formula) are tested once for all of them.
 //
 // Cycles for 16 elements on Zen 4, in the caches: plain loops over arrays, then vectors. A copy
 // from memory to memory on both cores takes 15 to 22 (f32), or half as many (f16, bf16).
@@ -38,11 +38,11 @@
 
 #if PLANCK_VECTOR_MATH
 HWY_BEFORE_NAMESPACE();
-namespace planck::HWY_NAMESPACE::vector_blocks {
+namespace planck::HWY_NAMESPACE::vector_portions {
 
 namespace em = elementwise_math;
-using elementwise_cpu::Block;
-using elementwise_cpu::BlockTable;
+using elementwise_cpu::Portion;
+using elementwise_cpu::PortionTable;
 // ---- functions ----
 
 struct Scalars {
@@ -172,7 +172,7 @@ HWY_INLINE bool find(em::PowScalar, T, const Unit& x, const Unit&, const Scalars
   return find_power<float>(x, b, y);
 }
 
-// ---- chunks ----
+// ---- portions ----
 
 template <class F, class T, int kInputs>
 HWY_INLINE bool map_unit(const T* a, const T* b, const Scalars& s, T* to, bool stream) {
@@ -210,23 +210,23 @@ HWY_NOINLINE void map_some(const T* a, const T* b, int n, const Scalars& s,
 }
 
 template <class F, class T, int kInputs>
-void run(const Block& block) {
-  const em::Scalars<float> scalars = block.scalars->f32;
+void run(const Portion& portion) {
+  const em::Scalars<float> scalars = portion.scalars->f32;
   const Scalars s = {vm::all(scalars.a), vm::all(scalars.b)};
-  const T* a = static_cast<const T*>(block.in[0].data);
-  const T* b = static_cast<const T*>(block.in[kInputs - 1].data);
-  T* to = static_cast<T*>(block.out.data);
-  const std::ptrdiff_t a_step = block.repeats[0] ? 0 : 1,
-                       b_step = block.repeats[kInputs - 1] ? 0 : 1;
-  const std::int64_t a_ahead = block.in[0].ahead, b_ahead = block.in[kInputs - 1].ahead;
-  const bool stream = block.out.stream;
+  const T* a = static_cast<const T*>(portion.in[0].data);
+  const T* b = static_cast<const T*>(portion.in[kInputs - 1].data);
+  T* to = static_cast<T*>(portion.out.data);
+  const std::ptrdiff_t a_step = portion.repeats[0] ? 0 : 1,
+                       b_step = portion.repeats[kInputs - 1] ? 0 : 1;
+  const std::int64_t a_ahead = portion.in[0].ahead, b_ahead = portion.in[kInputs - 1].ahead;
+  const bool stream = portion.out.stream;
   const auto some = [&](int n) HWY_ATTR {
     map_some<F, T, kInputs>(a, b, n, s, scalars, to);
     a += n * a_step, b += n * b_step, to += n;
   };
-  const int lead = lead_of(block.out) < block.n ? lead_of(block.out) : block.n;
+  const int lead = lead_of(portion.out) < portion.n ? lead_of(portion.out) : portion.n;
   if (lead > 0) some(lead);
-  for (int units = (block.n - lead) / kUnit; units > 0; --units) {
+  for (int units = (portion.n - lead) / kUnit; units > 0; --units) {
     for (; units > 0; --units) {  // nothing is called in here, so that constants stay in registers
       if (stream)                 // long: see steps-inl.h
         for (int at = 0; at < kUnit * static_cast<int>(sizeof(T)); at += 64) {
@@ -238,11 +238,11 @@ void run(const Block& block) {
     }
     if (units > 0) some(kUnit);
   }
-  if (const int rest = (block.n - lead) % kUnit; rest > 0) some(rest);
+  if (const int rest = (portion.n - lead) % kUnit; rest > 0) some(rest);
 }
 
 template <class T, int kInputs, class... F>
-constexpr void put_runs(BlockTable& table, em::Ops<F...>) {
+constexpr void put_runs(PortionTable& table, em::Ops<F...>) {
   const auto put_one = [&]<class One>(One) {
     if constexpr (requires(Unit x, Scalars s) { find(One{}, T{}, x, x, s, x); })
       table.run[static_cast<std::size_t>(One::kOp)] = &run<One, T, kInputs>;
@@ -250,7 +250,7 @@ constexpr void put_runs(BlockTable& table, em::Ops<F...>) {
   (put_one(F{}), ...);
 }
 
-}  // namespace planck::HWY_NAMESPACE::vector_blocks
+}  // namespace planck::HWY_NAMESPACE::vector_portions
 HWY_AFTER_NAMESPACE();
 #endif  // PLANCK_VECTOR_MATH
 
@@ -259,11 +259,11 @@ namespace planck::HWY_NAMESPACE {
 
 // Empty for instruction sets without the vectors.
 template <class T>
-constexpr elementwise_cpu::BlockTable block_table() {
-  elementwise_cpu::BlockTable table;
+constexpr elementwise_cpu::PortionTable portion_table() {
+  elementwise_cpu::PortionTable table;
 #if PLANCK_VECTOR_MATH
-  vector_blocks::put_runs<T, 1>(table, elementwise_math::FloatUnary{});
-  vector_blocks::put_runs<T, 2>(table, elementwise_math::FloatBinary{});
+  vector_portions::put_runs<T, 1>(table, elementwise_math::FloatUnary{});
+  vector_portions::put_runs<T, 2>(table, elementwise_math::FloatBinary{});
 #endif
   return table;
 }

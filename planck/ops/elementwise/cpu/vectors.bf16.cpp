@@ -1,4 +1,4 @@
-// Chunks of bf16 through vectors.
+// Portions of bf16 through vectors.
 #include "planck/loops/cpu/targets.h"
 #include "planck/ops/elementwise/cpu/loops.h"
 
@@ -12,8 +12,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 
-const elementwise_cpu::BlockTable* bf16_block_table() {
-  static constexpr elementwise_cpu::BlockTable kTable = block_table<bf16>();
+const elementwise_cpu::PortionTable* bf16_portion_table() {
+  static constexpr elementwise_cpu::PortionTable kTable = portion_table<bf16>();
   return &kTable;
 }
 
@@ -23,10 +23,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace planck::elementwise_cpu {
 
-HWY_EXPORT(bf16_block_table);
+HWY_EXPORT(bf16_portion_table);
 
-const BlockTable& bf16_blocks() {
-  static const BlockTable& table = *HWY_DYNAMIC_DISPATCH(bf16_block_table)();
+const PortionTable& bf16_portions() {
+  static const PortionTable& table = *HWY_DYNAMIC_DISPATCH(bf16_portion_table)();
   return table;
 }
 

@@ -1,4 +1,4 @@
-// Chunks of f32 through vectors.
+// Portions of f32 through vectors.
 #include "planck/loops/cpu/targets.h"
 #include "planck/ops/elementwise/cpu/loops.h"
 
@@ -12,8 +12,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 
-const elementwise_cpu::BlockTable* f32_block_table() {
-  static constexpr elementwise_cpu::BlockTable kTable = block_table<float>();
+const elementwise_cpu::PortionTable* f32_portion_table() {
+  static constexpr elementwise_cpu::PortionTable kTable = portion_table<float>();
   return &kTable;
 }
 
@@ -23,10 +23,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace planck::elementwise_cpu {
 
-HWY_EXPORT(f32_block_table);
+HWY_EXPORT(f32_portion_table);
 
-const BlockTable& f32_blocks() {
-  static const BlockTable& table = *HWY_DYNAMIC_DISPATCH(f32_block_table)();
+const PortionTable& f32_portions() {
+  static const PortionTable& table = *HWY_DYNAMIC_DISPATCH(f32_portion_table)();
   return table;
 }
 

@@ -14,17 +14,17 @@ namespace planck {
 namespace {
 
 namespace em = elementwise_math;
-using elementwise_cpu::Block;
-using elementwise_cpu::BlockTable;
 using elementwise_cpu::LoopScalars;
+using elementwise_cpu::Portion;
+using elementwise_cpu::PortionTable;
 
 constexpr int kLongest = 64 * 40;
 
 template <class T>
-const BlockTable& blocks() {
-  if constexpr (std::is_same_v<T, float>) return elementwise_cpu::f32_blocks();
-  if constexpr (std::is_same_v<T, f16>) return elementwise_cpu::f16_blocks();
-  if constexpr (std::is_same_v<T, bf16>) return elementwise_cpu::bf16_blocks();
+const PortionTable& portions() {
+  if constexpr (std::is_same_v<T, float>) return elementwise_cpu::f32_portions();
+  if constexpr (std::is_same_v<T, f16>) return elementwise_cpu::f16_portions();
+  if constexpr (std::is_same_v<T, bf16>) return elementwise_cpu::bf16_portions();
 }
 template <class T>
 constexpr Dtype kDtype = std::is_same_v<T, float> ? Dtype::f32
@@ -65,7 +65,7 @@ Bits<T> bits_of(C computed) {
 
 template <class F, class T>
 void hold(bool binary) {
-  const auto run = blocks<T>().run[static_cast<std::size_t>(F::kOp)];
+  const auto run = portions<T>().run[static_cast<std::size_t>(F::kOp)];
   if (run == nullptr) return;  // a plain loop
   LoopScalars scalars{};
   scalars.f32 = {0.3f, 1.7f};
@@ -76,12 +76,12 @@ void hold(bool binary) {
     const int n = seed < 8 ? kLongest : 1 + static_cast<int>(seed) * 61;
     const std::size_t from = seed % 3, to = 1 + seed % 5;
     alignas(64) static T y[kLongest + 64];
-    Block block{nullptr, binary ? 2 : 1, n - 8, {}, {}, false, &scalars, {}};
-    block.in[0] = {a.data() + from, kDtype<T>};
-    block.in[1] = {b.data() + (repeats ? 0 : from), kDtype<T>};
-    block.repeats[1] = repeats;
-    block.out = {y + to, kDtype<T>, stream};
-    run(block);
+    Portion portion{nullptr, binary ? 2 : 1, n - 8, {}, {}, false, &scalars, {}};
+    portion.in[0] = {a.data() + from, kDtype<T>};
+    portion.in[1] = {b.data() + (repeats ? 0 : from), kDtype<T>};
+    portion.repeats[1] = repeats;
+    portion.out = {y + to, kDtype<T>, stream};
+    run(portion);
     for (std::size_t i = 0; i < static_cast<std::size_t>(n - 8); ++i) {
       const auto p = static_cast<float>(a[from + i]),
                  q = static_cast<float>(b[repeats ? 0 : from + i]);
@@ -109,7 +109,7 @@ void hold_all(em::Ops<F...>, bool binary) {
   (hold_one(F{}), ...);
 }
 
-TEST(VectorBlocks, BitsOfTheElementMath) {
+TEST(VectorPortions, BitsOfTheElementMath) {
   hold_all<float>(em::FloatUnary{}, false);
   hold_all<f16>(em::FloatUnary{}, false);
   hold_all<bf16>(em::FloatUnary{}, false);

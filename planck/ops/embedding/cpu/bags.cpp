@@ -116,9 +116,9 @@ class BagRows {
   void emit_largest(std::int64_t bag, const RowReader<C>& reader, const RowWriter<C>& writer,
                     const View& argmax, SumBuffers<C>& b) const {
     const std::int64_t begin = starts_[bag], end = starts_[bag + 1];
-    alignas(64) std::int64_t winners[kBlock];
-    for (std::int64_t column = 0; column < p_.dim; column += kBlock) {
-      const int n = static_cast<int>(std::min<std::int64_t>(kBlock, p_.dim - column));
+    alignas(64) std::int64_t winners[kPortion];
+    for (std::int64_t column = 0; column < p_.dim; column += kPortion) {
+      const int n = static_cast<int>(std::min<std::int64_t>(kPortion, p_.dim - column));
       std::fill_n(winners, n,
                   begin == end ? -1 : static_cast<std::int64_t>(entries_[begin].position));
       std::fill_n(b.sum, n, C(0));

@@ -1,11 +1,11 @@
-// affine_grid and its backward on the CPU: positions in chunks, coordinates made row by row.
+// affine_grid and its backward on the CPU: positions in portions, coordinates made row by row.
 //
-// Backward, every entry of dtheta is a sum over positions in the pairwise order: chunks of 1,024
+// Backward, every entry of dtheta is a sum over positions in the pairwise order: portions of 1,024
 // are summed as trees, spans of 64 Ki by tasks, and both are merged like the digits of a binary
 // counter.
 #include <algorithm>
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/nest.h"
 #include "planck/loops/parallel.h"
 #include "planck/math/pairwise_sum.h"
@@ -54,7 +54,7 @@ struct Affine {
 
   // x, y, z of positions [begin, begin + n).
   template <class C>
-  void coordinates(std::int64_t begin, int n, C (*out)[kBlock]) const {
+  void coordinates(std::int64_t begin, int n, C (*out)[kPortion]) const {
     for (int done = 0; done < n;) {
       const std::int64_t p = begin + done, x = p % extent[2];
       const std::int64_t y = p / extent[2] % extent[1], z = p / extent[2] / extent[1];
@@ -76,11 +76,11 @@ void forward(const Stream& stream, const Affine& a) {
     C theta[3][4];
     for (int i = 0; i < a.dims; ++i)
       for (int j = 0; j <= a.dims; ++j)
-        load_block(block_ops(), a.theta.dtype, a.theta.data, a.theta_offset(image, i, j), 1, 1,
-                   &theta[i][j]);
-    alignas(64) C at[3][kBlock], values[kBlock];
-    for (std::int64_t begin = first; begin < end; begin += kBlock) {
-      const int n = static_cast<int>(std::min<std::int64_t>(kBlock, end - begin));
+        load_portion(portion_ops(), a.theta.dtype, a.theta.data, a.theta_offset(image, i, j), 1, 1,
+                     &theta[i][j]);
+    alignas(64) C at[3][kPortion], values[kPortion];
+    for (std::int64_t begin = first; begin < end; begin += kPortion) {
+      const int n = static_cast<int>(std::min<std::int64_t>(kPortion, end - begin));
       a.coordinates(begin, n, at);
       for (int i = 0; i < a.dims; ++i) {
         const C* t = theta[i];
@@ -92,8 +92,8 @@ void forward(const Stream& stream, const Affine& a) {
         for (int k = 0; k < n; ++k) values[k] = grid_sample_math::canonical(values[k]);
         const C* from = values;
         a.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-          store_block(block_ops(), a.grid.dtype, a.grid.data, a.grid_offset(image, i) + offset,
-                      stride, static_cast<int>(length), from);
+          store_portion(portion_ops(), a.grid.dtype, a.grid.data, a.grid_offset(image, i) + offset,
+                        stride, static_cast<int>(length), from);
           from += length;
         });
       }
@@ -108,15 +108,15 @@ void backward(const Stream& stream, const Affine& a, C* partial) {
     const std::int64_t image = task / a.spans(), first = task % a.spans() * kSpan;
     const std::int64_t end = std::min(a.positions(), first + kSpan);
     PairwiseSum<C> sums[kMaxTheta];
-    alignas(64) C at[3][kBlock], dgrid[kBlock], terms[kBlock];
-    for (std::int64_t begin = first; begin < end; begin += kBlock) {
-      const int n = static_cast<int>(std::min<std::int64_t>(kBlock, end - begin));
+    alignas(64) C at[3][kPortion], dgrid[kPortion], terms[kPortion];
+    for (std::int64_t begin = first; begin < end; begin += kPortion) {
+      const int n = static_cast<int>(std::min<std::int64_t>(kPortion, end - begin));
       a.coordinates(begin, n, at);
       for (int i = 0; i < a.dims; ++i) {
         C* to = dgrid;
         a.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
-          load_block(block_ops(), a.grid.dtype, a.grid.data, a.grid_offset(image, i) + offset,
-                     stride, static_cast<int>(length), to);
+          load_portion(portion_ops(), a.grid.dtype, a.grid.data, a.grid_offset(image, i) + offset,
+                       stride, static_cast<int>(length), to);
           to += length;
         });
         for (int j = 0; j <= a.dims; ++j) {
@@ -133,8 +133,8 @@ void backward(const Stream& stream, const Affine& a, C* partial) {
       for (std::int64_t s = 0; s < a.spans(); ++s)
         total.add(partial[(n * a.spans() + s) * a.entries() + e]);
       const C sum = grid_sample_math::canonical(total.result());
-      store_block(block_ops(), a.theta.dtype, a.theta.data,
-                  a.theta_offset(n, e / (a.dims + 1), e % (a.dims + 1)), 1, 1, &sum);
+      store_portion(portion_ops(), a.theta.dtype, a.theta.data,
+                    a.theta_offset(n, e / (a.dims + 1), e % (a.dims + 1)), 1, 1, &sum);
     }
 }
 

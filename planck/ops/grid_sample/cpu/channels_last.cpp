@@ -26,7 +26,7 @@ void rows_from_lines(const Planes& p, std::int64_t offset, int n, C* rows, std::
       } else if (p.dtype == dtype_of<C>) {
         lines[k] = static_cast<const C*>(p.base) + at;
       } else {
-        load_block(block_ops(), p.dtype, p.base, at, 1, n, widened[k]);
+        load_portion(portion_ops(), p.dtype, p.base, at, 1, n, widened[k]);
         lines[k] = widened[k];
       }
     }
@@ -49,17 +49,17 @@ void lines_from_rows(const C* tile, int step, int n, int channels, const Planes&
     sample_loops<C>().deinterleave(tile + c0, step, width, n, lines, p.large);
     if (p.dtype == dtype_of<C>) continue;
     for (int k = 0; k < width && c0 + k < channels; ++k)
-      store_block(block_ops(), p.dtype, p.base, offset + (c0 + k) * p.channel_stride, 1, n,
-                  narrow[k]);
+      store_portion(portion_ops(), p.dtype, p.base, offset + (c0 + k) * p.channel_stride, 1, n,
+                    narrow[k]);
   }
 }
 
 // One position's channels, any number of them.
 template <class C>
 void load_row(const Planes& p, std::int64_t offset, C* out) {
-  for (std::int64_t c = 0; c < p.channels; c += kBlock)
-    load_block(block_ops(), p.dtype, p.base, offset + c * p.channel_stride, p.channel_stride,
-               static_cast<int>(std::min<std::int64_t>(kBlock, p.channels - c)), out + c);
+  for (std::int64_t c = 0; c < p.channels; c += kPortion)
+    load_portion(portion_ops(), p.dtype, p.base, offset + c * p.channel_stride, p.channel_stride,
+                 static_cast<int>(std::min<std::int64_t>(kPortion, p.channels - c)), out + c);
 }
 
 template <class T, class C>
@@ -106,9 +106,9 @@ void load_rows(const Planes& from, std::int64_t n, std::int64_t begin, std::int6
   from.walk.runs(begin, count, [&](std::int64_t at, std::int64_t stride, std::int64_t length) {
     const std::int64_t first = at + n * from.batch_stride;
     if (from.channels == 1) {
-      for (std::int64_t i = 0; i < length; i += kBlock)
-        load_block(block_ops(), from.dtype, from.base, first + i * stride, stride,
-                   static_cast<int>(std::min<std::int64_t>(kBlock, length - i)), to + i);
+      for (std::int64_t i = 0; i < length; i += kPortion)
+        load_portion(portion_ops(), from.dtype, from.base, first + i * stride, stride,
+                     static_cast<int>(std::min<std::int64_t>(kPortion, length - i)), to + i);
     } else if (stride == 1) {
       const std::int64_t run = from.dtype == dtype_of<C> ? kRun : kWidenedRun;
       for (std::int64_t i = 0; i < length; i += run)
@@ -136,8 +136,8 @@ void store_rows(const Planes& to, std::int64_t n, std::int64_t begin, int count,
       lines_from_rows(row, step, positions, channels, to, first);
     } else {
       for (int i = 0; i < positions; ++i)
-        store_block(block_ops(), to.dtype, to.base, first + i * stride, to.channel_stride, channels,
-                    row + i * step);
+        store_portion(portion_ops(), to.dtype, to.base, first + i * stride, to.channel_stride,
+                      channels, row + i * step);
     }
     row += length * step;
   });

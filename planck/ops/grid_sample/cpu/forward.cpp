@@ -140,10 +140,10 @@ void sample_direct(const Stream& stream, const GridSampleProblem& p, const Opera
                 static_cast<int>(std::min<std::int64_t>(kChannels, g.channels - c));
             C* to = gathered;
             const auto gather = [&](std::int64_t z, std::int64_t y, std::int64_t x) {
-              load_block(block_ops(), in.dtype, in.base,
-                         n * in.batch_stride + c * in.channel_stride + z * in.stride[0] +
-                             y * in.stride[1] + x * in.stride[2],
-                         in.channel_stride, channels, to);
+              load_portion(portion_ops(), in.dtype, in.base,
+                           n * in.batch_stride + c * in.channel_stride + z * in.stride[0] +
+                               y * in.stride[1] + x * in.stride[2],
+                           in.channel_stride, channels, to);
               to += kChannels;
               return to - kChannels;
             };

@@ -26,7 +26,7 @@ GridPlanes grid_planes(const View& v) {
 template <class C>
 void add_old(const View& dgrid, std::int64_t first, std::int64_t stride, int count, C* sum) {
   C old[kTilePoints];
-  load_block(block_ops(), dgrid.dtype, dgrid.data, first, stride, count, old);
+  load_portion(portion_ops(), dgrid.dtype, dgrid.data, first, stride, count, old);
   for (int i = 0; i < count; ++i) sum[i] = grid_sample_math::canonical(old[i] + sum[i]);
 }
 
@@ -74,14 +74,14 @@ void grid_gradient(const Stream& stream, const GridSampleProblem& p, const Point
           }
           for (int d = 3 - g.dims; d < 3; ++d) {
             C* from = out[d];
-            to.walk.runs(begin, count,
-                         [&](std::int64_t at, std::int64_t stride, std::int64_t length) {
-                           at += (n0 + image) * to.batch_stride + (2 - d) * to.component_stride;
-                           const int n = static_cast<int>(length);
-                           if (p.accumulate_grid) add_old(dgrid, at, stride, n, from);
-                           store_block(block_ops(), dgrid.dtype, dgrid.data, at, stride, n, from);
-                           from += length;
-                         });
+            to.walk.runs(
+                begin, count, [&](std::int64_t at, std::int64_t stride, std::int64_t length) {
+                  at += (n0 + image) * to.batch_stride + (2 - d) * to.component_stride;
+                  const int n = static_cast<int>(length);
+                  if (p.accumulate_grid) add_old(dgrid, at, stride, n, from);
+                  store_portion(portion_ops(), dgrid.dtype, dgrid.data, at, stride, n, from);
+                  from += length;
+                });
           }
         }
       });

@@ -1,7 +1,7 @@
 // Tiles of grid points: where they lie in the input, and the rows and weights of their taps.
 #pragma once
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/ops/grid_sample/cpu/channels_last.h"
 #include "planck/ops/grid_sample/cpu/sample_loops.h"
 #include "planck/ops/grid_sample/grid_sample.problem.h"
@@ -54,7 +54,7 @@ class PointLocator {
   void load(std::int64_t offset, std::int64_t stride, int n, C* x) const {
     if (component_stride_ == 1 && stride == dims_) {  // the usual case: one line
       C line[3 * kTilePoints];
-      load_block(block_ops(), dtype_, data_, offset, 1, n * dims_, line);
+      load_portion(portion_ops(), dtype_, data_, offset, 1, n * dims_, line);
       if (dims_ == 2)
         for (int i = 0; i < n; ++i) {
           x[i] = line[2 * i];
@@ -69,8 +69,8 @@ class PointLocator {
       return;
     }
     for (int k = 0; k < dims_; ++k)
-      load_block(block_ops(), dtype_, data_, offset + k * component_stride_, stride, n,
-                 x + k * kTilePoints);
+      load_portion(portion_ops(), dtype_, data_, offset + k * component_stride_, stride, n,
+                   x + k * kTilePoints);
   }
 
   SampleMode mode_;

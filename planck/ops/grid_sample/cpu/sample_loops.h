@@ -56,7 +56,7 @@ struct SampleLoops {
 
   // bilinear and bicubic: dgrid of a tile.
   void (*tile_slopes)(SampleMode, int dims, const SlopeTile<C>& tile);
-  // The pairwise sum of n <= kBlock values, which are overwritten up to the next power of two (4
+  // The pairwise sum of n <= kPortion values, which are overwritten up to the next power of two (4
   // at least).
   C (*tree_sum)(C* values, int n);
 

@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "planck/core/cpu_target.h"
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/gemm/geometry.h"
 #include "planck/loops/parallel.h"
 #include "planck/ops/matmul/cpu/kernels.h"
@@ -65,14 +65,14 @@ bool is_dense(const Matrix& x, std::int64_t rows, std::int64_t columns) {
          (x.row == columns || rows == 1);
 }
 
-// Calls f(row, first column, columns) for pieces of at most kBlock elements.
+// Calls f(row, first column, columns) for pieces of at most kPortion elements.
 template <class F>
 void for_pieces(const Stream& stream, std::int64_t rows, std::int64_t columns, F&& f) {
   constexpr std::int64_t kRows = 64;
   parallel_for(stream, ceil_div(rows, kRows), [&](std::int64_t t) {
     for (std::int64_t r = t * kRows; r < std::min(rows, (t + 1) * kRows); ++r)
-      for (std::int64_t c = 0; c < columns; c += kBlock)
-        f(r, c, static_cast<int>(std::min<std::int64_t>(kBlock, columns - c)));
+      for (std::int64_t c = 0; c < columns; c += kPortion)
+        f(r, c, static_cast<int>(std::min<std::int64_t>(kPortion, columns - c)));
   });
 }
 
@@ -81,8 +81,8 @@ const C* dense_input(const Stream& stream, const Matrix& x, std::int64_t offset,
                      std::int64_t columns, C* copy) {
   if (is_dense<C>(x, rows, columns)) return static_cast<const C*>(x.data) + offset;
   for_pieces(stream, rows, columns, [&](std::int64_t r, std::int64_t c, int n) {
-    load_block(block_ops(), x.dtype, x.data, offset + r * x.row + c * x.column, x.column, n,
-               copy + r * columns + c);
+    load_portion(portion_ops(), x.dtype, x.data, offset + r * x.row + c * x.column, x.column, n,
+                 copy + r * columns + c);
   });
   return copy;
 }
@@ -117,8 +117,8 @@ void multiply(const Stream& stream, C* workspace, const Geometry& g, std::int64_
   });
   if (in_place) return;
   for_pieces(stream, g.m, g.n, [&](std::int64_t r, std::int64_t j, int n) {
-    store_block(block_ops(), g.c.dtype, g.c.data, c_at + r * g.c.row + j * g.c.column, g.c.column,
-                n, c + r * g.n + j);
+    store_portion(portion_ops(), g.c.dtype, g.c.data, c_at + r * g.c.row + j * g.c.column,
+                  g.c.column, n, c + r * g.n + j);
   });
 }
 

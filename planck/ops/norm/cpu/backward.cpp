@@ -61,7 +61,7 @@ class RowGradient {
           dx_.sink(begin, bypass_));
     }
     const auto mapped = [&](RowMap how, std::int64_t i, int m, C* out) {
-      alignas(64) C raw[3][kBlock];
+      alignas(64) C raw[3][kPortion];
       const Source from = in_.x.source(begin + i, m, raw[0]);
       const Source given = in_.dy.source(begin + i, m, raw[1]), w = weight_.source(i, m, raw[2]);
       const Source* inputs[3] = {&from, &given, &w};
@@ -69,14 +69,14 @@ class RowGradient {
       return Source{out, dtype_of<C>};
     };
     const auto mean_of = [&](RowMap how) {
-      return sum_of_blocks<C>(length_, [&](std::int64_t i, int m,
-                                           C* buffer) { return mapped(how, i, m, buffer); }) /
+      return sum_of_portions<C>(length_, [&](std::int64_t i, int m,
+                                             C* buffer) { return mapped(how, i, m, buffer); }) /
              count;
     };
     if (centered_) s.c = mean_of(RowMap::weighted);
     s.d = mean_of(RowMap::weighted_hat);
-    for_blocks(length_, [&](std::int64_t i, int m) {
-      alignas(64) C values[kBlock];
+    for_portions(length_, [&](std::int64_t i, int m) {
+      alignas(64) C values[kPortion];
       mapped(RowMap::norm_backward, i, m, values);
       dx_.put(begin + i, m, values, bypass_);
     });
@@ -230,7 +230,7 @@ class ParameterGradients {
     }
     for (int which = 0; which < 2; ++which) {
       if (!wanted_[which]) continue;
-      alignas(64) C terms[kReduceRows][kReduceColumns], raw[2][kBlock];
+      alignas(64) C terms[kReduceRows][kReduceColumns], raw[2][kPortion];
       Source rows[kReduceRows];
       for (int k = 0; k < count; ++k) {
         const std::int64_t at = (row + k) * length_ + column;

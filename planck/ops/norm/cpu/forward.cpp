@@ -41,8 +41,8 @@ void forward(const Stream& stream, const NormProblem& p, const Operands& operand
     const C variance = sum_of_row(x, begin, length, Lift::square, s.a) / count;
     s.b = C(1) / math::sqrt_of(variance + eps);
     put_statistics();
-    for_blocks(length, [&](std::int64_t i, int m) {
-      alignas(64) C raw[3][kBlock], values[kBlock];
+    for_portions(length, [&](std::int64_t i, int m) {
+      alignas(64) C raw[3][kPortion], values[kPortion];
       const Source in = x.source(begin + i, m, raw[0]), shift = bias.source(i, m, raw[1]),
                    scale = weight.source(i, m, raw[2]);
       const Source* inputs[3] = {&in, &shift, &scale};

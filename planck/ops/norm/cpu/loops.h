@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/rows/functions.h"
 
 namespace planck {

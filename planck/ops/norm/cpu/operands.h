@@ -11,7 +11,7 @@ template <class C>
 class Parameter {
  public:
   Parameter(const View& v, bool given, C otherwise) : operand_(v, ~0u), given_(given) {
-    std::fill_n(constant_, kBlock, otherwise);
+    std::fill_n(constant_, kPortion, otherwise);
   }
   // Null where it is not given, or not dense.
   const void* vectors(std::int64_t length) const {
@@ -28,7 +28,7 @@ class Parameter {
  private:
   RowOperand<C> operand_;
   bool given_;
-  alignas(64) C constant_[kBlock];
+  alignas(64) C constant_[kPortion];
 };
 
 }  // namespace planck

@@ -9,7 +9,7 @@ namespace planck {
 
 namespace {
 
-constexpr std::int64_t kWindows = kBlock / 2;
+constexpr std::int64_t kWindows = kPortion / 2;
 
 template <class C>
 class Pairs {
@@ -58,10 +58,10 @@ class Pairs {
   }
 
   void through_buffers(std::int64_t plane, std::int64_t r, std::int64_t c, std::int64_t n) const {
-    alignas(64) C pixels[2 * kBlock];
+    alignas(64) C pixels[2 * kPortion];
     alignas(64) C values[kWindows];
     alignas(64) std::int32_t places[kWindows];
-    const BlockOps& ops = block_ops();
+    const PortionOps& ops = portion_ops();
     const int count = static_cast<int>(n);
     const std::int64_t at_image = image_.offset(plane) + 2 * (r * image_.row + c * image_.column);
     const std::int64_t at_windows = windows_.offset(plane) + r * windows_.row + c * windows_.column;
@@ -69,16 +69,16 @@ class Pairs {
     if (problem_.largest())
       indices = indices_.at<std::int32_t>(plane) + r * indices_.row + c * indices_.column;
     if (problem_.backward()) {
-      load_block(ops, dtype_, windows_.view->data, at_windows, windows_.column, count, values);
+      load_portion(ops, dtype_, windows_.view->data, at_windows, windows_.column, count, values);
       if (indices != nullptr) ops.load_i32(indices, 0, indices_.column, count, places);
     } else {
       for (int k = 0; k < 2; ++k)
-        load_block(ops, dtype_, image_.view->data, at_image + k * image_.row, image_.column,
-                   2 * count, pixels + k * kBlock);
+        load_portion(ops, dtype_, image_.view->data, at_image + k * image_.row, image_.column,
+                     2 * count, pixels + k * kPortion);
     }
     PairRows<C> rows{};
     rows.image = pixels;
-    rows.image_row = kBlock;
+    rows.image_row = kPortion;
     rows.windows = values;
     rows.indices = indices == nullptr ? nullptr : places;
     rows.rows = 1;
@@ -88,10 +88,10 @@ class Pairs {
     loop_(rows);
     if (problem_.backward()) {
       for (int k = 0; k < 2; ++k)
-        store_block(ops, dtype_, image_.view->data, at_image + k * image_.row, image_.column,
-                    2 * count, pixels + k * kBlock);
+        store_portion(ops, dtype_, image_.view->data, at_image + k * image_.row, image_.column,
+                      2 * count, pixels + k * kPortion);
     } else {
-      store_block(ops, dtype_, windows_.view->data, at_windows, windows_.column, count, values);
+      store_portion(ops, dtype_, windows_.view->data, at_windows, windows_.column, count, values);
       if (indices != nullptr)
         for (std::int64_t i = 0; i < n; ++i) indices[i * indices_.column] = places[i];
     }
@@ -99,19 +99,20 @@ class Pairs {
 
   // Pixels of an odd last column and row belong to no window.
   void clear_rest(std::int64_t plane, std::int64_t begin, std::int64_t end) const {
-    static constexpr C kZeros[kBlock] = {};
+    static constexpr C kZeros[kPortion] = {};
     const std::int64_t width = axes_.columns.in, height = axes_.rows.in;
     if (width % 2 == 0 && height % 2 == 0) return;
     const std::int64_t at = image_.offset(plane);
     const auto clear = [&](std::int64_t h, std::int64_t w, std::int64_t n) {
-      store_block(block_ops(), dtype_, image_.view->data, at + h * image_.row + w * image_.column,
-                  image_.column, static_cast<int>(n), kZeros);
+      store_portion(portion_ops(), dtype_, image_.view->data,
+                    at + h * image_.row + w * image_.column, image_.column, static_cast<int>(n),
+                    kZeros);
     };
     if (width % 2 == 1)
       for (std::int64_t h = 2 * begin; h < 2 * end; ++h) clear(h, width - 1, 1);
     if (height % 2 == 1 && end == axes_.rows.out)
-      for (std::int64_t w = 0; w < width; w += kBlock)
-        clear(height - 1, w, std::min<std::int64_t>(kBlock, width - w));
+      for (std::int64_t w = 0; w < width; w += kPortion)
+        clear(height - 1, w, std::min<std::int64_t>(kPortion, width - w));
   }
 
   const PoolProblem& problem_;

@@ -120,7 +120,7 @@ void backward(const Stream& stream, const PoolProblem& p, const Operands& o) {
   const Planes dy(o[0]), indices(o[p.largest() ? 1 : 0]), dx(o[p.largest() ? 2 : 1]);
   const bool in_place = std::same_as<T, C> && dx.column == 1;
   const auto rows = [&](std::int64_t plane, std::int64_t begin, std::int64_t end, const Span& s) {
-    alignas(64) C buffer[kBlock];
+    alignas(64) C buffer[kPortion];
     const auto from = plane_of<T, C>(dy, plane);
     PoolPlane<std::int32_t, std::int32_t> chosen{};
     if (p.largest()) chosen = plane_of<std::int32_t, std::int32_t>(indices, plane);
@@ -149,16 +149,16 @@ void backward(const Stream& stream, const PoolProblem& p, const Operands& o) {
       first_before = first;
       last_before = last;
       if (!in_place)
-        store_block(block_ops(), p.element_dtype, dx.view->data, to + h * dx.row, dx.column,
-                    static_cast<int>(s.n), sums);
+        store_portion(portion_ops(), p.element_dtype, dx.view->data, to + h * dx.row, dx.column,
+                      static_cast<int>(s.n), sums);
     }
   };
   for_plane_rows(stream, p.planes(), axes.rows.in, axes.columns.in,
                  [&](std::int64_t plane, std::int64_t begin, std::int64_t end) {
                    const std::int64_t width = axes.columns.in;
-                   for (std::int64_t w = 0; w < width; w += kBlock)
+                   for (std::int64_t w = 0; w < width; w += kPortion)
                      rows(plane, begin, end,
-                          Span(axes.columns, w, std::min<std::int64_t>(kBlock, width - w)));
+                          Span(axes.columns, w, std::min<std::int64_t>(kPortion, width - w)));
                  });
 }
 

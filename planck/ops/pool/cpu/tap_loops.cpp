@@ -1,6 +1,6 @@
 #include "planck/ops/pool/cpu/tap_loops.h"
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/cpu/targets.h"
 #include "planck/ops/pool/pool.math.h"
 
@@ -60,7 +60,7 @@ void spread(const C* HWY_RESTRICT shares, std::int64_t stride_of, int n, C* HWY_
 template <class C>
 void give(const C* HWY_RESTRICT dy, const std::int32_t* HWY_RESTRICT indices, std::int32_t position,
           std::int64_t stride, int n, C* HWY_RESTRICT sums) {
-  alignas(64) C shares[kBlock];
+  alignas(64) C shares[kPortion];
   const auto step = static_cast<std::int32_t>(stride);
   for (int i = 0; i < n; ++i) {
     const C v = dy[i];

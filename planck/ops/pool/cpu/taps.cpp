@@ -20,7 +20,7 @@ class Taps {
         y_(o[1]),
         indices_(o[p.largest() ? 2 : 1]),
         in_place_(p.element_dtype == dtype_of<C> && x_.column == 1),
-        windows_((kBlock - span(axes_.columns)) / axes_.columns.stride + 1),
+        windows_((kPortion - span(axes_.columns)) / axes_.columns.stride + 1),
         loops_(tap_loops<C>()) {}
 
   static std::int64_t span(const PoolAxis& a) { return a.dilation * (a.kernel - 1) + 1; }
@@ -28,14 +28,14 @@ class Taps {
   void run(std::int64_t plane, std::int64_t begin, std::int64_t end) const {
     for (std::int64_t oh = begin; oh < end; ++oh)
       for (std::int64_t c = 0; c < axes_.columns.out; c += windows_)
-        block(plane, oh, c, std::min(windows_, axes_.columns.out - c));
+        portion(plane, oh, c, std::min(windows_, axes_.columns.out - c));
   }
 
  private:
   // Windows [first, first + n) of row oh.
-  void block(std::int64_t plane, std::int64_t oh, std::int64_t first, std::int64_t n) const {
-    alignas(64) C results[kBlock], pixels[kBlock];
-    alignas(64) std::int32_t chosen[kBlock];
+  void portion(std::int64_t plane, std::int64_t oh, std::int64_t first, std::int64_t n) const {
+    alignas(64) C results[kPortion], pixels[kPortion];
+    alignas(64) std::int32_t chosen[kPortion];
     const bool largest = problem_.largest();
     const PoolAxis& columns = axes_.columns;
     std::fill_n(results, n, largest ? pool_math::lowest(C{}) : C(0));
@@ -48,10 +48,10 @@ class Taps {
       if (in_place_)
         row = static_cast<const C*>(x_.view->data) + at;
       else if (w0 < w1)
-        load_block(block_ops(), problem_.element_dtype, x_.view->data, at, x_.column,
-                   static_cast<int>(w1 - w0), pixels);
+        load_portion(portion_ops(), problem_.element_dtype, x_.view->data, at, x_.column,
+                     static_cast<int>(w1 - w0), pixels);
       for (std::int64_t k = 0; k < columns.kernel; ++k) {
-        // Windows o of the chunk whose tap k, at o * stride + shift, is a pixel.
+        // Windows o of the portion whose tap k, at o * stride + shift, is a pixel.
         const std::int64_t shift = k * columns.dilation - columns.padding;
         const std::int64_t step = columns.stride;
         std::int64_t low = first, high = first + n;
@@ -78,19 +78,19 @@ class Taps {
           indices_.at<std::int32_t>(plane) + oh * indices_.row + first * indices_.column;
       for (int i = 0; i < n; ++i) to[i * indices_.column] = chosen[i];
     } else {
-      alignas(64) C counts[kBlock];
+      alignas(64) C counts[kPortion];
       window_counts(axes_.columns, axes_.rows.count(oh), first, n, counts);
       loops_.divide(results, counts, n);
     }
-    store_block(block_ops(), problem_.element_dtype, y_.view->data,
-                y_.offset(plane) + oh * y_.row + first * y_.column, y_.column, n, results);
+    store_portion(portion_ops(), problem_.element_dtype, y_.view->data,
+                  y_.offset(plane) + oh * y_.row + first * y_.column, y_.column, n, results);
   }
 
   const PoolProblem& problem_;
   PoolAxes axes_;
   Planes x_, y_, indices_;
   bool in_place_;
-  std::int64_t windows_;  // of a chunk: their pixels fit a buffer
+  std::int64_t windows_;  // of a portion: their pixels fit a buffer
   const TapLoops<C>& loops_;
 };
 

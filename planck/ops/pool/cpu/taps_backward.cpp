@@ -9,8 +9,8 @@ namespace planck {
 
 namespace {
 
-// Pixels per chunk: no more windows reach them than a buffer holds.
-constexpr std::int64_t kPixels = kBlock - kMostTapsSpan;
+// Pixels per portion: no more windows reach them than a buffer holds.
+constexpr std::int64_t kPixels = kPortion - kMostTapsSpan;
 
 template <class C>
 class TapsBackward {
@@ -26,14 +26,14 @@ class TapsBackward {
   void run(std::int64_t plane, std::int64_t begin, std::int64_t end) const {
     const std::int64_t width = axes_.columns.in;
     for (std::int64_t w = 0; w < width; w += kPixels)
-      for (std::int64_t h = begin; h < end; ++h) block(plane, h, w, std::min(kPixels, width - w));
+      for (std::int64_t h = begin; h < end; ++h) portion(plane, h, w, std::min(kPixels, width - w));
   }
 
  private:
   // Pixels [begin, begin + n) of row h.
-  void block(std::int64_t plane, std::int64_t h, std::int64_t begin, std::int64_t n) const {
-    alignas(64) C sums[kPixels], shares[kBlock];
-    alignas(64) std::int32_t chosen[kBlock];
+  void portion(std::int64_t plane, std::int64_t h, std::int64_t begin, std::int64_t n) const {
+    alignas(64) C sums[kPixels], shares[kPortion];
+    alignas(64) std::int32_t chosen[kPortion];
     const PoolAxis& columns = axes_.columns;
     const std::int64_t step = columns.stride, first = columns.first_window(begin),
                        last = columns.last_window(begin + n - 1);
@@ -60,23 +60,23 @@ class TapsBackward {
       }
     }
     loops_.settle(sums, static_cast<int>(n));
-    store_block(block_ops(), problem_.element_dtype, dx_.view->data,
-                dx_.offset(plane) + h * dx_.row + begin * dx_.column, dx_.column,
-                static_cast<int>(n), sums);
+    store_portion(portion_ops(), problem_.element_dtype, dx_.view->data,
+                  dx_.offset(plane) + h * dx_.row + begin * dx_.column, dx_.column,
+                  static_cast<int>(n), sums);
   }
 
   // What windows [first, first + n) of row oh have to give, and to whom.
   void load(std::int64_t plane, std::int64_t oh, std::int64_t first, int n, C* shares,
             std::int32_t* chosen) const {
-    load_block(block_ops(), problem_.element_dtype, dy_.view->data,
-               dy_.offset(plane) + oh * dy_.row + first * dy_.column, dy_.column, n, shares);
+    load_portion(portion_ops(), problem_.element_dtype, dy_.view->data,
+                 dy_.offset(plane) + oh * dy_.row + first * dy_.column, dy_.column, n, shares);
     if (problem_.largest()) {
-      block_ops().load_i32(indices_.view->data,
-                           indices_.offset(plane) + oh * indices_.row + first * indices_.column,
-                           indices_.column, n, chosen);
+      portion_ops().load_i32(indices_.view->data,
+                             indices_.offset(plane) + oh * indices_.row + first * indices_.column,
+                             indices_.column, n, chosen);
       return;
     }
-    alignas(64) C counts[kBlock];
+    alignas(64) C counts[kPortion];
     window_counts(axes_.columns, axes_.rows.count(oh), first, n, counts);
     loops_.divide(shares, counts, n);
   }

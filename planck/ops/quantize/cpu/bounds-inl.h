@@ -136,7 +136,7 @@ void bounds_of_each(int rows, int n, const Source& x, float* lo, float* hi) {
     });
   } else {
     const hn::RebindToSigned<DH> ds;
-    alignas(64) std::uint16_t down[kBlock], up[kBlock];  // as in Reach
+    alignas(64) std::uint16_t down[kPortion], up[kPortion];  // as in Reach
     std::fill_n(down, n, std::uint16_t{0x8000});
     std::fill_n(up, n, std::uint16_t{0});
     each_line([&](int first, int height, int begin) HWY_ATTR {

@@ -8,13 +8,13 @@
 //
 // Tried, ns per 64 elements, one thread:                           f32     bf16
 //   groups of 128: ranges group by group                           44      40
-//     ranges of a chunk of groups in one call                      28      23
+//     ranges of a portion of groups in one call                      28      23
 //   channels of a transposed matrix: ranges from transposed tiles  57
 //     column by column                                             50
 //
 // [8192, 8192], two threads, ms:                                   f32     bf16
-//   groups of 128: a chunk at a time                               13.7    11.8
-//     four chunks, the next four prefetched meanwhile              10.7     8.4
+//   groups of 128: a portion at a time                               13.7    11.8
+//     four portions, the next four prefetched meanwhile              10.7     8.4
 //   one scale per column: ranges of all, then all elements         19.5    16
 //     panels of 8 MiB                                              16.1     8
 #include "planck/loops/cpu/map.h"
@@ -32,7 +32,7 @@ using Map3 = QuantProblem::Map;
 
 constexpr std::int64_t kEnoughTasks = 64;
 constexpr std::int64_t kPanelBytes = std::int64_t{8} << 20;  // of columns done at once
-constexpr std::int64_t kBatch = 4 * kBlock;  // elements of short groups done at once
+constexpr std::int64_t kBatch = 4 * kPortion;  // elements of short groups done at once
 
 // How many parts a group's members are cut into where the groups are too few for the threads.
 std::int64_t splits(const Map3& m) {
@@ -40,7 +40,7 @@ std::int64_t splits(const Map3& m) {
   if (m.channels >= kEnoughTasks || work < 2 * kTaskElements) return 1;
   const std::int64_t wanted =
       std::min((kEnoughTasks + m.channels - 1) / m.channels, work / kTaskElements);
-  return std::max<std::int64_t>(1, std::min(wanted, m.outer == 1 ? m.inner / kBlock : m.outer));
+  return std::max<std::int64_t>(1, std::min(wanted, m.outer == 1 ? m.inner / kPortion : m.outer));
 }
 
 template <class C>
@@ -54,7 +54,7 @@ void finish(const Job<C>& job, std::int64_t c0, int n, const qm::DataRange<C>* r
   visit_float(p.element_dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     if constexpr (std::is_same_v<C, double> == std::is_same_v<T, double>) {
-      T stored[kBlock];
+      T stored[kPortion];
       for (int k = 0; k < n; ++k) {
         stored[k] = qm::stored_scale<T>(r[k], p.symmetric, p.lowest(), p.highest());
         scale[k] = static_cast<C>(stored[k]);
@@ -82,10 +82,10 @@ void finish(const Job<C>& job, std::int64_t c0, int n, const qm::DataRange<C>* r
 template <class C>
 void quantize_positions(const Job<C>& job, const MapOperand& x, std::int64_t begin, int n,
                         const GroupTable<C>& table, bool stream) {
-  alignas(64) C buffer[kBlock];
-  alignas(64) std::uint8_t bytes[kBlock];
+  alignas(64) C buffer[kPortion];
+  alignas(64) std::uint8_t bytes[kPortion];
   with_sink(job.q, begin, n, stream, bytes, [&](Sink to) {
-    quant_blocks<C>().quantize(table.groups, 1, n, source_of(x, begin, n, buffer), to);
+    quant_portions<C>().quantize(table.groups, 1, n, source_of(x, begin, n, buffer), to);
   });
 }
 
@@ -95,8 +95,8 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
   const std::int64_t inner = job.m.inner;
   const GroupNeeds needs = group_needs(job.p);
   GroupTable<C> table;
-  qm::DataRange<C> ranges[kBlock];
-  if (inner > kBlock / 2) {
+  qm::DataRange<C> ranges[kPortion];
+  if (inner > kPortion / 2) {
     for (std::int64_t c = c0; c < c1; ++c) {
       // Quantizing a group prefetches the next one; only a task's first has to be fetched here.
       MapOperand x = job.x;
@@ -111,12 +111,12 @@ void one_pass(const Job<C>& job, std::int64_t c0, std::int64_t c1, bool stream) 
     return;
   }
   const bool runs = inner >= kChunk / 2 && std::has_single_bit(static_cast<std::uint64_t>(inner));
-  // Short groups: as many as fill a chunk, or several chunks where nothing has to be gathered.
-  const std::int64_t batch = std::min<std::int64_t>(runs ? job.line() : kBlock, kBatch) / inner;
+  // Short groups: as many as fill a portion, or several portions where nothing has to be gathered.
+  const std::int64_t batch = std::min<std::int64_t>(runs ? job.line() : kPortion, kBatch) / inner;
   const int shift = runs ? std::countr_zero(static_cast<std::uint64_t>(inner)) : 0;
-  alignas(64) C buffer[kBlock];
-  C scale[kBlock], lo[kBlock], hi[kBlock];
-  std::int32_t zero_point[kBlock];
+  alignas(64) C buffer[kPortion];
+  C scale[kPortion], lo[kPortion], hi[kPortion];
+  std::int32_t zero_point[kPortion];
   for (std::int64_t c = c0; c < c1; c += batch) {
     const int groups = static_cast<int>(std::min(batch, c1 - c));
     const int n = groups * static_cast<int>(inner);
@@ -150,11 +150,11 @@ template <class C>
 std::int64_t panel_width(const Job<C>& job, std::int64_t parts) {
   const Map3& m = job.m;
   if (std::is_same_v<C, double> || ordinary_loops() == nullptr) return 0;
-  if (m.inner != 1 || m.outer <= kBlock / 16 || parts > 1 || m.outer > INT32_MAX) return 0;
+  if (m.inner != 1 || m.outer <= kPortion / 16 || parts > 1 || m.outer > INT32_MAX) return 0;
   if (!job.x.walk.dense() || !job.q.walk.dense() || m.channels % kChunk != 0) return 0;
   const std::int64_t bytes = bits(job.x.dtype) / 8;
   const std::int64_t fit = kPanelBytes / (m.outer * bytes) / kChunk * kChunk;
-  return fit * bytes < 512 ? 0 : std::min<std::int64_t>(fit, kBlock);
+  return fit * bytes < 512 ? 0 : std::min<std::int64_t>(fit, kPortion);
 }
 
 // Columns [c0, c0 + n) of a dense matrix: one pass over memory.
@@ -166,13 +166,13 @@ void panel([[maybe_unused]] const Job<C>& job, [[maybe_unused]] std::int64_t c0,
     const int rows = static_cast<int>(m.outer);
     const std::int64_t row = m.channels * bits(job.x.dtype) / 8;
     const Source x{dense_at(job.x, c0, n), job.x.dtype, 8 * row, row};
-    qm::DataRange<C> ranges[kBlock];
+    qm::DataRange<C> ranges[kPortion];
     if (!column_ranges(rows, n, x, ranges)) find_ranges(job, job.x, c0, c0 + n, 0, 1, ranges);
     GroupTable<C> table;
     finish(job, c0, n, ranges, table.scale, table.zero_point);
     table.prepare(n, GroupLayout::each, 0, group_needs(job.p));
     const int out_bits = bits(job.q.dtype);
-    quant_blocks<C>().quantize(
+    quant_portions<C>().quantize(
         table.groups, rows, n, x,
         Sink{dense_at(job.q, c0, n), job.q.dtype, stream, m.channels * out_bits / 8});
   }
@@ -189,7 +189,7 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
   // Quantizing a group prefetches the next one; columns go down the rows.
   const std::int64_t next = m.outer > 1 ? m.channels * m.inner : m.inner;
   const std::int64_t ahead =
-      next >= kBlock && next <= kTaskElements / 2 ? next * bits(x.dtype) / 8 : Source{}.ahead;
+      next >= kPortion && next <= kTaskElements / 2 ? next * bits(x.dtype) / 8 : Source{}.ahead;
   const Job<C> job{p,
                    {x.data, x.dtype, walk_of(logical.nest, 0), ahead},
                    {q.data, q.dtype, walk_of(logical.nest, 1)},
@@ -218,10 +218,10 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
     return {};
   }
   // Ranges of every part, then of the groups; then scales; then all elements.
-  const std::int64_t fit = m.inner > 0 ? std::max<std::int64_t>(1, kBlock / m.inner) : kBlock;
+  const std::int64_t fit = m.inner > 0 ? std::max<std::int64_t>(1, kPortion / m.inner) : kPortion;
   const std::int64_t width = parts > 1 ? 1 : std::min(m.channels, fit);
   const std::int64_t tiles = width > 0 ? (m.channels + width - 1) / width : 0;
-  constexpr std::int64_t kRows = kBlock / 2;
+  constexpr std::int64_t kRows = kPortion / 2;
   if (jumps && parts == 1) {
     parallel_for(stream, (m.channels + kRows - 1) / kRows, [&](std::int64_t t) {
       const std::int64_t c0 = t * kRows;
@@ -234,11 +234,11 @@ Result<void> dynamic(const Stream& stream, Workspace workspace, const QuantProbl
                   job.ranges + part * m.channels + c0);
     });
   }
-  parallel_for(stream, (m.channels + kBlock - 1) / kBlock, [&](std::int64_t t) {
-    const std::int64_t c0 = t * kBlock;
-    const int n = static_cast<int>(std::min<std::int64_t>(kBlock, m.channels - c0));
-    C scales[kBlock];
-    std::int32_t zero_points[kBlock];
+  parallel_for(stream, (m.channels + kPortion - 1) / kPortion, [&](std::int64_t t) {
+    const std::int64_t c0 = t * kPortion;
+    const int n = static_cast<int>(std::min<std::int64_t>(kPortion, m.channels - c0));
+    C scales[kPortion];
+    std::int32_t zero_points[kPortion];
     for (int k = 0; k < n; ++k)
       for (std::int64_t part = 1; part < parts; ++part) {
         qm::include(job.ranges[c0 + k], job.ranges[part * m.channels + c0 + k].lo);

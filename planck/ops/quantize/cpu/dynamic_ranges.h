@@ -16,7 +16,7 @@ struct DynamicJob {
   QuantProblem::Map m;
 
   // Positions done at once: dense ones are not gathered into a buffer, so they may be many.
-  std::int64_t line() const { return x.walk.dense() && q.walk.dense() ? kTaskElements : kBlock; }
+  std::int64_t line() const { return x.walk.dense() && q.walk.dense() ? kTaskElements : kPortion; }
 };
 
 // Ranges of channels [c0, c1), over one part of their members. Few inner elements: all those of the
@@ -26,8 +26,8 @@ void find_ranges(const DynamicJob<C>& job, const MapOperand& x, std::int64_t c0,
                  std::int64_t part, std::int64_t parts, quantize_math::DataRange<C>* out) {
   const QuantProblem::Map& m = job.m;
   const QuantSums<C>& sums = quant_sums<C>();
-  alignas(64) C buffer[kBlock], lo[kBlock], hi[kBlock];
-  if (m.outer > 1 && m.inner * (c1 - c0) <= kBlock) {
+  alignas(64) C buffer[kPortion], lo[kPortion], hi[kPortion];
+  if (m.outer > 1 && m.inner * (c1 - c0) <= kPortion) {
     const int n = static_cast<int>(m.inner * (c1 - c0));
     std::fill_n(lo, n, C(0));
     std::fill_n(hi, n, C(0));
@@ -72,7 +72,7 @@ bool rows_jump(const DynamicJob<C>& job) {
 inline bool column_ranges(std::int64_t rows, int n, const Source& x,
                           quantize_math::DataRange<float>* out) {
   if (ordinary_loops() == nullptr || n % kChunk != 0 || rows > INT32_MAX) return false;
-  alignas(64) float lo[kBlock] = {}, hi[kBlock] = {};
+  alignas(64) float lo[kPortion] = {}, hi[kPortion] = {};
   ordinary_loops()->bounds_each(static_cast<int>(rows), n, x, lo, hi);
   bool finite = true;
   for (int k = 0; k < n; ++k) {
@@ -95,7 +95,7 @@ void find_row_ranges(const DynamicJob<C>& job, std::int64_t c0, std::int64_t c1,
   const int rows = static_cast<int>(c1 - c0);
   const auto* x = static_cast<const std::byte*>(job.x.base) + (w.offset + c0) * size;
   if (column_ranges(job.m.inner, rows, Source{x, job.x.dtype, 8 * step, step}, out)) return;
-  alignas(64) C lo[kBlock] = {}, hi[kBlock] = {};
+  alignas(64) C lo[kPortion] = {}, hi[kPortion] = {};
   for (std::int64_t i = 0; i < job.m.inner; ++i)
     quant_sums<C>().include_each(rows, Source{x + i * step, job.x.dtype, step}, lo, hi);
   for (int r = 0; r < rows; ++r) out[r] = {lo[r], hi[r]};

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "planck/loops/cpu/steps-inl.h"
-#include "planck/ops/quantize/cpu/blocks.h"
+#include "planck/ops/quantize/cpu/portions.h"
 #include "planck/ops/quantize/quantize.math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,7 +30,7 @@ struct At {
   std::int32_t q_min, q_max, z;
   C scale, inverse, lo, hi;
 
-  HWY_INLINE At(const BlockGroups<C>& g, int e)
+  HWY_INLINE At(const PortionGroups<C>& g, int e)
       : q_min(g.q_min),
         q_max(g.q_max),
         z(g.zero_point[e]),
@@ -66,7 +66,7 @@ struct At {
 // Zero points of any size take the plain way: one loop for all layouts. body writes to a buffer of
 // its own, which the compiler cannot see: ivdep tells it.
 template <GridPath kPath, GroupLayout kLayout, class C, class Ahead, class Body>
-HWY_INLINE void each(BlockGroups<C> g, int i, int m, Ahead ahead, Body body) {
+HWY_INLINE void each(PortionGroups<C> g, int i, int m, Ahead ahead, Body body) {
   using Group = At<kPath, C>;
   if constexpr (Group::kAnyZero) {
     const int shift = g.layout == GroupLayout::one    ? 30
@@ -97,7 +97,7 @@ HWY_INLINE void each(BlockGroups<C> g, int i, int m, Ahead ahead, Body body) {
 
 // Calls f(groups, path, layout) with both as constants.
 template <class C, class F>
-HWY_INLINE void with_constants(const BlockGroups<C>& g, F f) {
+HWY_INLINE void with_constants(const PortionGroups<C>& g, F f) {
   using P = GridPath;
   using L = GroupLayout;
   const auto with_layout = [&](auto path) {

@@ -1,4 +1,4 @@
-// The groups of a chunk on the CPU: scale and zero point of each element, and what follows from
+// The groups of a portion on the CPU: scale and zero point of each element, and what follows from
 // them.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 #include "planck/loops/cpu/map.h"
 #include "planck/loops/cpu/positions.h"
-#include "planck/ops/quantize/cpu/blocks.h"
+#include "planck/ops/quantize/cpu/portions.h"
 #include "planck/ops/quantize/quantize.problem.h"
 
 namespace planck {
@@ -34,7 +34,7 @@ class GroupLoader {
                                (zero_point_ == nullptr || shares_groups(zero_point_->walk));
       if (!long_groups) {
         const bool whole_runs = run_ > 0 && begin % run_ == 0 && n % run_ == 0;
-        const int count = std::min(n, whole_runs ? kBlock * run_ : kBlock);
+        const int count = std::min(n, whole_runs ? kPortion * run_ : kPortion);
         load(begin, count);
         return count;
       }
@@ -44,19 +44,19 @@ class GroupLoader {
     }
     return static_cast<int>(std::min<std::int64_t>(n, one_end_ - begin));
   }
-  const BlockGroups<C>& groups() const { return table_.groups; }
+  const PortionGroups<C>& groups() const { return table_.groups; }
 
   // Whether positions [begin, begin + n) have one group or are whole runs. load() then takes more
-  // than a chunk.
+  // than a portion.
   bool in_runs(std::int64_t begin, int n) const {
-    if (run_ > 0 && begin % run_ == 0 && n % run_ == 0) return n / run_ <= kBlock;
+    if (run_ > 0 && begin % run_ == 0 && n % run_ == 0) return n / run_ <= kPortion;
     return one_entry(scale_.walk, begin, n) &&
            (zero_point_ == nullptr || one_entry(zero_point_->walk, begin, n));
   }
 
   // The groups of positions [begin, begin + n). `key` ≥ 0 names the range; the range of the last
   // call is not loaded again.
-  const BlockGroups<C>& load(std::int64_t begin, int n, std::int64_t key = -1) {
+  const PortionGroups<C>& load(std::int64_t begin, int n, std::int64_t key = -1) {
     if (key >= 0 && key == key_ && n == key_count_) return table_.groups;
     key_ = key;
     key_count_ = n;
@@ -90,20 +90,21 @@ class GroupLoader {
     static_assert(Map::kMostTileRows <= GroupTable<C>::kCapacity);
     key_ = -1;
     one_begin_ = one_end_ = 0;
-    load_block(block_ops(), scale_.dtype, scale_.base, scale_first, scale_step, rows, table_.scale);
+    load_portion(portion_ops(), scale_.dtype, scale_.base, scale_first, scale_step, rows,
+                 table_.scale);
     if (zero_point_ != nullptr)
-      block_ops().load_i32(zero_point_->base, zero_first, zero_step, rows, table_.zero_point);
+      portion_ops().load_i32(zero_point_->base, zero_first, zero_step, rows, table_.zero_point);
     else
       std::fill_n(table_.zero_point, rows, 0);
     table_.prepare(rows, layout, 0, needs_, layout == GroupLayout::one ? 1 : 0);
   }
 
  private:
-  // The length of the runs that share a group, where chunks consist of whole runs; else 0.
+  // The length of the runs that share a group, where portions consist of whole runs; else 0.
   static int run_of(const Walk& w) {
     const auto last = static_cast<std::size_t>(w.rank - 1);
     const std::int64_t run = w.extent[last];
-    const bool fits = w.rank > 1 && w.stride[last] == 0 && run >= kChunk / 2 && run < kBlock;
+    const bool fits = w.rank > 1 && w.stride[last] == 0 && run >= kChunk / 2 && run < kPortion;
     return fits && std::has_single_bit(static_cast<std::uint64_t>(run)) ? static_cast<int>(run) : 0;
   }
   // Whether an operand changes only where the scale may.
@@ -130,9 +131,9 @@ class GroupLoader {
     walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
       const int count = static_cast<int>(length);
       if constexpr (std::is_same_v<T, std::int32_t>)
-        block_ops().load_i32(from.base, offset, stride, count, to);
+        portion_ops().load_i32(from.base, offset, stride, count, to);
       else
-        load_block(block_ops(), from.dtype, from.base, offset, stride, count, to);
+        load_portion(portion_ops(), from.dtype, from.base, offset, stride, count, to);
       to += count;
     });
   }

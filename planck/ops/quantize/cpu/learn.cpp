@@ -1,8 +1,8 @@
 // Backward of FakeQuantize with learnable scale and zero point, on the CPU.
 //
 // dscale and dzero_point are sums over the members of a group, in the canonical order: a binary
-// tree over the member index, aligned at powers of two (docs/numerics.md). Rows: chunks of 1,024
-// members are summed as small trees, and the chunks' sums are merged like the digits of a binary
+// tree over the member index, aligned at powers of two (docs/numerics.md). Rows: portions of 1,024
+// members are summed as small trees, and the portions' sums are merged like the digits of a binary
 // counter. Columns (few inner elements): the same counter, each digit a vector over channels. Both
 // cut long groups at multiples of a power of two, so every cut evaluates the same tree. Dense
 // members with ordinary zero points are summed by vectors first (learn_loops.cpp): 4,096 members,
@@ -28,9 +28,9 @@ constexpr std::int64_t kRowInner = 32;                    // inner extents from 
 constexpr std::int64_t kRowSpan = std::int64_t{1} << 16;  // members per row task
 constexpr std::int64_t kColumnSpan = std::int64_t{1} << 12;
 constexpr int kColumnWidth = 1024;  // positions per column task
-constexpr int kBlocksLevel = 2;     // levels of the tree from kBlock to kLearnElements members
+constexpr int kPortionsLevel = 2;   // levels of the tree from kPortion to kLearnElements members
 constexpr int kRowsLevel = 3;       // those of kLearnRows
-static_assert(kBlock << kBlocksLevel == kLearnElements && 1 << kRowsLevel == kLearnRows);
+static_assert(kPortion << kPortionsLevel == kLearnElements && 1 << kRowsLevel == kLearnRows);
 
 bool by_rows(const Map3& m) { return m.inner >= kRowInner || m.outer == 1; }
 std::int64_t span_of(const Map3& m) {
@@ -56,14 +56,15 @@ template <class C>
 struct Buffers {
   explicit Buffers(const Job<C>& job) : groups(job.scale, &job.zero_point, group_needs(job.p)) {}
   GroupLoader<C> groups;
-  alignas(64) C dy[kBlock], x[kBlock], dx[kBlock], scale_terms[kBlock], zero_point_terms[kBlock];
+  alignas(64) C dy[kPortion], x[kPortion], dx[kPortion], scale_terms[kPortion],
+      zero_point_terms[kPortion];
 };
 
 // Terms of positions [begin, begin + n) into the buffers, from index `at` on; dx is stored.
 template <class C>
 void terms(const Job<C>& job, Buffers<C>& b, std::int64_t begin, int n, int at,
            std::int64_t key = -1) {
-  const BlockGroups<C>& g = b.groups.load(begin, n, key);
+  const PortionGroups<C>& g = b.groups.load(begin, n, key);
   with_sink(job.dx, begin, n, job.stream, b.dx, [&](Sink to) {
     quant_sums<C>().learn(g, n, source_of(job.dy, begin, n, b.dy), source_of(job.x, begin, n, b.x),
                           to, b.scale_terms + at, b.zero_point_terms + at);
@@ -71,7 +72,7 @@ void terms(const Job<C>& job, Buffers<C>& b, std::int64_t begin, int n, int at,
 }
 
 // The vector loops, if they take these groups; else null.
-const LearnLoops* loops_for(const BlockGroups<float>& g) {
+const LearnLoops* loops_for(const PortionGroups<float>& g) {
   return g.path == GridPath::divide || g.path == GridPath::reciprocal ? learn_loops() : nullptr;
 }
 
@@ -85,7 +86,7 @@ bool run_sums(const Job<float>& job, Buffers<float>& b, std::int64_t begin, int 
   void* dx = dense_at(job.dx, begin, n);
   if (learn_loops() == nullptr || dy == nullptr || x == nullptr || dx == nullptr) return false;
   if (!b.groups.in_runs(begin, n)) return false;
-  const BlockGroups<float>& g = b.groups.load(begin, n);
+  const PortionGroups<float>& g = b.groups.load(begin, n);
   const LearnLoops* loops = loops_for(g);
   if (loops == nullptr) return false;
   loops->runs(g, count, run, Source{dy, job.dy.dtype}, Source{x, job.x.dtype},
@@ -101,7 +102,7 @@ bool row_sums(const Job<float>& job, Buffers<float>& b, std::int64_t o, std::int
               float* scale_sums, float* zero_point_sums) {
   if (!job.dense || learn_loops() == nullptr) return false;
   const std::int64_t begin = o * job.m.channels + c0;
-  const BlockGroups<float>& g = b.groups.load(begin, width, c0);
+  const PortionGroups<float>& g = b.groups.load(begin, width, c0);
   const LearnLoops* loops = loops_for(g);
   if (loops == nullptr || g.layout != GroupLayout::each) return false;
   const std::int64_t row = job.m.channels * bits(job.x.dtype) / 8, ahead = kLearnRows / 2 * row;
@@ -124,31 +125,31 @@ void row(const Job<C>& job, Buffers<C>& b, std::int64_t channel, std::int64_t j0
   SumCounter<C, 1> scale_counter, zero_point_counter;
   for (std::int64_t j = j0; j < j1;) {
     const std::int64_t piece = std::min(j1 - j, m.inner - j % m.inner);
-    if (piece >= kBlock) {
+    if (piece >= kPortion) {
       const int length =
-          piece >= kLearnElements && j % kLearnElements == 0 ? kLearnElements : kBlock;
+          piece >= kLearnElements && j % kLearnElements == 0 ? kLearnElements : kPortion;
       const std::int64_t begin = (j / m.inner * m.channels + channel) * m.inner + j % m.inner;
       C sums[2];
       if (run_sums(job, b, begin, 1, length, &sums[0], &sums[1])) {
-        const int level = length == kBlock ? 0 : kBlocksLevel;
+        const int level = length == kPortion ? 0 : kPortionsLevel;
         scale_counter.push(1, &sums[0], level);
         zero_point_counter.push(1, &sums[1], level);
         j += length;
         continue;
       }
     }
-    const int n = static_cast<int>(std::min<std::int64_t>(kBlock, j1 - j));
+    const int n = static_cast<int>(std::min<std::int64_t>(kPortion, j1 - j));
     for (int done = 0; done < n;) {
       const std::int64_t o = (j + done) / m.inner, i = (j + done) % m.inner;
       const int length = static_cast<int>(std::min<std::int64_t>(n - done, m.inner - i));
       terms(job, b, (o * m.channels + channel) * m.inner + i, length, done);
       done += length;
     }
-    C scale_block = quant_sums<C>().tree_sum(b.scale_terms, n);
-    C zero_point_block = quant_sums<C>().tree_sum(b.zero_point_terms, n);
-    scale_counter.push(1, &scale_block);
-    zero_point_counter.push(1, &zero_point_block);
-    j += kBlock;
+    C scale_portion = quant_sums<C>().tree_sum(b.scale_terms, n);
+    C zero_point_portion = quant_sums<C>().tree_sum(b.zero_point_terms, n);
+    scale_counter.push(1, &scale_portion);
+    zero_point_counter.push(1, &zero_point_portion);
+    j += kPortion;
   }
   scale_counter.total(1, scale_sum);
   zero_point_counter.total(1, zero_point_sum);
@@ -158,7 +159,7 @@ void row(const Job<C>& job, Buffers<C>& b, std::int64_t channel, std::int64_t j0
 template <class C>
 void rows(const Job<C>& job, Buffers<C>& b, std::int64_t c0, std::int64_t c1) {
   const std::int64_t members = job.m.members();
-  const bool together = job.m.outer == 1 && members >= 32 && members < kBlock &&
+  const bool together = job.m.outer == 1 && members >= 32 && members < kPortion &&
                         std::has_single_bit(static_cast<std::uint64_t>(members));
   for (std::int64_t c = c0; c < c1;) {
     if (together) {
@@ -212,17 +213,17 @@ void store_sums(const Stream& stream, const QuantProblem& p, C* sums, std::int64
   if (!out.present) return;
   const MapOperand target{out.data, out.dtype, group_walk(p, out)};
   const std::int64_t channels = p.map().channels;
-  parallel_for(stream, (channels + kBlock - 1) / kBlock, [&](std::int64_t t) {
-    const std::int64_t c0 = t * kBlock;
-    const int n = static_cast<int>(std::min<std::int64_t>(kBlock, channels - c0));
-    C values[kBlock];
+  parallel_for(stream, (channels + kPortion - 1) / kPortion, [&](std::int64_t t) {
+    const std::int64_t c0 = t * kPortion;
+    const int n = static_cast<int>(std::min<std::int64_t>(kPortion, channels - c0));
+    C values[kPortion];
     for (int k = 0; k < n; ++k) {
       values[k] = quantize_math::canonical(
           quant_sums<C>().tree_sum(sums + (c0 + k) * count, static_cast<int>(count)));
     }
-    C buffer[kBlock];
+    C buffer[kPortion];
     with_sink(target, c0, n, false, buffer,
-              [&](Sink to) { store_block(block_ops(), to.dtype, to.data, 0, 1, n, values); });
+              [&](Sink to) { store_portion(portion_ops(), to.dtype, to.data, 0, 1, n, values); });
   });
 }
 

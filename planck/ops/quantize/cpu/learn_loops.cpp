@@ -5,7 +5,7 @@
 // wait in an array and are halved until each run has one sum. Columns add eight rows in registers
 // before they store anything.
 #include "planck/loops/cpu/targets.h"
-#include "planck/ops/quantize/cpu/blocks.h"
+#include "planck/ops/quantize/cpu/portions.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "planck/ops/quantize/cpu/learn_loops.cpp"
@@ -85,7 +85,7 @@ struct Elements {
 
 // Calls f(storage, whether positions are products) with both as constants.
 template <class F>
-HWY_INLINE void with_kind(const BlockGroups<float>& g, Dtype t, F f) {
+HWY_INLINE void with_kind(const PortionGroups<float>& g, Dtype t, F f) {
   dense::with_storage(t, [&](auto storage) {
     g.path == GridPath::reciprocal ? f(storage, std::true_type{}) : f(storage, std::false_type{});
   });
@@ -115,9 +115,9 @@ HWY_INLINE void halve(int count, float* a, float* b) {
   }
 }
 
-void runs(const BlockGroups<float>& groups, int count, int run, Source dy, Source x, Sink dx,
+void runs(const PortionGroups<float>& groups, int count, int run, Source dy, Source x, Sink dx,
           float* scale_sums, float* zero_point_sums) {
-  const BlockGroups<float> g = groups;
+  const PortionGroups<float> g = groups;
   constexpr int kSquare = kLanes * kLanes;
   alignas(64) float scale[kLearnElements / kLanes + 2 * kLanes];
   alignas(64) float zero_point[kLearnElements / kLanes + 2 * kLanes];
@@ -174,10 +174,10 @@ HWY_INLINE Terms down(const E& elements, const Group& g, int r, int i) {
 
 // Streamed stores wait until each row has a few cache lines: scattered over the rows, line by line,
 // they took an eighth longer.
-void columns(const BlockGroups<float>& groups, int n, Source dy, Source x, Sink dx,
+void columns(const PortionGroups<float>& groups, int n, Source dy, Source x, Sink dx,
              float* scale_sums, float* zero_point_sums) {
   constexpr int kAtOnce = kChunk;
-  const BlockGroups<float> g = groups;
+  const PortionGroups<float> g = groups;
   const auto size = static_cast<std::int64_t>(storage_bytes(dx.dtype));
   const bool stream = past_caches(dx);
   alignas(64) std::byte waiting[kLearnRows * kAtOnce * sizeof(float)];

@@ -21,7 +21,7 @@ namespace {
 struct Line {
   V scale, origin;
 };
-constexpr auto make_line = [](const BlockGroups<float>& g, auto read) {
+constexpr auto make_line = [](const PortionGroups<float>& g, auto read) {
   return Line{read(g.v_scale), read(g.origin)};
 };
 template <class E>
@@ -36,7 +36,7 @@ struct Values {
   alignas(16) std::uint8_t low[16], high[16];
 };
 template <class E>
-HWY_INLINE void make_values(const BlockGroups<float>& g, int e, std::uint32_t sign, Values& to) {
+HWY_INLINE void make_values(const PortionGroups<float>& g, int e, std::uint32_t sign, Values& to) {
   const Line line = make_line(g, Read<false>{e});
   for (int k = 0; k < 16; k += kLanes) {
     const auto raw = hn::Xor(hn::Iota(du, static_cast<std::uint32_t>(k)), hn::Set(du, sign));
@@ -49,8 +49,8 @@ HWY_INLINE void make_values(const BlockGroups<float>& g, int e, std::uint32_t si
 
 // 32 bytes at a time, whatever the widest vectors: lookups of 64 go through one port.
 template <class E>
-void look_up(const BlockGroups<float>& groups, RowPart part, const Source& q, const Sink& x) {
-  const BlockGroups<float> g = groups;
+void look_up(const PortionGroups<float>& groups, RowPart part, const Source& q, const Sink& x) {
+  const PortionGroups<float> g = groups;
   const auto sign = static_cast<std::uint32_t>(sign_of(q.dtype));
   const From<std::uint8_t> in(q);
   const To<std::uint16_t> out(x);

@@ -18,7 +18,7 @@
 #include <algorithm>
 
 #include "planck/loops/cpu/targets.h"
-#include "planck/ops/quantize/cpu/blocks.h"
+#include "planck/ops/quantize/cpu/portions.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "planck/ops/quantize/cpu/ordinary.cpp"
@@ -37,14 +37,14 @@ namespace {
 
 // ---- positions ----
 
-void quantize(const BlockGroups<float>& g, RowPart part, Source x, Sink q) {
+void quantize(const PortionGroups<float>& g, RowPart part, Source x, Sink q) {
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
     is_packed(q.dtype) ? quantize_to<E, true>(g, part, x, q) : quantize_to<E, false>(g, part, x, q);
   });
 }
 
-void fake_quantize(const BlockGroups<float>& g, RowPart part, Source x, Sink y) {
+void fake_quantize(const PortionGroups<float>& g, RowPart part, Source x, Sink y) {
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
     const From<typename E::T> in(x);
@@ -71,13 +71,13 @@ struct Mask {
   V scale, inverse, in_lo, in_hi;
   HWY_INLINE auto inside(V x) const { return hn::And(hn::Ge(x, in_lo), hn::Le(x, in_hi)); }
 };
-constexpr auto make_mask = [](const BlockGroups<float>& g, auto read) {
+constexpr auto make_mask = [](const PortionGroups<float>& g, auto read) {
   return Mask{read(g.v_scale), read(g.v_inverse), read(g.in_lo), read(g.in_hi)};
 };
 
 // Quotients of 16-bit elements need one correction: they are never near a rounding tie of f32.
 // kChunk gradients with a tiny, huge or NaN one among them are divided.
-void quantize_backward(const BlockGroups<float>& g, RowPart part, Source dy, Source x, Sink dx) {
+void quantize_backward(const PortionGroups<float>& g, RowPart part, Source dy, Source x, Sink dx) {
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
     const From<typename E::T> in(x), gradient(dy);
@@ -108,7 +108,7 @@ void quantize_backward(const BlockGroups<float>& g, RowPart part, Source dy, Sou
   });
 }
 
-void fake_quantize_backward(const BlockGroups<float>& g, RowPart part, Source dy, Source x,
+void fake_quantize_backward(const PortionGroups<float>& g, RowPart part, Source dy, Source x,
                             Sink dx) {
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
@@ -141,7 +141,7 @@ void fake_quantize_backward(const BlockGroups<float>& g, RowPart part, Source dy
   });
 }
 
-void scale_by(const BlockGroups<float>& g, RowPart part, Source dy, Sink dq) {
+void scale_by(const PortionGroups<float>& g, RowPart part, Source dy, Sink dq) {
   with_element(dy.dtype, [&](auto element) {
     using E = decltype(element);
     const From<typename E::T> in(dy);
@@ -170,7 +170,7 @@ HWY_INLINE hn::Vec<DB2> load_bytes(const From<std::uint8_t>& in, int r, int i) {
 }
 
 template <class E, bool kPacked>
-void dequantize_to(const BlockGroups<float>& g, RowPart part, const Source& q, const Sink& x) {
+void dequantize_to(const PortionGroups<float>& g, RowPart part, const Source& q, const Sink& x) {
   const auto sign = static_cast<std::uint8_t>(sign_of(q.dtype));
   const From<std::uint8_t> in(q);
   const To<typename E::T> out(x);
@@ -199,7 +199,7 @@ void dequantize_to(const BlockGroups<float>& g, RowPart part, const Source& q, c
       });
 }
 
-void dequantize(const BlockGroups<float>& g, RowPart part, Source q, Sink x) {
+void dequantize(const PortionGroups<float>& g, RowPart part, Source q, Sink x) {
   with_element(x.dtype, [&](auto element) {
     using E = decltype(element);
     if (!is_packed(q.dtype)) return dequantize_to<E, false>(g, part, q, x);
@@ -241,7 +241,7 @@ void prepare(int n, int whole, const GroupNeeds& needs, GroupTable<float>& t) {
   for (int i = 0; i < n / 2; ++i)
     t.zero_pairs[i] =
         static_cast<std::uint8_t>((t.zero_byte[2 * i] & 15) | (t.zero_byte[2 * i + 1] << 4));
-  BlockGroups<float>& g = t.groups;
+  PortionGroups<float>& g = t.groups;
   g.zero_pairs = t.zero_pairs;
   g.v_scale = t.scale;
   g.v_inverse = t.inverse;

@@ -20,7 +20,7 @@ namespace {
 struct Grid {
   V scale, inverse, x_lo, x_hi, lift;
 };
-constexpr auto make_grid = [](const BlockGroups<float>& g, auto read) {
+constexpr auto make_grid = [](const PortionGroups<float>& g, auto read) {
   return Grid{read(g.v_scale), read(g.v_inverse), read(g.x_lo), read(g.x_hi), read(g.lift)};
 };
 // rint(x / s) clamped, plus kSnapWhole: an integer in the low bits. NaN: 0 in the low bits.
@@ -211,8 +211,8 @@ struct QuantizeLoop {
 // Row after row: two at once, which reads their groups once, is faster in the cache but takes half
 // as long again from memory.
 template <class E, bool kPacked>
-void quantize_to(const BlockGroups<float>& groups, RowPart part, const Source& x, const Sink& q) {
-  const BlockGroups<float> g = groups;
+void quantize_to(const PortionGroups<float>& groups, RowPart part, const Source& x, const Sink& q) {
+  const PortionGroups<float> g = groups;
   const QuantizeLoop<E, kPacked> loop{From<typename E::T>(x),
                                       To<std::uint8_t>(q),
                                       g.zero_byte,

@@ -1,4 +1,4 @@
-// "cpu:simd" and "cpu:plain": the elementwise kinds, chunks of 1,024 elements in the first-level
+// "cpu:simd" and "cpu:plain": the elementwise kinds, portions of 1,024 elements in the first-level
 // cache.
 #include "planck/loops/cpu/map.h"
 #include "planck/ops/quantize/cpu/groups.h"
@@ -106,7 +106,7 @@ struct NestViews {
 };
 
 // An elementwise kind over one set of operands: the map cuts it, groups are loaded, and each piece
-// goes through the loops of QuantBlocks.
+// goes through the loops of QuantPortions.
 template <class C>
 class Elementwise {
  public:
@@ -142,7 +142,7 @@ class Elementwise {
     const auto begin = [this](State& s, std::int64_t first, int rows, int columns) {
       return begin_rows(s, first, rows, columns);
     };
-    map_.run(stream, make_state, begin, [this](State& s, const BlockAt& at) { work(s, at); });
+    map_.run(stream, make_state, begin, [this](State& s, const PortionAt& at) { work(s, at); });
   }
 
  private:
@@ -151,10 +151,10 @@ class Elementwise {
     GroupLoader<C> groups;
     std::array<std::byte*, 3> rows{};  // the first row of a panel or tile; null: gathered
     std::array<std::int64_t, 3> row_bytes{};
-    alignas(64) C first[kBlock];
-    alignas(64) C second[kBlock];
-    alignas(64) C result[kBlock];
-    alignas(64) std::uint8_t bytes[kBlock];
+    alignas(64) C first[kPortion];
+    alignas(64) C second[kPortion];
+    alignas(64) C result[kPortion];
+    alignas(64) std::uint8_t bytes[kPortion];
     alignas(64) std::byte tile[2][Map::kTileBytes];
   };
 
@@ -191,12 +191,13 @@ class Elementwise {
   }
 
   // One piece of the map, cut where the groups that are loaded at once end.
-  void work(State& s, const BlockAt& at) const {
+  void work(State& s, const PortionAt& at) const {
     const bool known_groups = map_.in_panels() || row_groups_;
     for (int done = 0, n; done < at.n; done += n) {
       n = known_groups ? at.n
                        : s.groups.load_some(at.begin + done, at.n - done, is_packed(out().dtype));
-      const BlockGroups<C> g = known_groups ? s.groups.groups().at_row(at.row) : s.groups.groups();
+      const PortionGroups<C> g =
+          known_groups ? s.groups.groups().at_row(at.row) : s.groups.groups();
       apply(g, Part{*this, s, at, done, n});
     }
   }
@@ -205,7 +206,7 @@ class Elementwise {
   struct Part {
     const Elementwise& e;
     State& s;
-    const BlockAt& at;
+    const PortionAt& at;
     int done, n;
 
     std::byte* row_of(int k) const {
@@ -237,30 +238,30 @@ class Elementwise {
     }
   };
 
-  void apply(const BlockGroups<C>& g, const Part& part) const {
+  void apply(const PortionGroups<C>& g, const Part& part) const {
     const int rows = part.at.rows, n = part.n;
     if (out().dtype == p_.dtype) {
-      part.write(part.s.bytes, [&](Sink to) { blocks_.quantize(g, rows, n, part.first(), to); });
+      part.write(part.s.bytes, [&](Sink to) { portions_.quantize(g, rows, n, part.first(), to); });
       return;
     }
     part.write(part.s.result, [&](Sink to) {
       switch (p_.kind) {
         case QuantKind::dequantize:
-          return blocks_.dequantize(g, rows, n, part.quantized(), to);
+          return portions_.dequantize(g, rows, n, part.quantized(), to);
         case QuantKind::dequantize_backward:
-          return blocks_.scale_by(g, rows, n, part.first(), to);
+          return portions_.scale_by(g, rows, n, part.first(), to);
         case QuantKind::fake_quantize:
-          return blocks_.fake_quantize(g, rows, n, part.first(), to);
+          return portions_.fake_quantize(g, rows, n, part.first(), to);
         case QuantKind::quantize_backward:
-          return blocks_.quantize_backward(g, rows, n, part.second(), part.first(), to);
+          return portions_.quantize_backward(g, rows, n, part.second(), part.first(), to);
         default:
-          return blocks_.fake_quantize_backward(g, rows, n, part.second(), part.first(), to);
+          return portions_.fake_quantize_backward(g, rows, n, part.second(), part.first(), to);
       }
     });
   }
 
   const QuantProblem& p_;
-  const QuantBlocks<C>& blocks_ = quant_blocks<C>();
+  const QuantPortions<C>& portions_ = quant_portions<C>();
   bool vectors_, has_second_, has_zero_point_;
   QuantNest problem_;
   Map map_;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "planck/ops/quantize/cpu/blocks.h"
+#include "planck/ops/quantize/cpu/portions.h"
 
 namespace planck {
 

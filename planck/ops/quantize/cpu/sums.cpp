@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "planck/loops/cpu/targets.h"
-#include "planck/ops/quantize/cpu/blocks.h"
+#include "planck/ops/quantize/cpu/portions.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "planck/ops/quantize/cpu/sums.cpp"
@@ -16,7 +16,7 @@ namespace planck::HWY_NAMESPACE {
 namespace {
 
 template <class C>
-void learn(const BlockGroups<C>& g, int n, Source dy, Source x, Sink dx,
+void learn(const PortionGroups<C>& g, int n, Source dy, Source x, Sink dx,
            C* HWY_RESTRICT scale_terms, C* HWY_RESTRICT zero_point_terms) {
   with_constants(g, [&](const auto& groups, auto path, auto layout) {
     for_steps(0, n, [&](int i, int m) {
@@ -94,7 +94,7 @@ void include_runs(int count, int run, Source x, C* lo, C* hi) {
   const int whole = run / kChunk * kChunk;
   bool chunks = false;
   if constexpr (std::is_same_v<C, float>) chunks = ordinary_loops() && (count == 1 || whole == run);
-  constexpr int kAtOnce = kBlock / kChunk;
+  constexpr int kAtOnce = kPortion / kChunk;
   for (int first = 0; first < count; first += kAtOnce) {
     const int n = count - first < kAtOnce ? count - first : kAtOnce;
     C low[kAtOnce], high[kAtOnce];

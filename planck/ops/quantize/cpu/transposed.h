@@ -47,15 +47,15 @@ class TransposedQuantize {
       const auto bytes = static_cast<std::int64_t>(storage_bytes(x.dtype));
       const std::int64_t step = map_.stride(k_.x, columns()) * bytes;
       const std::int64_t columns_ahead = std::max<std::int64_t>(1, 8192 / (height * bytes));
-      quant_blocks<C>().quantize(
+      quant_portions<C>().quantize(
           s.groups.groups(), width, height,
           Source{static_cast<const std::byte*>(x.base) + map_.offset_at(k_.x, first) * bytes,
                  x.dtype, columns_ahead * step, step},
           Sink{s.bytes, Dtype::u8, false, kPitch});
-      block_ops().load_tile(Dtype::u8, s.bytes, 0, kPitch, height, width, s.transposed,
-                            Map::kTileColumns);
+      portion_ops().load_tile(Dtype::u8, s.bytes, 0, kPitch, height, width, s.transposed,
+                              Map::kTileColumns);
       const int bits_each = bits(out.dtype);
-      block_ops().store_q_rows(
+      portion_ops().store_q_rows(
           height, width, s.transposed, Map::kTileColumns,
           Sink{static_cast<std::byte*>(out.base) + map_.offset_at(k_.out, first) * bits_each / 8,
                out.dtype, streams, map_.stride(k_.out, rows()) * bits_each / 8});

@@ -14,7 +14,7 @@
 
 #include "planck/loops/cpu/steps-inl.h"
 #include "planck/math/bf16-inl.h"
-#include "planck/ops/quantize/cpu/blocks.h"
+#include "planck/ops/quantize/cpu/portions.h"
 #include "planck/ops/quantize/quantize.math.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -164,9 +164,9 @@ struct Read {
 // per kChunk elements. The groups are copied: for all the compiler knows, a store of bytes might
 // change what a reference leads to.
 template <class Make, class Ahead, class Unit>
-HWY_INLINE void for_units(const BlockGroups<float>& groups, RowPart part, Make make, Ahead ahead,
+HWY_INLINE void for_units(const PortionGroups<float>& groups, RowPart part, Make make, Ahead ahead,
                           Unit unit) {
-  const BlockGroups<float> g = groups;
+  const PortionGroups<float> g = groups;
   for (int r = 0; r < part.rows; ++r) {
     if (g.layout == GroupLayout::one) {
       const int e = r * g.row_step;

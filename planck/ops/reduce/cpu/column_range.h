@@ -1,7 +1,7 @@
 // Some rows of some columns that lie side by side.
 #pragma once
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/nest.h"
 
 namespace planck {

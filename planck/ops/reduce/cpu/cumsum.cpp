@@ -39,8 +39,8 @@ class RunningRow {
     std::int64_t done = 0;
     if constexpr (std::is_same_v<C, float>)
       if (running_loops() != nullptr) done = running_loops()->sum_row(in, n, totals_, out, stream);
-    for (; done < n; done += kBlock) {
-      const int m = static_cast<int>(std::min<std::int64_t>(kBlock, n - done));
+    for (; done < n; done += kPortion) {
+      const int m = static_cast<int>(std::min<std::int64_t>(kPortion, n - done));
       if (in != out) std::copy_n(in + done, m, out + done);
       replace(out + done, m);
     }
@@ -186,9 +186,9 @@ void sum_rows(const Stream& stream, const Lines<C>& lines) {
                 lines.stream());
         continue;
       }
-      alignas(64) C values[kBlock];
-      for (std::int64_t i = 0; i < n; i += kBlock) {
-        const int m = static_cast<int>(std::min<std::int64_t>(kBlock, n - i));
+      alignas(64) C values[kPortion];
+      for (std::int64_t i = 0; i < n; i += kPortion) {
+        const int m = static_cast<int>(std::min<std::int64_t>(kPortion, n - i));
         input.gathered(i, m, values);
         row.add(values, m, values);
         store(i, m, values);
@@ -214,7 +214,7 @@ void sum_columns(const Stream& stream, const Lines<C>& lines) {
                       lines.out(out + i * lines.out_step), lines.stream());
       return;
     }
-    alignas(64) C values[kBlock];
+    alignas(64) C values[kPortion];
     for (std::int64_t i = 0; i < lines.layout.length; ++i) {
       lines.input(in + i * lines.in_step, n, 1).gathered(0, n, values);
       sums.add(values, values);

@@ -26,9 +26,9 @@ void find_rows(const Stream& stream, const ReduceLayout& layout, rm::KeyOf<C> fl
     Found best{0, -1};
     if (const void* here = input.in_place(at, n))
       return find_loops<C>().row(flip, {here, input.x.dtype}, n, begin, best);
-    alignas(64) C buffer[kBlock];
-    for (std::int64_t i = 0; i < n; i += kBlock) {
-      const int m = static_cast<int>(std::min<std::int64_t>(kBlock, n - i));
+    alignas(64) C buffer[kPortion];
+    for (std::int64_t i = 0; i < n; i += kPortion) {
+      const int m = static_cast<int>(std::min<std::int64_t>(kPortion, n - i));
       best = find_loops<C>().row(flip, input.gathered(at + i, m, buffer), m, begin + i, best);
     }
     return best;
@@ -40,9 +40,9 @@ void find_rows(const Stream& stream, const ReduceLayout& layout, rm::KeyOf<C> fl
       partials[task] = part(task / chunks, begin, std::min(kReduceTask, layout.length - begin));
     });
   const std::int64_t together =
-      std::clamp<std::int64_t>(kReduceTask / (chunks > 1 ? chunks : layout.length), 1, kBlock);
+      std::clamp<std::int64_t>(kReduceTask / (chunks > 1 ? chunks : layout.length), 1, kPortion);
   parallel_for(stream, ceil_div(layout.groups, together), [&](std::int64_t task) {
-    std::int64_t indices[kBlock];
+    std::int64_t indices[kPortion];
     const std::int64_t first = task * together;
     const int count = static_cast<int>(std::min(together, layout.groups - first));
     for (int g = 0; g < count; ++g) {
@@ -109,10 +109,10 @@ void find_columns(const Stream& stream, const ReduceLayout& layout, rm::KeyOf<C>
       partials[chunk * layout.groups + group + j] = {best.keys[j], best.indices[j]};
   });
   if (chunks == 1) return;
-  parallel_for(stream, ceil_div(layout.groups, kBlock), [&](std::int64_t task) {
-    const std::int64_t first = task * kBlock;
-    const int n = static_cast<int>(std::min<std::int64_t>(kBlock, layout.groups - first));
-    std::int64_t indices[kBlock];
+  parallel_for(stream, ceil_div(layout.groups, kPortion), [&](std::int64_t task) {
+    const std::int64_t first = task * kPortion;
+    const int n = static_cast<int>(std::min<std::int64_t>(kPortion, layout.groups - first));
+    std::int64_t indices[kPortion];
     for (int j = 0; j < n; ++j) {
       auto best = partials[first + j];
       for (std::int64_t c = 1; c < chunks; ++c)

@@ -16,19 +16,19 @@ struct ReduceInput {
   ReduceInput(const View& view, const Walk& walk)
       : x{view.data, view.dtype, walk}, dense(walk.dense()) {}
 
-  // Elements at positions [begin, begin + n), n <= kBlock.
+  // Elements at positions [begin, begin + n), n <= kPortion.
   Source gathered(std::int64_t begin, int n, C* buffer) const {
     C* to = buffer;
     x.walk.runs(begin, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
       const int m = static_cast<int>(length);
       if constexpr (std::is_same_v<C, std::int32_t>)
-        block_ops().load_i32(x.base, offset, stride, m, to);
+        portion_ops().load_i32(x.base, offset, stride, m, to);
       else if constexpr (std::is_same_v<C, std::int64_t>)
         for (int k = 0; k < m; ++k) to[k] = static_cast<const C*>(x.base)[offset + k * stride];
       else if constexpr (std::is_same_v<C, std::uint8_t>)
-        block_ops().gather_q(Dtype::u8, x.base, offset, stride, m, to);
+        portion_ops().gather_q(Dtype::u8, x.base, offset, stride, m, to);
       else
-        load_block(block_ops(), x.dtype, x.base, offset, stride, m, to);
+        load_portion(portion_ops(), x.dtype, x.base, offset, stride, m, to);
       to += length;
     });
     return {buffer, dtype_of<C>};

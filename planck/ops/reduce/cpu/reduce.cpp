@@ -1,4 +1,4 @@
-// cpu:tree. Rows that lie densely, and everything else gathered into chunks; columns where a kept
+// cpu:tree. Rows that lie densely, and everything else gathered into portions; columns where a kept
 // axis is the dense one.
 #include <algorithm>
 
@@ -90,7 +90,7 @@ class Reduce {
   void with(const Work& work, const Value& value) const {
     Reduction<C, A, Work>(stream_, layout_, operands_[0], work, workspace_)
         .run([&](std::int64_t group, int n, const A* results) {
-          C values[kBlock];
+          C values[kPortion];
           for (int i = 0; i < n; ++i) values[i] = value(results[i]);
           store_(group, n, values);
         });
@@ -100,10 +100,10 @@ class Reduce {
     with<S<C>>(Stats<S, C>(), [&](const S<C>& all) { return finished(finish_, all); });
   }
   void nothing() const {
-    C values[kBlock];
-    std::fill_n(values, kBlock, finish_.of_nothing());
-    for (std::int64_t g = 0; g < layout_.groups; g += kBlock)
-      store_(g, static_cast<int>(std::min<std::int64_t>(kBlock, layout_.groups - g)), values);
+    C values[kPortion];
+    std::fill_n(values, kPortion, finish_.of_nothing());
+    for (std::int64_t g = 0; g < layout_.groups; g += kPortion)
+      store_(g, static_cast<int>(std::min<std::int64_t>(kPortion, layout_.groups - g)), values);
   }
 
   const Stream& stream_;

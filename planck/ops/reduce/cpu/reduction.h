@@ -13,7 +13,7 @@
 namespace planck {
 
 // Work says what elements C become, values A:
-//   kColumns, rows(groups, length)           of a task: columns, kBlock at most, and their rows
+//   kColumns, rows(groups, length)           of a task: columns, kPortion at most, and their rows
 //   A row(const Source&, n)                  n > 0 dense elements
 //   A all(A* values, n)                      joined; they may be overwritten
 //   void columns(const ColumnRange&, A* out) a value for each column
@@ -30,7 +30,7 @@ class Reduction {
         partials_(static_cast<A*>(partials)),
         input_(x, layout.positions()) {}
 
-  // Calls take(group, count, results) for consecutive groups, kBlock at most, from any thread.
+  // Calls take(group, count, results) for consecutive groups, kPortion at most, from any thread.
   template <class Take>
   void run(const Take& take) const {
     if (layout_.columns)
@@ -42,11 +42,11 @@ class Reduction {
  private:
   A part(std::int64_t begin, std::int64_t n) const {
     if (const void* at = input_.in_place(begin, n)) return work_.row({at, input_.x.dtype}, n);
-    alignas(64) C buffer[kBlock];
-    A values[kReduceTask / kBlock];
+    alignas(64) C buffer[kPortion];
+    A values[kReduceTask / kPortion];
     int count = 0;
-    for (std::int64_t i = 0; i < n; i += kBlock) {
-      const int m = static_cast<int>(std::min<std::int64_t>(kBlock, n - i));
+    for (std::int64_t i = 0; i < n; i += kPortion) {
+      const int m = static_cast<int>(std::min<std::int64_t>(kPortion, n - i));
       values[count++] = work_.row(input_.gathered(begin + i, m, buffer), m);
     }
     return work_.all(values, count);
@@ -55,9 +55,9 @@ class Reduction {
   // result(group) for every group, several to a task where `each` elements of one are few.
   template <class Result, class Take>
   void each_group(std::int64_t each, const Result& result, const Take& take) const {
-    const std::int64_t together = std::clamp<std::int64_t>(kReduceTask / each, 1, kBlock);
+    const std::int64_t together = std::clamp<std::int64_t>(kReduceTask / each, 1, kPortion);
     parallel_for(stream_, ceil_div(layout_.groups, together), [&](std::int64_t task) {
-      A results[kBlock];
+      A results[kPortion];
       const std::int64_t first = task * together;
       const int count = static_cast<int>(std::min(together, layout_.groups - first));
       for (int g = 0; g < count; ++g) results[g] = result(first + g);

@@ -119,11 +119,11 @@ void along_row(const Lines& t, std::int64_t group) {
   const ReduceInput<C> input(t.operands[0], from);
   const auto values_to = t.store<C>(1, to[0]);
   const auto indices_to = t.store<std::int64_t>(2, to[1]);
-  alignas(64) C values[kBlock];
-  alignas(64) std::int64_t indices[kBlock];
+  alignas(64) C values[kPortion];
+  alignas(64) std::int64_t indices[kPortion];
   RunningBest<C> best;
-  for (std::int64_t i = 0; i < t.layout.length; i += kBlock) {
-    const int m = static_cast<int>(std::min<std::int64_t>(kBlock, t.layout.length - i));
+  for (std::int64_t i = 0; i < t.layout.length; i += kPortion) {
+    const int m = static_cast<int>(std::min<std::int64_t>(kPortion, t.layout.length - i));
     input.gathered(i, m, values);
     if (i == 0) best = {values[0], 0};
     extreme_row<kLargest>(values, m, i, best, values, indices);

@@ -2,7 +2,7 @@
 // elements (reduce.math.h). S is Spread or ExpSum.
 #pragma once
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/ops/reduce/reduce.math.h"
 
 namespace planck {

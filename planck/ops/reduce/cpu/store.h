@@ -1,7 +1,7 @@
 // Results of consecutive groups to their places.
 #pragma once
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/nest.h"
 
 namespace planck {
@@ -17,7 +17,7 @@ struct ResultStore {
     walk.runs(group, n, [&](std::int64_t offset, std::int64_t stride, std::int64_t length) {
       const int count = static_cast<int>(length);
       if constexpr (std::is_floating_point_v<C>)
-        store_block(block_ops(), dtype, base, offset, stride, count, from);
+        store_portion(portion_ops(), dtype, base, offset, stride, count, from);
       else
         for (int i = 0; i < count; ++i) static_cast<C*>(base)[offset + i * stride] = from[i];
       from += length;

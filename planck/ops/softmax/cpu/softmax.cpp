@@ -11,13 +11,13 @@ namespace planck {
 
 namespace {
 
-// The canonical sum of a function of a row's elements, in chunks of kBlock; the function's values
-// go to `values` unless it is null.
+// The canonical sum of a function of a row's elements, portion by portion; the function's values go
+// to `values` unless it is null.
 template <class C>
 C sum_of_map(RowMap how, const RowOperand<C>& x, std::int64_t begin, std::int64_t length,
              const row_math::Shared<C>& shared, C* values) {
-  return sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
-    alignas(64) C raw[kBlock];
+  return sum_of_portions<C>(length, [&](std::int64_t i, int m, C* buffer) {
+    alignas(64) C raw[kPortion];
     const Source from = x.source(begin + i, m, raw);
     const Source* operands[3] = {&from, nullptr, nullptr};
     C* to = values != nullptr ? values + i : buffer;
@@ -41,7 +41,7 @@ void exponentials(const RowOperand<C>& x, std::int64_t begin, int count, std::in
   for (int k = 0; k < count; ++k) each[k] = exponentials<C>(x, begin + k * length, length, nullptr);
 }
 
-// out = map of the operands, chunk by chunk.
+// out = map of the operands, portion by portion.
 template <class C>
 void map_row(RowMap how, const RowOperand<C>& x, const RowOperand<C>* y, const RowOperand<C>& out,
              std::int64_t begin, std::int64_t length, const row_math::Shared<C>& shared,
@@ -50,8 +50,8 @@ void map_row(RowMap how, const RowOperand<C>& x, const RowOperand<C>* y, const R
   const void* second = y != nullptr ? y->vectors(begin, length) : first;
   if (first != nullptr && second != nullptr)
     return row_loops<C>().write(how, {first, second}, length, shared, out.sink(begin, stream));
-  for_blocks(length, [&](std::int64_t i, int m) {
-    alignas(64) C raw[2][kBlock], values[kBlock];
+  for_portions(length, [&](std::int64_t i, int m) {
+    alignas(64) C raw[2][kPortion], values[kPortion];
     const Source a = x.source(begin + i, m, raw[0]);
     const Source b = y != nullptr ? y->source(begin + i, m, raw[1]) : a;
     const Source* operands[3] = {&a, &b, nullptr};
@@ -60,14 +60,14 @@ void map_row(RowMap how, const RowOperand<C>& x, const RowOperand<C>* y, const R
   });
 }
 
-// A row whose exponentials are kept, in chunks.
+// A row whose exponentials are kept, in portions.
 template <class C>
 void softmax_row(const RowOperand<C>& x, const RowOperand<C>& y, std::int64_t begin,
                  std::int64_t length, bool bypass) {
   alignas(64) C kept[kKeptRow];
   const Exponentials<C> e = exponentials<C>(x, begin, length, kept);
-  for_blocks(length, [&](std::int64_t i, int m) {
-    alignas(64) C out[kBlock];
+  for_portions(length, [&](std::int64_t i, int m) {
+    alignas(64) C out[kPortion];
     const Source from{kept + i, dtype_of<C>};
     const Source* inputs[3] = {&from, nullptr, nullptr};
     row_loops<C>().map(RowMap::scaled, inputs, m, {C(1) / e.sum}, out);
@@ -116,8 +116,8 @@ void backward(const Stream& stream, const SoftmaxProblem& p, const Operands& ope
     } else if (left != nullptr && right != nullptr) {
       sum = row_loops<C>().sum(RowMap::product, y.dtype(), {left, right}, length, ahead);
     } else {
-      sum = sum_of_blocks<C>(length, [&](std::int64_t i, int m, C* buffer) {
-        alignas(64) C raw[2][kBlock];
+      sum = sum_of_portions<C>(length, [&](std::int64_t i, int m, C* buffer) {
+        alignas(64) C raw[2][kPortion];
         const Source a = y.source(begin + i, m, raw[0]), b = dy.source(begin + i, m, raw[1]);
         const Source* inputs[3] = {&a, &b, nullptr};
         row_loops<C>().map(RowMap::product, inputs, m, {}, buffer);
@@ -192,8 +192,8 @@ void entropy_backward(const Stream& stream, const SoftmaxProblem& p, const Opera
                            dx.sink(begin, bypass));
       return dx.put_number(begin + target, hit);
     }
-    for_blocks(length, [&](std::int64_t i, int m) {
-      alignas(64) C raw[kBlock], values[kBlock];
+    for_portions(length, [&](std::int64_t i, int m) {
+      alignas(64) C raw[kPortion], values[kPortion];
       if (counts) {
         const Source from = x.source(begin + i, m, raw);
         const Source* inputs[3] = {&from, nullptr, nullptr};

@@ -1,11 +1,11 @@
-// Chunks of dense memory through the loops of the elementwise family, in steps that stay in the
-// first-level cache; and chunks of a sequence: arange, random numbers.
+// Portions of dense memory through the loops of the elementwise family, in steps that stay in the
+// first-level cache; and portions of a sequence: arange, random numbers.
 #include "planck/loops/cpu/targets.h"
 #include "planck/math/random.h"
 #include "planck/ops/elementwise/cpu/loops.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "planck/ops/elementwise/cpu/blocks.cpp"
+#define HWY_TARGET_INCLUDE "planck/ops/elementwise/cpu/portions.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
 
-using elementwise_cpu::Block;
+using elementwise_cpu::Portion;
 using elementwise_cpu::Sequence;
 
 bool is_half(Dtype t) { return t == Dtype::f16 || t == Dtype::bf16; }
@@ -40,7 +40,7 @@ HWY_INLINE Lane lane_of(const Source& from, bool repeats, bool widens, int i, in
           true};
 }
 
-void block_run(const Block& b) {
+void portion_run(const Portion& b) {
   alignas(64) float widened[3][kStep];
   alignas(64) std::byte result[kStep * sizeof(double)];
   const bool narrows = b.widens && is_half(b.out.dtype);
@@ -87,7 +87,7 @@ template <class T>
 void random_numbers(const Sequence& s, const elementwise_math::Scalars<T>& scalars,
                     std::int64_t begin, int n, T* HWY_RESTRICT y) {
   using Numbers = RandomBlock<T>;
-  constexpr int kCount = Numbers::kCount, kCounters = kBlock / kCount + 1;
+  constexpr int kCount = Numbers::kCount, kCounters = kPortion / kCount + 1;
   const PhiloxStream random{s.seed, s.offset};
   const auto first = static_cast<std::uint64_t>(begin / kCount);
   const int counters = static_cast<int>((begin + n + kCount - 1) / kCount - begin / kCount);
@@ -127,8 +127,8 @@ void sequence_make(const Sequence& s, bool wide, std::int64_t begin, int n, void
 
 }  // namespace
 
-const elementwise_cpu::RunBlock* run_block_of_target() {
-  static constexpr elementwise_cpu::RunBlock kRun = &block_run;
+const elementwise_cpu::RunPortion* run_portion_of_target() {
+  static constexpr elementwise_cpu::RunPortion kRun = &portion_run;
   return &kRun;
 }
 const elementwise_cpu::MakeSequence* make_sequence_of_target() {
@@ -142,11 +142,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace planck::elementwise_cpu {
 
-HWY_EXPORT(run_block_of_target);
+HWY_EXPORT(run_portion_of_target);
 HWY_EXPORT(make_sequence_of_target);
 
-RunBlock run_block() {
-  static const RunBlock run = *HWY_DYNAMIC_DISPATCH(run_block_of_target)();
+RunPortion run_portion() {
+  static const RunPortion run = *HWY_DYNAMIC_DISPATCH(run_portion_of_target)();
   return run;
 }
 MakeSequence make_sequence() {

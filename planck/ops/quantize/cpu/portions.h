@@ -1,15 +1,15 @@
 // The quantize family on dense elements: the loops around quantize.math.h, compiled for each
-// instruction set. A call does `rows` rows of n elements; a chunk is up to kBlock = 1,024 elements.
+// instruction set. A call does `rows` rows of n elements; a portion is up to kPortion = 1,024.
 //
-// There are two sets of loops. blocks.cpp takes every group, dtype and count. Where all groups of a
-// call are ordinary (GridPath::corrected, snapped), the vector loops of ordinary.cpp replace its
+// There are two sets of loops. portions.cpp takes every group, dtype and count. Where all groups of
+// a call are ordinary (GridPath::corrected, snapped), the vector loops of ordinary.cpp replace its
 // f32 arithmetic for the part that is a multiple of kChunk = 64 elements: the same values in fewer
 // operations.
 #pragma once
 
 #include <cstdint>
 
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 
 namespace planck {
 
@@ -36,7 +36,7 @@ enum class GroupLayout : std::uint8_t {
 // 2 · vector_lanes entries, up to the last multiple of kChunk: bf16 is widened in halves of a
 // 32-bit word.
 template <class C>
-struct BlockGroups {
+struct PortionGroups {
   GroupLayout layout = GroupLayout::one;
   GridPath path = GridPath::divide;
   int run_shift = 0;
@@ -54,8 +54,8 @@ struct BlockGroups {
   const C *in_lo = nullptr, *in_hi = nullptr;        // * the x in range; GroupNeeds::masks
   const C *lift = nullptr, *origin = nullptr;        // * −kSnapWhole · s; −(z + sign) · s
 
-  BlockGroups at_row(int r) const {
-    BlockGroups g = *this;
+  PortionGroups at_row(int r) const {
+    PortionGroups g = *this;
     if (row_step == 0) return g;
     const int e = r * row_step;
     for (const C** a : {&g.scale, &g.inverse, &g.lo, &g.hi, &g.v_scale, &g.v_inverse, &g.x_lo,
@@ -80,7 +80,7 @@ struct GroupNeeds {
 // Groups and what is made of them. Give scale and zero_point, then prepare().
 template <class C>
 struct GroupTable {
-  static constexpr int kCapacity = kBlock + kChunk;
+  static constexpr int kCapacity = kPortion + kChunk;
   alignas(64) C scale[kCapacity];
   alignas(64) C inverse[kCapacity];
   alignas(64) C lo[kCapacity];
@@ -89,32 +89,32 @@ struct GroupTable {
   alignas(64) std::int32_t zero_point[kCapacity];
   alignas(64) std::uint8_t zero_byte[kCapacity];
   alignas(64) std::uint8_t zero_pairs[kCapacity / 2];
-  BlockGroups<C> groups;
+  PortionGroups<C> groups;
   // n groups; with layout `each`, the last is repeated up to a multiple of kChunk.
   void prepare(int n, GroupLayout layout, int run_shift, const GroupNeeds& needs, int row_step = 0);
 };
 
 // Elementwise loops over `rows` rows of n elements.
 template <class C>
-struct QuantBlocks {
+struct QuantPortions {
   GridPath (*prepare)(int n, const GroupNeeds&, GroupTable<C>&);
-  void (*quantize)(const BlockGroups<C>&, int rows, int n, Source x, Sink q);
-  void (*fake_quantize)(const BlockGroups<C>&, int rows, int n, Source x, Sink y);
-  void (*quantize_backward)(const BlockGroups<C>&, int rows, int n, Source dy, Source x, Sink dx);
-  void (*fake_quantize_backward)(const BlockGroups<C>&, int rows, int n, Source dy, Source x,
+  void (*quantize)(const PortionGroups<C>&, int rows, int n, Source x, Sink q);
+  void (*fake_quantize)(const PortionGroups<C>&, int rows, int n, Source x, Sink y);
+  void (*quantize_backward)(const PortionGroups<C>&, int rows, int n, Source dy, Source x, Sink dx);
+  void (*fake_quantize_backward)(const PortionGroups<C>&, int rows, int n, Source dy, Source x,
                                  Sink dx);
-  void (*dequantize)(const BlockGroups<C>&, int rows, int n, Source q, Sink x);
-  void (*scale_by)(const BlockGroups<C>&, int rows, int n, Source dy, Sink dq);
+  void (*dequantize)(const PortionGroups<C>&, int rows, int n, Source q, Sink x);
+  void (*scale_by)(const PortionGroups<C>&, int rows, int n, Source dy, Sink dq);
 };
 
 template <class C>
-const QuantBlocks<C>& quant_blocks();
+const QuantPortions<C>& quant_portions();
 
 // Ranges and sums over many elements (sums.cpp).
 template <class C>
 struct QuantSums {
   // dx and the terms of dscale and dzero_point. Not for ordinary paths.
-  void (*learn)(const BlockGroups<C>&, int n, Source dy, Source x, Sink dx, C* scale_terms,
+  void (*learn)(const PortionGroups<C>&, int n, Source dy, Source x, Sink dx, C* scale_terms,
                 C* zero_point_terms);
   // Widens lo[g], hi[g] by the `run` elements of run g, for `count` runs; or lo[i], hi[i] by
   // element i.
@@ -137,16 +137,17 @@ struct RowPart {
 struct OrdinaryLoops {
   // Fills the arrays marked *, of n groups of which the first `whole` are in the loops' order.
   void (*prepare)(int n, int whole, const GroupNeeds&, GroupTable<float>&);
-  void (*quantize)(const BlockGroups<float>&, RowPart, Source x, Sink q);
-  void (*fake_quantize)(const BlockGroups<float>&, RowPart, Source x, Sink y);
-  void (*quantize_backward)(const BlockGroups<float>&, RowPart, Source dy, Source x, Sink dx);
-  void (*fake_quantize_backward)(const BlockGroups<float>&, RowPart, Source dy, Source x, Sink dx);
-  void (*dequantize)(const BlockGroups<float>&, RowPart, Source q, Sink x);
-  void (*scale_by)(const BlockGroups<float>&, RowPart, Source dy, Sink dq);
+  void (*quantize)(const PortionGroups<float>&, RowPart, Source x, Sink q);
+  void (*fake_quantize)(const PortionGroups<float>&, RowPart, Source x, Sink y);
+  void (*quantize_backward)(const PortionGroups<float>&, RowPart, Source dy, Source x, Sink dx);
+  void (*fake_quantize_backward)(const PortionGroups<float>&, RowPart, Source dy, Source x,
+                                 Sink dx);
+  void (*dequantize)(const PortionGroups<float>&, RowPart, Source q, Sink x);
+  void (*scale_by)(const PortionGroups<float>&, RowPart, Source dy, Sink dq);
   // Widens lo[g], hi[g] by the `run` elements, a multiple of kChunk, of run g, for `count` runs. If
   // an element is not finite, neither is one of the two; only NaN in f32 is passed over.
   void (*bounds)(int count, int run, Source x, float* lo, float* hi);
-  // The same of lo[i], hi[i] by element i of every row of n, a multiple of kChunk, at most kBlock.
+  // The same of lo[i], hi[i] by element i of every row of n, a multiple of kChunk up to kPortion.
   void (*bounds_each)(int rows, int n, Source x, float* lo, float* hi);
 };
 const OrdinaryLoops* ordinary_loops();
@@ -158,11 +159,11 @@ inline constexpr int kLearnElements = 4096, kLearnUnit = 256, kLearnRows = 8;
 struct LearnLoops {
   // Sums of `count` runs of `run` elements each: a power of two, 32 at least. All runs together are
   // a multiple of kLearnUnit and at most kLearnElements. Groups: `one` or `runs`.
-  void (*runs)(const BlockGroups<float>&, int count, int run, Source dy, Source x, Sink dx,
+  void (*runs)(const PortionGroups<float>&, int count, int run, Source dy, Source x, Sink dx,
                float* scale_sums, float* zero_point_sums);
   // Sums of n columns, a multiple of 16, over kLearnRows rows. Groups: `each`.
-  void (*columns)(const BlockGroups<float>&, int n, Source dy, Source x, Sink dx, float* scale_sums,
-                  float* zero_point_sums);
+  void (*columns)(const PortionGroups<float>&, int n, Source dy, Source x, Sink dx,
+                  float* scale_sums, float* zero_point_sums);
 };
 const LearnLoops* learn_loops();
 

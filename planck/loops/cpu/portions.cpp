@@ -1,11 +1,11 @@
-#include "planck/loops/cpu/blocks.h"
+#include "planck/loops/cpu/portions.h"
 
 #include <cstring>
 
 #include "planck/loops/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "planck/loops/cpu/blocks.cpp"
+#define HWY_TARGET_INCLUDE "planck/loops/cpu/portions.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -46,7 +46,7 @@ void load_f32(Dtype t, const void* base, std::int64_t offset, std::int64_t strid
               float* out) {
   if (t == Dtype::f32)
     return copy_strided(static_cast<const float*>(base) + offset, stride, n, out);
-  std::uint16_t halves[kBlock];
+  std::uint16_t halves[kPortion];
   const std::uint16_t* in =
       gathered(static_cast<const std::uint16_t*>(base) + offset, stride, n, halves);
   t == Dtype::f16 ? widen_f16(in, n, out, 0) : widen_bf16(in, n, out, 0);
@@ -77,7 +77,7 @@ void gather_q(Dtype t, const void* base, std::int64_t offset, std::int64_t strid
 void store_f32(Dtype t, void* base, std::int64_t offset, std::int64_t stride, int n,
                const float* in) {
   if (t == Dtype::f32) return spread(static_cast<float*>(base) + offset, stride, n, in);
-  std::uint16_t halves[kBlock];
+  std::uint16_t halves[kPortion];
   t == Dtype::f16 ? narrow_f16(in, n, halves) : narrow_bf16(in, n, halves);
   spread(static_cast<std::uint16_t*>(base) + offset, stride, n, halves);
 }
@@ -172,9 +172,9 @@ void store_q_rows(int rows, int n, const std::uint8_t* in, std::int64_t step, co
 
 }  // namespace
 
-const BlockOps* block_ops_table() {
-  static constexpr BlockOps kOps = {load_f32,  load_f64, load_i32,  gather_q,    store_f32,
-                                    store_f64, store_q,  load_tile, store_q_rows};
+const PortionOps* portion_ops_table() {
+  static constexpr PortionOps kOps = {load_f32,  load_f64, load_i32,  gather_q,    store_f32,
+                                      store_f64, store_q,  load_tile, store_q_rows};
   return &kOps;
 }
 
@@ -184,10 +184,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace planck {
 
-HWY_EXPORT(block_ops_table);
+HWY_EXPORT(portion_ops_table);
 
-const BlockOps& block_ops() {
-  static const BlockOps& ops = *HWY_DYNAMIC_DISPATCH(block_ops_table)();
+const PortionOps& portion_ops() {
+  static const PortionOps& ops = *HWY_DYNAMIC_DISPATCH(portion_ops_table)();
   return ops;
 }
 

@@ -1,4 +1,4 @@
-#include "planck/ops/quantize/cpu/blocks.h"
+#include "planck/ops/quantize/cpu/portions.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -6,7 +6,7 @@
 #include "planck/loops/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "planck/ops/quantize/cpu/blocks.cpp"
+#define HWY_TARGET_INCLUDE "planck/ops/quantize/cpu/portions.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -57,7 +57,7 @@ struct Plain {
 // sink), and the others: plain(row, begin, end, sink of that row). `element` is the dtype of the
 // float operands in memory, same_dtype whether all of them have it.
 template <class C, class Ordinary, class Others>
-HWY_INLINE void split(const BlockGroups<C>& g, int rows, int n, bool same_dtype, Dtype element,
+HWY_INLINE void split(const PortionGroups<C>& g, int rows, int n, bool same_dtype, Dtype element,
                       Sink to, Ordinary ordinary, Others plain) {
   // A sink streams from the start of a cache line on. Only one row with one group may start between
   // two lines.
@@ -79,7 +79,7 @@ HWY_INLINE void split(const BlockGroups<C>& g, int rows, int n, bool same_dtype,
 }
 
 template <class C>
-void quantize(const BlockGroups<C>& g, int rows, int n, Source x, Sink sink) {
+void quantize(const PortionGroups<C>& g, int rows, int n, Source x, Sink sink) {
   split(
       g, rows, n, true, x.dtype, sink,
       [&](const auto& loops, RowPart part, const Sink& q) { loops.quantize(g, part, x, q); },
@@ -101,7 +101,7 @@ void quantize(const BlockGroups<C>& g, int rows, int n, Source x, Sink sink) {
 
 // One float input, one float output.
 template <class C, class Ordinary, class F>
-HWY_INLINE void unary(const BlockGroups<C>& g, int rows, int n, Source x, Sink sink,
+HWY_INLINE void unary(const PortionGroups<C>& g, int rows, int n, Source x, Sink sink,
                       Ordinary ordinary, F f) {
   split(
       g, rows, n, x.dtype == sink.dtype, x.dtype, sink,
@@ -123,7 +123,7 @@ HWY_INLINE void unary(const BlockGroups<C>& g, int rows, int n, Source x, Sink s
 
 // dy and x to dx.
 template <class C, class Ordinary, class F>
-HWY_INLINE void masked(const BlockGroups<C>& g, int rows, int n, Source dy, Source x, Sink sink,
+HWY_INLINE void masked(const PortionGroups<C>& g, int rows, int n, Source dy, Source x, Sink sink,
                        Ordinary ordinary, F f) {
   split(
       g, rows, n, x.dtype == sink.dtype && dy.dtype == sink.dtype, x.dtype, sink,
@@ -149,21 +149,21 @@ HWY_INLINE void masked(const BlockGroups<C>& g, int rows, int n, Source dy, Sour
 }
 
 template <class C>
-void fake_quantize(const BlockGroups<C>& g, int rows, int n, Source x, Sink y) {
+void fake_quantize(const PortionGroups<C>& g, int rows, int n, Source x, Sink y) {
   unary(
       g, rows, n, x, y, [](const auto& loops) { return loops.fake_quantize; },
       [](const auto& at, C v) { return at.product(at.steps(v)); });
 }
 
 template <class C>
-void quantize_backward(const BlockGroups<C>& g, int rows, int n, Source dy, Source x, Sink dx) {
+void quantize_backward(const PortionGroups<C>& g, int rows, int n, Source dy, Source x, Sink dx) {
   masked(
       g, rows, n, dy, x, dx, [](const auto& loops) { return loops.quantize_backward; },
       [](const auto& at, C d, bool inside) { return qm::ste(d, at.scale, inside); });
 }
 
 template <class C>
-void fake_quantize_backward(const BlockGroups<C>& g, int rows, int n, Source dy, Source x,
+void fake_quantize_backward(const PortionGroups<C>& g, int rows, int n, Source dy, Source x,
                             Sink dx) {
   masked(
       g, rows, n, dy, x, dx, [](const auto& loops) { return loops.fake_quantize_backward; },
@@ -174,8 +174,8 @@ void fake_quantize_backward(const BlockGroups<C>& g, int rows, int n, Source dy,
 }
 
 template <class C>
-void scale_by(const BlockGroups<C>& g, int rows, int n, Source dy, Sink dq) {
-  BlockGroups<C> any = g;
+void scale_by(const PortionGroups<C>& g, int rows, int n, Source dy, Sink dq) {
+  PortionGroups<C> any = g;
   if (!is_ordinary(g.path)) any.path = GridPath::divide;  // positions are not used here
   unary(
       any, rows, n, dy, dq, [](const auto& loops) { return loops.scale_by; },
@@ -183,7 +183,7 @@ void scale_by(const BlockGroups<C>& g, int rows, int n, Source dy, Sink dq) {
 }
 
 template <class C>
-void dequantize(const BlockGroups<C>& g, int rows, int n, Source q, Sink sink) {
+void dequantize(const PortionGroups<C>& g, int rows, int n, Source q, Sink sink) {
   const std::int32_t sign = sign_of(q.dtype);
   split(
       g, rows, n, sign == g.sign, sink.dtype, sink,  // gathered 4-bit integers have another sign
@@ -209,14 +209,14 @@ void dequantize(const BlockGroups<C>& g, int rows, int n, Source q, Sink sink) {
 }
 
 template <class C>
-inline constexpr QuantBlocks<C> kBlocks = {
+inline constexpr QuantPortions<C> kPortions = {
     prepare<C>,    quantize<C>, fake_quantize<C>, quantize_backward<C>, fake_quantize_backward<C>,
     dequantize<C>, scale_by<C>};
 
 }  // namespace
 
-const QuantBlocks<float>* quant_blocks_f32() { return &kBlocks<float>; }
-const QuantBlocks<double>* quant_blocks_f64() { return &kBlocks<double>; }
+const QuantPortions<float>* quant_portions_f32() { return &kPortions<float>; }
+const QuantPortions<double>* quant_portions_f64() { return &kPortions<double>; }
 
 }  // namespace planck::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -224,17 +224,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace planck {
 
-HWY_EXPORT(quant_blocks_f32);
-HWY_EXPORT(quant_blocks_f64);
+HWY_EXPORT(quant_portions_f32);
+HWY_EXPORT(quant_portions_f64);
 
 template <>
-const QuantBlocks<float>& quant_blocks<float>() {
-  static const QuantBlocks<float>& table = *HWY_DYNAMIC_DISPATCH(quant_blocks_f32)();
+const QuantPortions<float>& quant_portions<float>() {
+  static const QuantPortions<float>& table = *HWY_DYNAMIC_DISPATCH(quant_portions_f32)();
   return table;
 }
 template <>
-const QuantBlocks<double>& quant_blocks<double>() {
-  static const QuantBlocks<double>& table = *HWY_DYNAMIC_DISPATCH(quant_blocks_f64)();
+const QuantPortions<double>& quant_portions<double>() {
+  static const QuantPortions<double>& table = *HWY_DYNAMIC_DISPATCH(quant_portions_f64)();
   return table;
 }
 
@@ -259,7 +259,7 @@ void GroupTable<C>::prepare(int n, GroupLayout layout, int run_shift, const Grou
   groups.lo = lo;
   groups.hi = hi;
   groups.zero_byte = zero_byte;
-  groups.path = quant_blocks<C>().prepare(count, needs, *this);
+  groups.path = quant_portions<C>().prepare(count, needs, *this);
   if (!is_ordinary(groups.path)) return;
   if constexpr (std::is_same_v<C, float>)
     if (needs.ordinary && ordinary_loops() != nullptr)

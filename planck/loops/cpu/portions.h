@@ -1,7 +1,7 @@
-// Chunks of elements between memory of any stride and compute arrays.
+// Portions of elements between memory of any stride and compute arrays.
 //
-// A CPU kernel works on chunks of at most kBlock elements and, within a chunk, on steps of kStep
-// that stay in the first-level cache. Dense operands are read and written in place
+// A CPU kernel works on portions of at most kPortion elements and, within a portion, on steps of
+// kStep that stay in the first-level cache. Dense operands are read and written in place
 // (steps-inl.h); all others are gathered into an array first, here. Offsets and strides count
 // elements from `base`.
 #pragma once
@@ -13,15 +13,15 @@
 
 namespace planck {
 
-inline constexpr int kBlock = 1024;  // elements of a chunk
-inline constexpr int kStep = 256;    // of a step
-inline constexpr int kChunk = 64;    // of a loop of constant length
+inline constexpr int kPortion = 1024;  // elements of a portion
+inline constexpr int kStep = 256;      // of a step
+inline constexpr int kChunk = 64;      // of a loop of constant length
 
 // Stored bits of a quantized integer, exclusive or this, are the integer plus this.
 inline std::int32_t sign_of(Dtype t) { return t == Dtype::s8 ? 128 : t == Dtype::s4 ? 8 : 0; }
 
-// Dense elements of a chunk. `ahead`: how many bytes further on to prefetch. `row`: bytes from one
-// row to the next, where a chunk has several.
+// Dense elements of a portion. `ahead`: how many bytes further on to prefetch. `row`: bytes from
+// one row to the next, where a portion has several.
 struct Source {
   const void* data;
   Dtype dtype;
@@ -44,8 +44,8 @@ struct Sink {
   Sink at_row(int r) const { return {static_cast<std::byte*>(data) + r * row, dtype, stream, row}; }
 };
 
-// One table per instruction set; block_ops() is the best this CPU has.
-struct BlockOps {
+// One table per instruction set; portion_ops() is the best this CPU has.
+struct PortionOps {
   void (*load_f32)(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int n,
                    float* out);
   void (*load_f64)(Dtype, const void* base, std::int64_t offset, std::int64_t stride, int n,
@@ -70,23 +70,23 @@ struct BlockOps {
   void (*store_q_rows)(int rows, int n, const std::uint8_t* in, std::int64_t step, const Sink& to);
 };
 
-const BlockOps& block_ops();
+const PortionOps& portion_ops();
 
 // Same names for both compute types.
-inline void load_block(const BlockOps& ops, Dtype t, const void* b, std::int64_t o, std::int64_t s,
-                       int n, float* out) {
+inline void load_portion(const PortionOps& ops, Dtype t, const void* b, std::int64_t o,
+                         std::int64_t s, int n, float* out) {
   ops.load_f32(t, b, o, s, n, out);
 }
-inline void load_block(const BlockOps& ops, Dtype t, const void* b, std::int64_t o, std::int64_t s,
-                       int n, double* out) {
+inline void load_portion(const PortionOps& ops, Dtype t, const void* b, std::int64_t o,
+                         std::int64_t s, int n, double* out) {
   ops.load_f64(t, b, o, s, n, out);
 }
-inline void store_block(const BlockOps& ops, Dtype t, void* b, std::int64_t o, std::int64_t s,
-                        int n, const float* in) {
+inline void store_portion(const PortionOps& ops, Dtype t, void* b, std::int64_t o, std::int64_t s,
+                          int n, const float* in) {
   ops.store_f32(t, b, o, s, n, in);
 }
-inline void store_block(const BlockOps& ops, Dtype t, void* b, std::int64_t o, std::int64_t s,
-                        int n, const double* in) {
+inline void store_portion(const PortionOps& ops, Dtype t, void* b, std::int64_t o, std::int64_t s,
+                          int n, const double* in) {
   ops.store_f64(t, b, o, s, n, in);
 }
 
