@@ -3,12 +3,12 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 add_executable(io_test
-  ${PROJECT_SOURCE_DIR}/planck/io/idx.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/io/npy.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/io/output_file.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/io/safetensors.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/io/safetensors_header.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/io/sha256.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/io/test/idx.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/io/test/npy.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/io/test/output_file.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/io/test/safetensors.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/io/test/safetensors_header.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/io/test/sha256.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/test/philox.test.cpp)
 target_link_libraries(io_test PRIVATE planck::planck planck_build_flags fmt::fmt GTest::gtest_main)
 gtest_discover_tests(io_test TEST_PREFIX io.)

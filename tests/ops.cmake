@@ -3,7 +3,7 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 get_property(tests GLOBAL PROPERTY PLANCK_OPS_TESTS)
-add_executable(ops_test main.cpp ${PROJECT_SOURCE_DIR}/planck/core/cpu_target.test.cpp ${tests})
+add_executable(ops_test main.cpp ${PROJECT_SOURCE_DIR}/planck/core/test/cpu_target.test.cpp ${tests})
 target_link_libraries(ops_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest)
 planck_precompile(ops_test <gtest/gtest.h> ${PROJECT_SOURCE_DIR}/planck/ops/ops.h)
 gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "-Long.*")

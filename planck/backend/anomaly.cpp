@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/exception.h"
 #include "planck/core/refuse.h"
 

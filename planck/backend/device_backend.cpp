@@ -6,7 +6,7 @@
 #include <cstring>
 #include <map>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/ops/elementwise/elementwise.problem.h"
 
 namespace planck {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/workspace.h"
 
 namespace planck {

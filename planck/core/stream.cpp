@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 
 namespace planck {
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/exception.h"
 #include "planck/core/refuse.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/exception.h"
 #include "planck/core/refuse.h"
 #include "planck/dist/sparse_rows.h"

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/exception.h"
 #include "planck/dist/data_parallel.impl.h"
 #include "planck/nn/nn.h"

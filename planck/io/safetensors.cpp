@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 
 namespace planck {
 

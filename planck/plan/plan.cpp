@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "planck/core/cpu_target.h"
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 
 namespace planck::plan_detail {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/plan/plan.h"
 #include "planck/verify/tensors/guarded_tensor.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
 #include "planck/verify/checks/sweep.h"

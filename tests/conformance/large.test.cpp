@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/owned_tensor.h"
 #include "planck/ops/ops.h"
 

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/ops/ops.h"
 #include "tests/conformance/isolated.h"
 #include "tests/conformance/odd_cases.h"

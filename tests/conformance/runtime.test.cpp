@@ -1,11 +1,12 @@
 // Allocator, streams and the texts of refusals.
+#include "planck/core/cuda/runtime.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <thread>
 
 #include "planck/core/allocator.h"
-#include "planck/core/cuda_runtime.h"
 #include "planck/core/owned_tensor.h"
 #include "planck/core/workspace.h"
 #include "planck/ops/ops.h"

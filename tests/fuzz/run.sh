@@ -6,8 +6,8 @@ set -euo pipefail
 seconds=${1:-20}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 folder=${2:-$root/build/fuzz}
-compiler=${CXX_FUZZ:-clang++-14}
-command -v "$compiler" >/dev/null || { echo "fuzz: $compiler not found (Debian: clang-14, libclang-rt-14-dev)" >&2; exit 2; }
+compiler=${CXX_FUZZ:-clang++-19}
+command -v "$compiler" >/dev/null || { echo "fuzz: $compiler not found (Debian: clang-19, libclang-rt-19-dev)" >&2; exit 2; }
 mkdir -p "$folder/corpus" "$folder/arrays"
 
 # Every source once, with the flags of all targets.
@@ -35,7 +35,7 @@ build arrays_fuzz npy_header.cpp idx.cpp mapped_file.cpp planck/core/shape.cpp "
 build gguf_fuzz gguf/gguf_header.cpp "${encoding[@]}"
 build torch_fuzz torch/pickle.cpp torch/pickle_state.cpp torch/pickle_values.cpp torch/torch_file.cpp torch/zip_directory.cpp "${encoding[@]}"
 build state_fuzz planck/nn/state_file.cpp planck/ops/quantize/quantize.format.cpp safetensors.cpp output_file.cpp sha256.cpp \
-  mapped_file.cpp planck/core/{shape,owned_tensor,allocator,stream,cuda_absent,view}.cpp "${header[@]}"
+  mapped_file.cpp planck/core/{shape,owned_tensor,allocator,stream,cuda/absent,view}.cpp "${header[@]}"
 build index_fuzz checkpoint/index.cpp mapped_file.cpp "${encoding[@]}"
 python3 "$root"/tests/fuzz/seeds.py "$folder"
 

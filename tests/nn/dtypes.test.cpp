@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planck/io/temporary_directory.test.h"
+#include "planck/io/test/temporary_directory.test.h"
 #include "planck/training.h"
 #include "tests/nn/thrown.h"
 

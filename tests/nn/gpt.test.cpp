@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "examples/07_gpt/run.h"
-#include "planck/io/temporary_directory.test.h"
+#include "planck/io/test/temporary_directory.test.h"
 #include "tests/nn/thrown.h"
 
 namespace planck::test {

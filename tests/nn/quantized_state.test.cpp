@@ -1,7 +1,7 @@
 // Quantized tensors in states, files and modules.
 #include <gtest/gtest.h>
 
-#include "planck/io/temporary_directory.test.h"
+#include "planck/io/test/temporary_directory.test.h"
 #include "planck/training.h"
 
 namespace planck::test {

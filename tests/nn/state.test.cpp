@@ -1,7 +1,7 @@
 // Loading: whole or not at all, by parts, renamed, cast; files.
 #include <gtest/gtest.h>
 
-#include "planck/io/temporary_directory.test.h"
+#include "planck/io/test/temporary_directory.test.h"
 #include "planck/training.h"
 #include "tests/nn/thrown.h"
 

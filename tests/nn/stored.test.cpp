@@ -1,7 +1,7 @@
 // Quantized checkpoints that do not fit: one line that names the tensor, and a model as it was.
 #include <gtest/gtest.h>
 
-#include "planck/io/temporary_directory.test.h"
+#include "planck/io/test/temporary_directory.test.h"
 #include "planck/training.h"
 #include "tests/nn/thrown.h"
 

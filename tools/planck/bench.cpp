@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planck/core/cpu_target.h"
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/ops/ops.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/device_option.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/dist/transport/mpi.h"
 #include "planck/dist/transport/staged.h"
 #include "planck/io/output_file.h"

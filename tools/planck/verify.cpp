@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planck/core/cpu_target.h"
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
 #include "planck/verify/checks/sweep.h"

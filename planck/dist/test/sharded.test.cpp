@@ -8,7 +8,7 @@
 #include "planck/dist/checkpoint.h"
 #include "planck/dist/tensor_parallel.h"
 #include "planck/dist/transport/threads.h"
-#include "planck/io/temporary_directory.test.h"
+#include "planck/io/test/temporary_directory.test.h"
 #include "planck/training.h"
 
 namespace planck::dist {

@@ -6,7 +6,7 @@
 
 #include <mutex>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/dist/data_parallel.h"
 #include "planck/dist/transport/nccl.h"
 #include "planck/dist/transport/threads.h"

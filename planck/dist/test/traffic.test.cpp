@@ -10,7 +10,7 @@
 #include "planck/dist/data_parallel.h"
 #include "planck/dist/sharded.h"
 #include "planck/dist/transport/threads.h"
-#include "planck/io/temporary_directory.test.h"
+#include "planck/io/test/temporary_directory.test.h"
 #include "planck/training.h"
 
 namespace planck::dist {

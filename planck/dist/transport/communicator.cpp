@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/exception.h"
 #include "planck/core/refuse.h"
 

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <nccl.h>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/exception.h"
 
 namespace planck::dist {

@@ -5,7 +5,7 @@
 #include <exception>
 #include <utility>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/exception.h"
 
 namespace planck::dist {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "planck/backend/planned.h"
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/exception.h"
 #include "planck/loops/parallel.h"
 #include "planck/loops/rows/cpu/reduce.h"

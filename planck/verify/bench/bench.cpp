@@ -7,7 +7,7 @@
 #include <chrono>
 #include <functional>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/verify/bench/buffers.h"
 
 namespace planck::verify {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 
 namespace planck::verify {
 

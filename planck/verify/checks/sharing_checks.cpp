@@ -4,7 +4,7 @@
 #include <barrier>
 #include <thread>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/verify/checks/checks.h"
 
 namespace planck::verify {

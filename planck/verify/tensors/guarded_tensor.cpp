@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>

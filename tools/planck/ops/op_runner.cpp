@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 
 namespace planck::cli {
 

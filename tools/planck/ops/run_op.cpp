@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/io/safetensors.h"
 #include "planck/ops/ops.h"
 #include "planck/ops/shape/shape.ops.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "planck/core/allocator.h"
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/owned_tensor.h"
 #include "planck/ops/elementwise/elementwise.h"
 #include "planck/verify/on_device.test.h"

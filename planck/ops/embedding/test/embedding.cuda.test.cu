@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "planck/core/allocator.h"
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/math/philox.h"
 #include "planck/ops/embedding/embedding.problem.h"
 #include "planck/verify/on_device.test.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "planck/core/allocator.h"
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/owned_tensor.h"
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/ops/index/index.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "planck/core/allocator.h"
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/owned_tensor.h"
 #include "planck/ops/matmul/matmul.h"
 #include "planck/verify/on_device.test.h"

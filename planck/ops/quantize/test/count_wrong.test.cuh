@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 
 namespace planck {
 

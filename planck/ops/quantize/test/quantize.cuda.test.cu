@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/math/philox.h"
 #include "planck/ops/quantize/cuda/cells.cuh"
 #include "planck/ops/quantize/cuda/kernels.h"

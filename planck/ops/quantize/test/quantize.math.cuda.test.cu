@@ -1,7 +1,7 @@
 // The shortcuts that CUDA kernels take, against plain math on the device itself.
 #include <gtest/gtest.h>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/math/philox.h"
 #include "planck/ops/quantize/cuda/cells.cuh"
 #include "planck/ops/quantize/test/count_wrong.test.cuh"

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "planck/core/allocator.h"
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/ops/reduce/reduce.problem.h"
 #include "planck/verify/on_device.test.h"
 #include "planck/verify/tensors/fill.h"

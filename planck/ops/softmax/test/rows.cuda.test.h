@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/core/owned_tensor.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "planck/io/temporary_directory.test.h"
+#include "planck/io/test/temporary_directory.test.h"
 
 namespace planck {
 namespace {

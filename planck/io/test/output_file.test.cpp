@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "planck/io/temporary_directory.test.h"
+#include "planck/io/test/temporary_directory.test.h"
 
 namespace planck {
 namespace {

@@ -6,7 +6,7 @@
 #include "planck/data/digits.h"
 #include "planck/io/npy.h"
 #include "planck/io/sha256.h"
-#include "planck/io/temporary_directory.test.h"
+#include "planck/io/test/temporary_directory.test.h"
 
 namespace planck {
 namespace {

@@ -1,6 +1,6 @@
-// What planck/core/cuda_runtime.h answers in a program without planck::cuda, whose definitions take
+// What planck/core/cuda/runtime.h answers in a program without planck::cuda, whose definitions take
 // the place of these weak ones.
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 
 namespace planck::cuda {
 

@@ -1,6 +1,6 @@
 #include <cuda_runtime.h>
 
-#include "planck/core/cuda_runtime.h"
+#include "planck/core/cuda/runtime.h"
 
 namespace planck::cuda {
 

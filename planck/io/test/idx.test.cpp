@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "planck/io/temporary_directory.test.h"
+#include "planck/io/test/temporary_directory.test.h"
 
 namespace planck {
 namespace {

@@ -7,7 +7,7 @@
 #include "planck/loops/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "planck/core/cpu_target.test.cpp"
+#define HWY_TARGET_INCLUDE "planck/core/test/cpu_target.test.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

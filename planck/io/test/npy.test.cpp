@@ -5,7 +5,7 @@
 #include <numeric>
 #include <string>
 
-#include "planck/io/temporary_directory.test.h"
+#include "planck/io/test/temporary_directory.test.h"
 
 namespace planck {
 namespace {
