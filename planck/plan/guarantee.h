@@ -59,6 +59,7 @@ enum class OpCategory : std::uint8_t {
   normalization,
   matmul,
   convolution,
+  attention,
   pooling,
   elementwise,
   index,
@@ -67,8 +68,8 @@ enum class OpCategory : std::uint8_t {
 
 constexpr std::string_view name(OpCategory c) {
   constexpr std::string_view kNames[] = {
-      "quantize", "embedding",   "sampling", "reduction",   "softmax", "normalization",
-      "matmul",   "convolution", "pooling",  "elementwise", "index",   "sort",
+      "quantize",    "embedding", "sampling", "reduction",   "softmax", "normalization", "matmul",
+      "convolution", "attention", "pooling",  "elementwise", "index",   "sort",
   };
   return kNames[static_cast<int>(c)];
 }

@@ -29,10 +29,10 @@ constexpr AttributeInfo kAttributes[] = {
 
 // In the order of AttentionKind.
 constexpr OpInfo kInfos[] = {
-    {"attention", OpCategory::matmul,
+    {"attention", OpCategory::attention,
      "y = softmax(scale * q k^T + mask) v, keys in blocks of 128; lse = log of the sum of exp",
      kForward, kAttributes, false},
-    {"attention_backward", OpCategory::matmul,
+    {"attention_backward", OpCategory::attention,
      "p = exp(scale * q k^T + mask - lse); ds = p * (dy v^T - sum of dy * y); dq = scale * ds k; "
      "dk = scale * ds^T q; dv = p^T dy",
      kBackward, kAttributes, false},

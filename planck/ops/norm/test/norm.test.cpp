@@ -1,6 +1,6 @@
 // The norms against naive loops in the written order of sums, bit for bit. Memory, layouts, threads
 // and errors are held by the conformance tests.
-#include "planck/ops/softmax/test/rows.test.h"
+#include "planck/loops/rows/test/rows.test.h"
 
 namespace planck {
 namespace {

@@ -1,8 +1,8 @@
 // The CUDA kernels of softmax and cross_entropy against the CPU's, bit for bit: every way a row may
 // be held, every layout, more rows than blocks, repeats, replay from a graph, and more than 2^31
 // elements.
+#include "planck/loops/rows/test/rows.cuda.test.h"
 #include "planck/ops/softmax/softmax.problem.h"
-#include "planck/ops/softmax/test/rows.cuda.test.h"
 
 namespace planck {
 namespace {

@@ -1,8 +1,8 @@
 // softmax and cross_entropy against naive loops in long double, and their bits against the written
 // order of sums. Memory, layouts, threads and errors are held by the conformance tests.
+#include "planck/loops/rows/test/rows.test.h"
 #include "planck/math/exp_terms.h"
 #include "planck/math/log.h"
-#include "planck/ops/softmax/test/rows.test.h"
 
 namespace planck {
 namespace {
