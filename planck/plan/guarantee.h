@@ -8,6 +8,7 @@
 
 #include "planck/core/device.h"
 #include "planck/core/dtype.h"
+#include "planck/core/product_math.h"
 
 namespace planck {
 
@@ -39,11 +40,11 @@ struct PrecisionGuarantee {
   // The bound of sums is relative to the number of their terms times the largest factor of either
   // side, not to the terms themselves.
   bool by_norms = false;
+  // A row of a result has the bits it would have alone: they depend on its own row of the input,
+  // not on how many others there are. Rows of A for products, images of x for convolutions,
+  // sequences for attention; stated where somebody might doubt it.
+  bool batch_invariant = false;
 
-  // A row of a result depends on its own row of the input, not on how many others there are.
-  constexpr bool batch_invariant() const {
-    return reproducibility == Reproducibility::cross_device;
-  }
   constexpr bool deterministic() const { return reproducibility != Reproducibility::none; }
   constexpr bool bit_stable_on_same_hardware() const {
     return reproducibility != Reproducibility::none;
@@ -83,6 +84,7 @@ struct KernelSku {
   std::string_view arch;  // "avx512", "avx2", "baseline"; "sm_90", …
   DeviceKind backend;
   PrecisionGuarantee guarantee;
+  std::optional<ProductMath> product = {};  // what its products mean, where it has any
 };
 
 }  // namespace planck

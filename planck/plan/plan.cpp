@@ -7,6 +7,19 @@
 
 namespace planck::plan_detail {
 
+std::string lacks(int capability, Device device) {
+  if (capability == 0) return "";
+  const std::string made_for = fmt::format("{}.{}", capability / 10, capability % 10);
+  const int there = cuda::compute_capability(device.ordinal).value_or(0);
+  if (there != capability)
+    return fmt::format("is made for compute capability {}, the device has {}.{}", made_for,
+                       there / 10, there % 10);
+  if (cuda::architectures().find(fmt::format("{}a", capability)) == std::string_view::npos)
+    return fmt::format("is made for compute capability {}a, this build has code for {}", made_for,
+                       cuda::architectures());
+  return "";
+}
+
 std::string unavailable(std::string_view kernel, DeviceKind device, int capability,
                         const Stream& stream, const PlanPreference& preference) {
   if (preference.kernel && *preference.kernel != kernel)
@@ -14,13 +27,7 @@ std::string unavailable(std::string_view kernel, DeviceKind device, int capabili
   if (device != stream.device().kind)
     return fmt::format("does not run on {}", to_string(stream.device()));
   if (device == DeviceKind::cuda && !cuda::built()) return "this build has no CUDA";
-  if (capability != 0) {
-    const int there = cuda::compute_capability(stream.device().ordinal).value_or(0);
-    if (there != capability)
-      return fmt::format("is made for compute capability {}.{}, the device has {}.{}",
-                         capability / 10, capability % 10, there / 10, there % 10);
-  }
-  return "";
+  return lacks(capability, stream.device());
 }
 
 Error none_selected(const OpInfo& op, const Stream& stream,

@@ -34,6 +34,9 @@ struct Kernel {
 
 namespace plan_detail {
 
+// Why a row that is made of a GPU's own instructions cannot run on the device; "" where it can. The
+// device must have that capability, and the build code for it: without, its launches are empty.
+std::string lacks(int capability, Device device);
 // Why a row cannot serve, whatever its own reject() says; "" where nothing speaks against it.
 std::string unavailable(std::string_view kernel, DeviceKind device, int capability,
                         const Stream& stream, const PlanPreference& preference);
@@ -91,7 +94,8 @@ class Selection {
             problem_.aux(),
             plan_detail::arch_name(device_),
             device_.kind,
-            precision_guarantee()};
+            precision_guarantee(),
+            product()};
   }
   const Problem& problem() const { return problem_; }
   const auto& specs() const { return specs_; }
@@ -106,6 +110,14 @@ class Selection {
   }
 
  private:
+  std::optional<ProductMath> product() const {
+    if constexpr (requires {
+                    { problem_.product_math() } -> std::same_as<ProductMath>;
+                  })
+      return problem_.product_math();
+    else
+      return std::nullopt;
+  }
   Selection(const Problem& problem, const Kernel<Problem>& kernel, Device device)
       : problem_(problem),
         specs_(problem.specs()),

@@ -24,6 +24,7 @@ struct KernelStatus {
   std::string reject;  // "" where the kernel accepts the problem
   std::size_t workspace;
   PrecisionGuarantee guarantee;
+  int capability = 0;  // as the row's
 };
 
 class AnyPlan {
@@ -86,8 +87,8 @@ class ErasedProblem final : public AnyProblem {
   std::vector<KernelStatus> kernels() const override {
     std::vector<KernelStatus> rows;
     for (const Kernel<Problem>& k : problem_.kernels())
-      rows.push_back(
-          {k.name, k.device, k.reject(problem_), k.workspace(problem_), k.guarantee(problem_)});
+      rows.push_back({k.name, k.device, k.reject(problem_), k.workspace(problem_),
+                      k.guarantee(problem_), k.capability});
     return rows;
   }
   Result<std::unique_ptr<AnyPlan>> select(const Stream& stream,

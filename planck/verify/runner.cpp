@@ -102,6 +102,11 @@ void Runner::run(const Case& c) {
                                     kernel.device == DeviceKind::cpu ? "cpu" : "cuda")];
       continue;
     }
+    if (const std::string lacks = plan_detail::lacks(kernel.capability, options_.device);
+        !lacks.empty()) {
+      ++report_.skipped[fmt::format("kernel {}, which {}", kernel.name, lacks)];
+      continue;
+    }
     ++counts.kernels;
     const KernelCheck check{
         subject,  inputs,  streams_,
@@ -124,6 +129,7 @@ void Runner::run(const Case& c) {
     check_concurrent_use(check, first);
     check_allocations(check);
     check_graph_replay(check, first);
+    check_batch(check, ops_, first);
   }
 }
 

@@ -4,7 +4,8 @@
 // For every kernel that accepts the case on the device under test:
 //   bits      the same on repeats and for every thread count; for every memory layout the same as
 //             for contiguous operands; in place the same as out of place; the same as the first
-//             CPU kernel's where both promise cross_device
+//             CPU kernel's where both promise cross_device; of some rows alone the same as among
+//             all of them where batch invariance is promised
 //   memory    nothing outside outputs and workspace is written, inputs stay as they are, every
 //             output element is written (it does not depend on what was there before)
 //   errors    a wrong operand, workspace or stream gives the stated code and a message that names

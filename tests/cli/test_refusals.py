@@ -158,7 +158,7 @@ class BadArguments(CommandTest):
             text = self.succeed(command, "--help")
             self.assertIn("Example", text, command)
             self.assertIn("Usage: planck " + command, text)
-        self.assertRegex(self.succeed("--version"), r"^planck \d+\.\d+\.\d+\n$")
+        self.assertRegex(self.succeed("--version"), r"^planck \d+\.\d+\.\d+, (CUDA kernels for \w.*|without CUDA kernels)\n$")
 
     def test_standard_output_that_takes_nothing(self):
         with open("/dev/full", "w") as full:

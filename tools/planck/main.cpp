@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 
+#include "planck/core/cuda/runtime.h"
 #include "planck/io/output_file.h"
 #include "planck/plan/nearest_name.h"
 #include "tools/planck/commands.h"
@@ -108,7 +109,11 @@ int run(int argc, char** argv) {
       "machine.",
       "planck");
   bool quiet = false, verbose = false;
-  app.set_version_flag("-V,--version", "planck " PLANCK_VERSION);
+  app.set_version_flag("-V,--version", [] {
+    return fmt::format("planck " PLANCK_VERSION ", {}",
+                       cuda::built() ? fmt::format("CUDA kernels for {}", cuda::architectures())
+                                     : "without CUDA kernels");
+  });
   auto* quiet_flag =
       app.add_flag("-q,--quiet", quiet, "Say nothing but errors, and JSON that is asked for");
   app.add_flag("-v,--verbose", verbose, "Also say what it took: seconds, CPU, memory")

@@ -39,8 +39,10 @@ std::string describe(const RunRequest& request, const RunOutcome& outcome, bool 
                 {"math", name(g.math)},
                 {"accumulator", name(g.accumulator)},
                 {"reproducibility", name(g.reproducibility)},
-                {"max_ulp", g.max_ulp}});
+                {"max_ulp", g.max_ulp},
+                {"batch_invariant", g.batch_invariant}});
       if (sku.aux) o["aux"] = name(*sku.aux);
+      if (sku.product) o["product"] = name(*sku.product);
     }
     return json_text(o, -1);
   }
@@ -49,10 +51,11 @@ std::string describe(const RunRequest& request, const RunOutcome& outcome, bool 
     const KernelSku& sku = *outcome.sku;
     const PrecisionGuarantee& g = sku.guarantee;
     text = fmt::format(
-        "{} {} {}{}{} on {}, workspace {} B\npromise: {}, math {}, sums {}, at most {} ulp\n",
+        "{} {} {}{}{} on {}, workspace {} B\npromise: {}, math {}, sums {}, at most {} ulp{}{}{}\n",
         sku.op, sku.kernel, name(sku.element), sku.aux ? " " : "", sku.aux ? name(*sku.aux) : "",
         sku.arch, outcome.workspace, name(g.reproducibility), name(g.math), name(g.accumulator),
-        g.max_ulp);
+        g.max_ulp, sku.product ? ", product " : "", sku.product ? name(*sku.product) : "",
+        g.batch_invariant ? ", rows as they are alone" : "");
   }
   for (const std::string& output : outcome.outputs) text += output + "\n";
   return text;

@@ -112,8 +112,10 @@ std::string text_of(const Findings& f, const VerifyOptions& options) {
   row("all", f.report.total());
   std::string text = table.text();
   text += fmt::format(
-      "streamed {} values in {} cases, {} runs compared, {} failures, digest {:016x}\n",
-      f.sweep.values, f.sweep.cases, f.sweep.comparisons, f.sweep.failures.size(), f.sweep.digest);
+      "streamed {} values to {} results in {} cases, {} runs compared, {} failures, digest "
+      "{:016x}\n",
+      f.sweep.values, f.sweep.outputs, f.sweep.cases, f.sweep.comparisons, f.sweep.failures.size(),
+      f.sweep.digest);
   for (const auto& [reason, count] : f.report.skipped)
     text += fmt::format("skipped {}: {}\n", count, reason);
   constexpr std::size_t kShown = 40;
@@ -140,6 +142,7 @@ nlohmann::ordered_json json_of(const Findings& f, const VerifyOptions& options) 
                         {"checks", c.checks},
                         {"failures", c.failures}});
   o["sweep"] = {{"values", f.sweep.values},
+                {"outputs", f.sweep.outputs},
                 {"cases", f.sweep.cases},
                 {"comparisons", f.sweep.comparisons},
                 {"digest", fmt::format("{:016x}", f.sweep.digest)}};

@@ -9,6 +9,7 @@ tl::unexpected<Error> absent() { return fail(ErrorCode::device, "this build has 
 }  // namespace
 
 [[gnu::weak]] bool built() { return false; }
+[[gnu::weak]] std::string_view architectures() { return ""; }
 [[gnu::weak]] int device_count() { return 0; }
 [[gnu::weak]] Result<std::string> device_name(int) { return absent(); }
 [[gnu::weak]] Result<int> compute_capability(int) { return absent(); }

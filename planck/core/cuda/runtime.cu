@@ -44,6 +44,7 @@ __global__ void spin_kernel(unsigned long long cycles) {
 }  // namespace
 
 bool built() { return true; }
+std::string_view architectures() { return PLANCK_BUILT_ARCHITECTURES; }
 
 int device_count() {
   int count = 0;

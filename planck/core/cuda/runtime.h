@@ -7,12 +7,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "planck/core/result.h"
 
 namespace planck::cuda {
 
 bool built();  // whether this build has CUDA kernels
+// What its kernels were compiled for, as CMake names it: "90a", "80-virtual,90a".
+std::string_view architectures();
 int device_count();
 Result<std::string> device_name(int ordinal);
 Result<int> compute_capability(int ordinal);  // 90 for 9.0

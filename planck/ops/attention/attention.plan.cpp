@@ -30,6 +30,7 @@ PrecisionGuarantee guarantee(const AttentionProblem& p) {
       after_roundings(p.element_dtype, 2 * scores + roundings_of(p, most) + 4 * blocks + 16);
   if (p.math() == ProductMath::tensor_core && p.element_dtype != Dtype::f32)
     g.max_ulp += p.backward() ? 4 : 1;
+  g.batch_invariant = true;  // a sequence sees nothing of another
   return g;
 }
 

@@ -47,6 +47,7 @@ struct AttentionProblem {
   std::int64_t keys() const { return k[2]; }       // S
   std::int64_t width() const { return q[3]; }      // D
   std::int64_t out_width() const { return v[3]; }  // E
+  ProductMath product_math() const { return math(); }
   ProductMath math() const { return options.math.value_or(default_product_math(element_dtype)); }
   double scale() const;
   // Keys that query i may see, by causal and window: [first, second).

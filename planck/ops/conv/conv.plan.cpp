@@ -11,18 +11,24 @@ namespace planck {
 
 namespace {
 
+// An image of y or dx has the bits it would have alone; dweight is a sum over all of them.
+PrecisionGuarantee by_image(const ConvProblem& p, PrecisionGuarantee g) {
+  g.batch_invariant = p.kind != ConvKind::conv2d_weight;
+  return g;
+}
+
 // One rounding of the compute type for each product, for each sum of a chunk after the first, and
 // the one at the store.
 PrecisionGuarantee guarantee(const ConvProblem& p) {
   if (p.element_dtype == Dtype::s8)
-    return {Dtype::i32, Dtype::i32, Reproducibility::cross_device, 0};
+    return by_image(p, {Dtype::i32, Dtype::i32, Reproducibility::cross_device, 0});
   double roundings = static_cast<double>(p.channels() * p.taps());
   if (p.kind == ConvKind::conv2d_input) roundings = static_cast<double>(p.filters() * p.taps());
   if (p.kind == ConvKind::conv2d_weight) {
     const auto chunks = conv_detail::chunks_of(p);
     roundings = static_cast<double>(chunks.length + chunks.count - 1);
   }
-  return after_roundings(p.element_dtype, roundings);
+  return by_image(p, after_roundings(p.element_dtype, roundings));
 }
 
 // As matmul's: ten roundings of 2^-24 for each block, TF32's factors, and a rounding for each sum
@@ -35,13 +41,13 @@ PrecisionGuarantee guarantee_tensor_core(const ConvProblem& p) {
     depth = chunks.length, after = chunks.count - 1;
   }
   const std::int64_t block = tf32 ? 8 : 16, blocks = (depth + block - 1) / block;
-  return after_roundings(p.element_dtype,
-                         static_cast<double>(10 * blocks + after) + (tf32 ? 2 * 16384.0 : 0));
+  return by_image(p, after_roundings(p.element_dtype, static_cast<double>(10 * blocks + after) +
+                                                          (tf32 ? 2 * 16384.0 : 0)));
 }
 
 // As matmul's, relative to the largest magnitudes of what shares an exponent.
 PrecisionGuarantee guarantee_exact(const ConvProblem& p) {
-  PrecisionGuarantee g = after_roundings(p.element_dtype, 9);
+  PrecisionGuarantee g = by_image(p, after_roundings(p.element_dtype, 9));
   g.by_norms = true;
   return g;
 }

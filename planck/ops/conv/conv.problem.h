@@ -30,6 +30,7 @@ struct ConvProblem {
   Shape weight;  // [F, C / groups, KH, KW]
   Conv2dOptions options;
   ProductMath math = default_product_math(element_dtype);
+  ProductMath product_math() const { return math; }
 
   bool operator==(const ConvProblem&) const = default;
 

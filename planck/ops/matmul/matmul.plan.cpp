@@ -12,9 +12,11 @@ namespace {
 // One rounding of the compute type for each product, and the one at the store.
 PrecisionGuarantee promise(const MatmulProblem& p, double roundings,
                            Reproducibility reproducibility) {
-  if (p.element_dtype == Dtype::s8)
-    return {Dtype::i32, Dtype::i32, Reproducibility::cross_device, 0};
-  return after_roundings(p.element_dtype, roundings, reproducibility);
+  PrecisionGuarantee g = after_roundings(p.element_dtype, roundings, reproducibility);
+  if (p.element_dtype == Dtype::s8) g = {Dtype::i32, Dtype::i32, Reproducibility::cross_device, 0};
+  // A row of C is a sum of its own row of A.
+  g.batch_invariant = g.reproducibility == Reproducibility::cross_device;
+  return g;
 }
 
 PrecisionGuarantee guarantee_chain(const MatmulProblem& p) {

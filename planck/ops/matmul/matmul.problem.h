@@ -13,6 +13,7 @@ struct MatmulProblem {
   Shape batch;                       // leading axes of A, B and C
   std::int64_t m = 0, n = 0, k = 0;
   ProductMath math = default_product_math(element_dtype);
+  ProductMath product_math() const { return math; }
 
   bool operator==(const MatmulProblem&) const = default;
   Dtype output_dtype() const { return element_dtype == Dtype::s8 ? Dtype::i32 : element_dtype; }

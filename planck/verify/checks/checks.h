@@ -37,5 +37,7 @@ void check_errors(const KernelCheck& check);
 void check_concurrent_use(const KernelCheck& check, const Outcome& golden);
 void check_allocations(const KernelCheck& check);
 void check_graph_replay(const KernelCheck& check, const Outcome& golden);
+// Some rows alone, where the kernel promises batch invariance.
+void check_batch(const KernelCheck& check, std::span<const OpEntry> ops, const Outcome& golden);
 
 }  // namespace planck::verify

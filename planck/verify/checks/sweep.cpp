@@ -56,6 +56,7 @@ void compare(const Work& work, const Case& c, std::span<const Stream> streams,
   for (const Stream& stream : streams)
     for (const KernelStatus& kernel : (*problem)->kernels()) {
       if (!kernel.reject.empty() || kernel.device != stream.device().kind) continue;
+      if (!plan_detail::lacks(kernel.capability, stream.device()).empty()) continue;
       if (kernel.guarantee.reproducibility != Reproducibility::cross_device) continue;
       PlanPreference preference;
       preference.kernel = kernel.name;
@@ -68,7 +69,10 @@ void compare(const Work& work, const Case& c, std::span<const Stream> streams,
         if (golden_text.empty()) {
           golden = std::move(outcome);
           for (const auto& [operand, tensor] : inputs) mix(report.digest, tensor);
-          for (const HostTensor& output : golden.outputs) mix(report.digest, output);
+          for (const HostTensor& output : golden.outputs) {
+            mix(report.digest, output);
+            if (!output.bytes.empty()) report.outputs += output.count();
+          }
           golden_text = fmt::format("{} with {} threads", kernel.name, stream.threads());
         } else if (fault.empty()) {
           fault = outputs_difference(subject, golden, outcome);

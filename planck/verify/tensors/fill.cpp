@@ -86,6 +86,26 @@ void set_adversarial(HostTensor& t, std::int64_t i, const Philox4& r) {
   t.set_number(i, normal(r) * power_of_two_between(r.v[0] >> 8, -8, 9));
 }
 
+void set_rare(HostTensor& t, std::int64_t i, const Philox4& r) {
+  if (r.v[3] % 1024 == 0) return set_adversarial(t, i, r);
+  t.set_number(i, normal(r));
+}
+
+// Products and sums of a few thousand stay finite in f32.
+void set_wide(HostTensor& t, std::int64_t i, const Philox4& r) {
+  const FloatFormat f = format_of(t.dtype);
+  if (r.v[3] % 64 == 0) return t.set_pattern(i, special_pattern(f, 4, pair(r.v[1], r.v[2])));
+  const int most = f.exponent == 5 ? 12 : 24;
+  t.set_number(
+      i, normal(r) * power_of_two_between(r.v[3] >> 8, -most - (f.exponent == 5 ? 4 : 0), most));
+}
+
+void set_cancelling(HostTensor& t, std::int64_t i, const Philox4& r) {
+  constexpr double kScales[] = {1, 0x1p-9, 0x1p9};
+  const double value = (1 + 0.25 * static_cast<double>(r.v[0] % 4)) * kScales[r.v[1] % 3];
+  t.set_number(i, r.v[2] & 1 ? value : -value);
+}
+
 void set_extreme_scale(HostTensor& t, std::int64_t i, const Philox4& r) {
   const std::uint32_t kind = r.v[3] % 12;
   if (kind < 8)
@@ -158,6 +178,12 @@ void set_element(HostTensor& t, std::int64_t i, Fill how, const Philox4& r, Fill
       return t.set_number(i, unit_interval(r.v[0]) * 2 - 1);
     case Fill::adversarial:
       return set_adversarial(t, i, r);
+    case Fill::rare:
+      return set_rare(t, i, r);
+    case Fill::wide:
+      return set_wide(t, i, r);
+    case Fill::cancelling:
+      return set_cancelling(t, i, r);
     case Fill::scale:
       return t.set_number(i, positive_scale(r));
     case Fill::extreme_scale:
@@ -179,8 +205,9 @@ void set_element(HostTensor& t, std::int64_t i, Fill how, const Philox4& r, Fill
 
 std::string_view name(Fill fill) {
   constexpr std::string_view kNames[] = {
-      "zeros",         "ones",     "normal", "uniform",        "adversarial", "scale",
-      "extreme_scale", "integers", "zipf",   "stray_integers", "ascending",   "extreme_zero_point"};
+      "zeros",    "ones", "normal",         "uniform",   "adversarial",
+      "rare",     "wide", "cancelling",     "scale",     "extreme_scale",
+      "integers", "zipf", "stray_integers", "ascending", "extreme_zero_point"};
   return kNames[static_cast<int>(fill)];
 }
 

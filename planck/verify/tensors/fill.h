@@ -16,6 +16,9 @@ enum class Fill : std::uint8_t {
   uniform,  // [−1, 1)
   // NaN of several payloads and signs, ±Inf, ±0, subnormal, huge, tiny, n + 1/2, any bit pattern.
   adversarial,
+  rare,                // normal, one of 1,024 adversarial: sums of many are not all NaN
+  wide,                // normal times a power of two among 48 (f16: 28), one of 64 subnormal
+  cancelling,          // ± few values at three scales: sums whose large terms cancel
   scale,               // positive, log-uniform in [2^−10, 2^2)
   extreme_scale,       // as scale, with subnormal, huge, zero, negative, NaN and Inf among them
   integers,            // uniform in [low, high], the dtype's whole range where low > high

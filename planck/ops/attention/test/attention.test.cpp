@@ -302,7 +302,7 @@ TEST(AttentionPlans, SayWhatTheyAre) {
   ASSERT_TRUE(f32 && half);
   EXPECT_EQ(f32->sku().kernel, "cpu:fma_chain");
   EXPECT_EQ(half->sku().kernel, "cpu:integer_lanes");
-  EXPECT_TRUE(half->precision_guarantee().batch_invariant());
+  EXPECT_TRUE(half->precision_guarantee().batch_invariant);
 }
 
 TEST(AttentionPlans, Refuse) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -90,12 +91,12 @@ class Book {
           }
         }
         for (Index j = 0; j < p_.keys(); ++j) {
-          const std::size_t at = key_of(n, h, j);
+          const std::size_t key = key_of(n, h, j);
           for (Index c = 0; c < d; ++c)
-            add(dk[at * size(d) + size(c)], ds[size(j)], 0, p_.queries(),
+            add(dk[key * size(d) + size(c)], ds[size(j)], 0, p_.queries(),
                 at(in_.q, row_of(n, h, 0) * size(d) + size(c)), d);
           for (Index c = 0; c < e; ++c)
-            add(dv[at * size(e) + size(c)], p[size(j)], 0, p_.queries(),
+            add(dv[key * size(e) + size(c)], p[size(j)], 0, p_.queries(),
                 at(in_.dy, row_of(n, h, 0) * size(e) + size(c)), e);
         }
       }
@@ -105,6 +106,10 @@ class Book {
 
  private:
   static std::size_t size(Index i) { return static_cast<std::size_t>(i); }
+  // Element i of a tensor; where it has none, nothing is read there.
+  static const T* at(const std::vector<T>& x, std::size_t i) {
+    return x.data() + std::min(i, x.size());
+  }
   static C inf() { return std::numeric_limits<C>::infinity(); }
   std::size_t row_of(Index n, Index h, Index i) const {
     return size((n * p_.heads() + h) * p_.queries() + i);

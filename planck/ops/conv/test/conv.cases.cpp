@@ -5,6 +5,7 @@
 #include "planck/ops/conv/conv.problem.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
+#include "planck/verify/product_cases.h"
 
 namespace planck::verify {
 
@@ -20,7 +21,7 @@ constexpr std::string_view kOps[] = {"conv2d", "conv2d_input", "conv2d_weight"};
 std::string pair(const std::array<std::int64_t, 2>& p) { return fmt::format("{}x{}", p[0], p[1]); }
 
 Case make_case(std::string_view op, Dtype element, ProductMath math, const Convolution& v,
-               bool hostile, std::uint64_t seed) {
+               Fill fill, std::uint64_t seed) {
   const ConvProblem p{ConvKind::conv2d, element, v.x, v.weight, v.options};
   Case c{.op = std::string(op), .attributes = {}, .inputs = {}, .output_layouts = {}, .seed = seed};
   if (math != default_product_math(element)) c.attributes["math"] = name(math);
@@ -31,11 +32,10 @@ Case make_case(std::string_view op, Dtype element, ProductMath math, const Convo
   if (o.dilation != none.dilation) c.attributes["dilation"] = pair(o.dilation);
   if (o.groups != 1) c.attributes["groups"] = std::to_string(o.groups);
   const auto add = [&](std::string_view operand, const Shape& shape) {
-    const Fill fill = element == Dtype::s8 ? Fill::integers
-                      : hostile            ? Fill::adversarial
-                                           : Fill::normal;
-    c.inputs.push_back(
-        {.name = std::string(operand), .dtype = element, .shape = shape, .fill = fill});
+    c.inputs.push_back({.name = std::string(operand),
+                        .dtype = element,
+                        .shape = shape,
+                        .fill = element == Dtype::s8 ? Fill::integers : fill});
   };
   if (op == kOps[1]) c.attributes["size"] = pair({v.x[2], v.x[3]});
   if (op == kOps[2]) c.attributes["kernel"] = pair({v.weight[2], v.weight[3]});
@@ -100,7 +100,8 @@ std::vector<Case> conv_cases(ListSize size) {
             const Dtype element = dtypes[k].element;
             const bool own = math == default_product_math(element);
             if (serves(math, element) && (own || lengthy || seed % 3 != 0))
-              cases.push_back(make_case(op, element, math, v, seed % 4 == 3, seed));
+              cases.push_back(make_case(op, element, math, v,
+                                        seed % 4 == 3 ? Fill::adversarial : Fill::normal, seed));
           }
     }
   };
@@ -136,14 +137,15 @@ bool is_ours(std::string_view op) {
 std::optional<Case> conv_example(std::string_view op, DtypePair dtypes, const Shape& shape) {
   if (!is_ours(op)) return std::nullopt;
   return make_case(op, dtypes.element, default_product_math(dtypes.element), around(shape, 4),
-                   false, 1);
+                   Fill::normal, 1);
 }
 
 std::optional<Case> conv_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                  std::uint64_t seed) {
   if (!is_ours(op)) return std::nullopt;
-  return make_case(op, dtypes.element, default_product_math(dtypes.element),
-                   around(shape, 1 + static_cast<std::int64_t>(seed % 5)), seed % 2 == 1, seed);
+  const auto [math, fill] = product_values(dtypes.element, seed);
+  return make_case(op, dtypes.element, math, around(shape, 1 + static_cast<std::int64_t>(seed % 5)),
+                   fill, seed);
 }
 
 }  // namespace planck::verify

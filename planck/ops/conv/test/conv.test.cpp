@@ -134,7 +134,7 @@ TEST(Conv, ImagesDoNotDependOnTheirNumber) {
           ConvProblem p = whole;
           p.x[0] = images;
           const auto plan = Selection<ConvProblem>::select(Stream::cpu(2), p);
-          EXPECT_TRUE(plan && plan->precision_guarantee().batch_invariant());
+          EXPECT_TRUE(plan && plan->precision_guarantee().batch_invariant);
           const auto specs = whole.specs();
           HostTensor a(dtype, specs[0].shape), b(dtype, specs[1].shape),
               out(p.specs()[2].dtype, p.specs()[2].shape);

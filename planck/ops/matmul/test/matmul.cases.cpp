@@ -2,6 +2,7 @@
 #include "planck/ops/matmul/matmul.problem.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
+#include "planck/verify/product_cases.h"
 
 namespace planck::verify {
 
@@ -12,18 +13,17 @@ struct Extent {
   std::int64_t m, n, k;
 };
 
-Case make_case(Dtype element, ProductMath math, const Extent& e, bool hostile, std::uint64_t seed) {
+Case make_case(Dtype element, ProductMath math, const Extent& e, Fill fill, std::uint64_t seed) {
   Case c{.op = "matmul", .attributes = {}, .inputs = {}, .output_layouts = {}, .seed = seed};
   if (math != default_product_math(element)) c.attributes["math"] = name(math);
   const auto add = [&](std::string_view operand, std::int64_t rows, std::int64_t columns) {
     Shape shape = e.batch;
     shape.push_back(rows);
     shape.push_back(columns);
-    const Fill fill = element == Dtype::s8 ? Fill::integers
-                      : hostile            ? Fill::adversarial
-                                           : Fill::normal;
-    c.inputs.push_back(
-        {.name = std::string(operand), .dtype = element, .shape = shape, .fill = fill});
+    c.inputs.push_back({.name = std::string(operand),
+                        .dtype = element,
+                        .shape = shape,
+                        .fill = element == Dtype::s8 ? Fill::integers : fill});
   };
   add("a", e.m, e.k);
   add("b", e.k, e.n);
@@ -60,7 +60,8 @@ std::vector<Case> matmul_cases(ListSize size) {
     for (const ProductMath math : kAllProductMath)
       if (serves(math, element) &&
           (math == default_product_math(element) || size == ListSize::lengthy || seed % 2 == 0))
-        cases.push_back(make_case(element, math, e, seed % 3 == 0, seed));
+        cases.push_back(
+            make_case(element, math, e, seed % 3 == 0 ? Fill::adversarial : Fill::normal, seed));
     ++seed;
   };
   const auto dtypes = find_op(all_ops(), "matmul")->dtypes;
@@ -90,14 +91,15 @@ std::optional<Case> matmul_example(std::string_view op, DtypePair dtypes, const 
   if (rank >= 1) e.k = e.n = shape[rank - 1];
   if (rank >= 2) e.m = shape[rank - 2];
   for (int d = 0; d < rank - 2; ++d) e.batch.push_back(shape[d]);
-  return make_case(dtypes.element, default_product_math(dtypes.element), e, false, 1);
+  return make_case(dtypes.element, default_product_math(dtypes.element), e, Fill::normal, 1);
 }
 
 std::optional<Case> matmul_hostile(std::string_view op, DtypePair dtypes, const Shape& shape,
                                    std::uint64_t seed) {
   if (op != "matmul") return std::nullopt;
   const Extent e{{}, shape[0], 5 + static_cast<std::int64_t>(seed) * 9, shape[1]};
-  return make_case(dtypes.element, default_product_math(dtypes.element), e, seed % 2 == 1, seed);
+  const auto [math, fill] = product_values(dtypes.element, seed);
+  return make_case(dtypes.element, math, e, fill, seed);
 }
 
 }  // namespace planck::verify

@@ -178,7 +178,7 @@ TEST(Matmul, RowsDoNotDependOnTheirNumber) {
       const MatmulProblem whole{dtype, {}, kM, kN, kK, math};
       const auto run = [&](MatmulProblem p, std::int64_t first) {
         const auto plan = Selection<MatmulProblem>::select(Stream::cpu(2), p);
-        EXPECT_TRUE(plan && plan->precision_guarantee().batch_invariant());
+        EXPECT_TRUE(plan && plan->precision_guarantee().batch_invariant);
         HostTensor a(dtype, {kM, kK}), b(dtype, {kK, kN}), c(p.output_dtype(), {p.m, kN});
         const auto fill = dtype == Dtype::s8 ? verify::Fill::integers : verify::Fill::normal;
         verify::fill(a, fill, 1, 0), verify::fill(b, fill, 2, 0);
