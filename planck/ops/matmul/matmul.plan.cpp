@@ -56,8 +56,8 @@ constexpr Kernel<MatmulProblem> kChain[] = {
 };
 
 constexpr Kernel<MatmulProblem> kTensorCore[] = {
-    {"cuda:warpgroups", kCuda, accept, matmul_warpgroups_workspace, guarantee_tensor_core,
-     matmul_warpgroups, 90},
+    {"cuda:warpgroups", kCuda, matmul_warpgroups_refusal, matmul_warpgroups_workspace,
+     guarantee_tensor_core, matmul_warpgroups, 90},
     {"cuda:integer_lanes", kCuda, accept, no_workspace, guarantee_tensor_core,
      matmul_integer_lanes},
     {"cuda:cublaslt", kCuda, matmul_cublaslt_refusal, matmul_cublaslt_workspace, guarantee_library,
@@ -80,8 +80,8 @@ constexpr Kernel<MatmulProblem> kExact[] = {
 };
 
 constexpr Kernel<MatmulProblem> kBytes[] = {
-    {"cuda:warpgroups", kCuda, accept, matmul_warpgroups_workspace, guarantee_exact,
-     matmul_warpgroups, 90},
+    {"cuda:warpgroups", kCuda, matmul_warpgroups_refusal, matmul_warpgroups_workspace,
+     guarantee_exact, matmul_warpgroups, 90},
     {"cuda:fma_chain", kCuda, accept, no_workspace, guarantee_exact, matmul_cuda},
     {"cpu:amx", kCpu, matmul_amx_refusal, matmul_amx_workspace, guarantee_exact, matmul_amx},
     {"cpu:vnni", kCpu, matmul_vnni_refusal, matmul_vnni_workspace, guarantee_exact, matmul_vnni},

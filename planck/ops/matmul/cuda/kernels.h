@@ -16,6 +16,7 @@ PLANCK_CUDA_LIBRARY Result<void> matmul_cuda(const Stream&, Workspace, const Mat
 // and B that lie along k, where the instruction takes no others.
 PLANCK_CUDA_LIBRARY Result<void> matmul_warpgroups(const Stream&, Workspace, const MatmulProblem&,
                                                    const Operands&);
+std::string matmul_warpgroups_refusal(const MatmulProblem&);
 std::size_t matmul_warpgroups_workspace(const MatmulProblem&);
 
 // cuda:integer_lanes; bf16, f16, f32 as TF32, any GPU: the formula itself

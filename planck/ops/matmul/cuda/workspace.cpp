@@ -9,6 +9,18 @@ namespace {
 
 std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
+// Where an operand does not lie along k, a copy is made by a grid of tiles: its second and third
+// axes have at most 65,535 blocks.
+std::string copied_by_a_grid(const MatmulProblem& p) {
+  constexpr std::int64_t kMost = 65535, kTile = 128;
+  if (const std::int64_t batches = numel(p.batch); batches > kMost)
+    return "copies operands of up to 65535 batches, there are " + std::to_string(batches);
+  if (p.k > kMost * kTile)
+    return "copies operands with K up to " + std::to_string(kMost * kTile) + ", K is " +
+           std::to_string(p.k);
+  return "";
+}
+
 }  // namespace
 
 CublasltLayout::CublasltLayout(const MatmulProblem& p) {
@@ -33,6 +45,11 @@ std::string matmul_cublaslt_refusal(const MatmulProblem& p) {
 
 std::size_t matmul_cublaslt_workspace(const MatmulProblem& p) { return CublasltLayout(p).bytes; }
 
+std::string matmul_warpgroups_refusal(const MatmulProblem& p) {
+  if (p.element_dtype == Dtype::bf16 || p.element_dtype == Dtype::f16) return "";
+  return copied_by_a_grid(p);
+}
+
 // 16-bit operands are read where they lie.
 std::size_t matmul_warpgroups_workspace(const MatmulProblem& p) {
   if (p.element_dtype == Dtype::bf16 || p.element_dtype == Dtype::f16) return 0;
@@ -49,7 +66,7 @@ std::string matmul_digits_refusal(const MatmulProblem& p) {
            std::to_string(p.k);
   const std::int64_t most = numel(p.batch) * std::max(p.m, p.n);
   if (most > INT32_MAX) return "counts in 32 bits, an extent is " + std::to_string(most);
-  return "";
+  return copied_by_a_grid(p);
 }
 
 DigitsLayout::DigitsLayout(const MatmulProblem& p) {

@@ -330,6 +330,24 @@ TEST(Matmul, ThreadsChangeNothing) {
     EXPECT_EQ(verify::bit_difference(one, run_case(*c, inputs, "cpu:integer_lanes", threads)), "");
 }
 
+// Kernels that copy operands by a grid of blocks leave what it cannot count to others, by name.
+TEST(Matmul, CopiesOfMoreThanAGridAreRefused) {
+  const auto reason = [](Dtype dtype, ProductMath math, std::int64_t batches, std::int64_t k) {
+    const MatmulProblem p{dtype, {batches}, 2, 2, k, math};
+    return p.kernels().front().reject(p);
+  };
+  for (const auto& [dtype, math] : {std::pair(Dtype::f32, ProductMath::tensor_core),
+                                    {Dtype::f32, ProductMath::exact},
+                                    {Dtype::s8, ProductMath::exact}}) {
+    EXPECT_EQ(reason(dtype, math, 65535, 64), "");
+    EXPECT_EQ(reason(dtype, math, 65536, 64),
+              "copies operands of up to 65535 batches, there are 65536");
+  }
+  EXPECT_EQ(reason(Dtype::s8, ProductMath::exact, 1, 8388481),
+            "copies operands with K up to 8388480, K is 8388481");
+  EXPECT_EQ(reason(Dtype::bf16, ProductMath::tensor_core, 65536, 64), "");
+}
+
 // More than 2^31 elements: the last rows are those of a small product.
 TEST(Long, MatmulPast2To31Elements) {
   constexpr std::int64_t kM = (std::int64_t{1} << 25) + 77, kK = 65, kN = 3, kTail = 100;
