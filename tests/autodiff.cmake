@@ -71,6 +71,13 @@ if(Python3_FOUND)
   endforeach()
 endif()
 
+# What a user's file costs to compile. Limits are those of GCC.
+if(Python3_FOUND AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT PLANCK_SANITIZE)
+  add_test(NAME compile_time.user COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/compile_time/measure.py
+    ${CMAKE_CXX_COMPILER} -std=c++20 -O3 -DNDEBUG)
+  set_tests_properties(compile_time.user PROPERTIES ENVIRONMENT PLANCK_BUILD=${PROJECT_BINARY_DIR})
+endif()
+
 # What the tape costs: build/release/tests/tape_bench
 add_executable(tape_bench ${PROJECT_SOURCE_DIR}/bench/tape.cpp)
 target_link_libraries(tape_bench PRIVATE planck::planck planck_build_flags)

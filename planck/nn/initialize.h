@@ -2,17 +2,17 @@
 // dtype: those of narrower floats are rounded from the f32 ones.
 #pragma once
 
-#include <cmath>
-
 #include "planck/nn/module.h"
 
 namespace planck::nn {
 
-// Uniform in ±1/√fan_in; 0 where nothing goes in.
+// 1/√fan_in; 0 where nothing goes in.
+double fan_in_bound(std::int64_t fan_in);
+// Uniform in ±fan_in_bound.
 template <class B>
 Parameter<B> fan_in_uniform(Rng& rng, const Shape& shape, std::int64_t fan_in,
                             const Options<B>& options) {
-  const double bound = fan_in > 0 ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0;
+  const double bound = fan_in_bound(fan_in);
   return Parameter<B>(uniform<Inner<B>>(rng, shape, -bound, bound, options.dtype, options.device));
 }
 // One value everywhere.

@@ -1,5 +1,6 @@
 #include "tests/autodiff/gradcheck.h"
 
+#include <cmath>
 #include <random>
 
 namespace planck::test {

@@ -1,4 +1,6 @@
 // Gradients of softmax, cross entropy and the norms.
+#include <cmath>
+
 #include "tests/autodiff/gradcheck.h"
 #include "tests/autodiff/tested_backend.h"
 

@@ -1,4 +1,6 @@
 // Gradients of cummax and cummin, and what the functions give. Compiled once for each backend.
+#include <cmath>
+
 #include "tests/autodiff/gradcheck.h"
 #include "tests/autodiff/tested_backend.h"
 #include "tests/reference/index.h"

@@ -2,6 +2,8 @@
 // f32 and in bf16; and text that is written with a cache is that written without.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "examples/07_gpt/run.h"
 #include "planck/io/test/temporary_directory.test.h"
 #include "tests/nn/thrown.h"

@@ -35,6 +35,9 @@ struct FakeQuantOptions {
   bool learned = false;
 };
 
+// What the gradient of a learned step is scaled by: 1/√x.
+double step_factor(double x);
+
 enum class QuantPhase : std::uint8_t { observing, quantizing };
 
 // Rounds any tensor to the integers of a scheme.
@@ -138,8 +141,7 @@ auto FakeQuant<B>::scale(const Tensor<B>& x) const -> Tensor<B> {
   }
   if (!step_) return constant<B>(scale_of(once([&] { return range_.value; })));
   const double members = static_cast<double>(x.numel()) / static_cast<double>(range_.value.numel());
-  const double factor = 1 / std::sqrt(members * options_.scheme.highest());
-  const auto s = call(ScaleGradient{factor}, **step_);
+  const auto s = call(ScaleGradient{step_factor(members * options_.scheme.highest())}, **step_);
   return maximum(s, full_like(s, kSmallestScale));
 }
 template <class B>

@@ -42,17 +42,17 @@ Tensor<B> in_groups(const Tensor<B>& x, const QuantScheme& scheme) {
   }
 }
 
+// Where, among `members` in order, the first is that no more than a fraction of them exceeds.
+std::int64_t place_of(double fraction, std::int64_t members);
+
 // The range of one batch: [groups].
 template <class B>
 Tensor<B> batch_range(const Tensor<B>& x, const QuantScheme& scheme, const ObserverOptions& o) {
   const auto groups = in_groups(abs(x), scheme);
   const auto largest = max(groups, 1);
   if (o.method == Observe::percentile) {
-    const auto members = groups.extent(1);
-    const auto rank =
-        static_cast<std::int64_t>(std::ceil(o.percentile * static_cast<double>(members)));
     const auto ordered = sort(groups, 1).values;
-    return select(ordered, 1, std::clamp<std::int64_t>(rank - 1, 0, members - 1));
+    return select(ordered, 1, place_of(o.percentile, ordered.extent(1)));
   }
   if (o.method != Observe::mse) return largest;
   // Each candidate's error, group by group; the first of the least wins.

@@ -1,6 +1,15 @@
 #include "planck/nn/quantize/quantizable.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace planck::nn {
+
+std::int64_t place_of(double fraction, std::int64_t members) {
+  const auto rank = static_cast<std::int64_t>(std::ceil(fraction * static_cast<double>(members)));
+  return std::clamp<std::int64_t>(rank - 1, 0, members - 1);
+}
+double step_factor(double x) { return 1 / std::sqrt(x); }
 
 QuantLayerOptions qat_options(Dtype dtype, Granularity weights, bool learned, Observe observer) {
   if (dtype != Dtype::s8 && dtype != Dtype::s4)
