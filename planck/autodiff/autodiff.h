@@ -4,8 +4,8 @@
 // floats, the result gets a node with pullback(op, record), found beside the op (ops/*/*.grad.h);
 // an op without one does not compile. Integer and boolean tensors are B's own and pass untouched,
 // but for the integers of quantized tensors, whose gradients are floats (flow.h); work on untracked
-// tensors makes no node. Pullbacks are written in ops on B, so
-// Autodiff<Autodiff<B>> gives second derivatives.
+// tensors makes no node. Pullbacks are written in ops on B, so Autodiff<Autodiff<B>> gives second
+// derivatives.
 //
 // No lock and no state but a thread's scopes (grad_mode.h): tensors own the graph (node.h).
 // Gradients of one graph are found by one thread at a time; graphs that share nothing but leaves

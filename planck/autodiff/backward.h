@@ -95,7 +95,7 @@ void Pass<B>::give(const Edge<B>& edge, FloatTensor gradient) {
 
 template <class B>
 void Pass<B>::claim(Node<B>* node) {
-  // Room first: a node that is claimed and not listed would stay so for ever.
+  // Room first: a node that is claimed and not listed would stay so forever.
   if (claimed_.size() == claimed_.capacity())
     claimed_.reserve(std::max<std::size_t>(64, 2 * claimed_.size()));
   const void* owner = nullptr;

@@ -1,4 +1,4 @@
-// Plans already selected, by problem. One cache a thread and family: nothing to lock.
+// Plans already selected, by problem. One cache per thread and family: nothing to lock.
 #pragma once
 
 #include <memory>

@@ -45,10 +45,10 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
   const OpInfo& info = problem.info();
   Operands operands;
   Workspace workspace;  // first: where there is no memory for it, no input has lost its buffer
-  Shared<Storage> scratch;
+  Shared<Storage> room;
   if (plan.workspace_size() > 0) {
-    scratch = Storage::allocate(stream, plan.workspace_size());
-    workspace = {scratch->data(), scratch->bytes()};
+    room = Storage::allocate(stream, plan.workspace_size());
+    workspace = {room->data(), room->bytes()};
   }
   std::size_t next_input = 0, next_output = 0;
   struct Taken {  // an input's buffer, which goes back to it where the op fails

@@ -3,7 +3,7 @@
 //
 //   auto y = matmul(x, w) + b;   auto grads = sum(y).backward();   auto dw = w.grad(grads);
 //
-// Functions on tensors are free functions beside their ops (ops/*/*.ops.h); include
+// Functions on tensors are free functions beside their ops (ops/*/*.functions.h); include
 // planck/planck.h for all of them. What a caller does wrong is thrown as planck::Exception.
 #pragma once
 

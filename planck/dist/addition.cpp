@@ -57,7 +57,7 @@ void join(Addition add, const Stream& stream, const Joining& joining,
       std::memcpy(out, values[0], bytes);
     return;
   }
-  // Partial sums wait on a stack; the lowest of them lies where the result shall be.
+  // Partial sums wait on a stack; the lowest of them lies where the result goes.
   const std::int64_t chunk = on_host ? std::min(count, kChunk) : count;
   const std::size_t room = (bytes_for(dtype, chunk) + 63) / 64 * 64;
   const Buffer waiting = value_or_throw(

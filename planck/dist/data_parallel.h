@@ -6,7 +6,7 @@
 //
 // A global batch is cut into grains, the same ones for any number of workers. Each worker asks for
 // the losses of its share; what comes back is the canonical sum over all grains (grains.h), of the
-// losses and of every gradient. A loss shall be the grain's part of the batch's: the sum over its
+// losses and of every gradient. A loss is the grain's part of the batch's: the sum over its
 // samples divided by the samples of the batch. Gradients are summed in f32 (f64 for f64) and
 // rounded once to the parameter's dtype.
 //

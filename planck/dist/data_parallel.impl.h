@@ -38,7 +38,7 @@ DataParallel<A>::~DataParallel() {
 }
 
 // Slots: parameters from the last one, whose gradients are found first, then buffers: few numbers,
-// which are known before backward, and for which nobody shall wait meanwhile. The loss has subtrees
+// which are known before backward, and for which nobody is to wait meanwhile. The loss has subtrees
 // like a slot behind them, and goes with what finish() sends.
 template <class A>
 void DataParallel<A>::begin(const nn::PartList& parts, std::int64_t grains) {

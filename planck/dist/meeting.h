@@ -6,7 +6,7 @@
 // goes on. The sum is the canonical one (grains.h); who has which grain changes no bit.
 //
 // All grains ask for the same sums in the same order. Where they do not, on one worker or on
-// several, all of them are told which grain asked for what; nobody waits for ever.
+// several, all of them are told which grain asked for what; nobody waits forever.
 #pragma once
 
 #include <condition_variable>

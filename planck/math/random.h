@@ -3,7 +3,7 @@
 //
 //   uniform01<T>   [0, 1): f32 has 24 random bits of one word, f64 53 of two; exact
 //   normal_pair    two independent numbers of mean 0 and standard deviation 1 (Box and Muller) from
-//                  two words a number (f64: two pairs):  sqrt(−2 log u) · (cos, sin)(2π v), u in
+//                  two words per number (f64: two pairs):  sqrt(−2 log u) · (cos, sin)(2π v), u in
 //                  (0, 1] of 32 (53) bits; none is farther from 0 than 6.7 (8.6)
 //   RandomBlock    the numbers that one counter gives: four f32 or two f64
 #pragma once

@@ -1,5 +1,5 @@
-// Adagrad:   g ← g + decay · w;   s ← s + g²;   w ← w − rate / (1 + (t − 1) · rate_decay) · g /
-// (√s + ε).
+// Adagrad:   g ← g + decay · w;   s ← s + g²
+//            w ← w − rate / (1 + (t − 1) · rate_decay) · g / (√s + ε)
 //
 // Gradients that are rows of a table step those rows alone, with the bits of the whole step; with
 // weight decay every row moves, and they are taken as a whole.

@@ -94,8 +94,8 @@ Result<void> check_operands(const OpInfo& op, std::span<const OperandSpec> specs
                                   op.name, op.operands[i].name, op.operands[j].name));
         if (specs[i].count_only == specs[j].count_only) continue;
         return fail(ErrorCode::invalid_problem,
-                    fmt::format("{}: output {} is one value a group, it cannot replace {}", op.name,
-                                op.operands[i].name, op.operands[j].name));
+                    fmt::format("{}: output {} is one value per group, it cannot replace {}",
+                                op.name, op.operands[i].name, op.operands[j].name));
       }
       return fail(ErrorCode::invalid_problem,
                   fmt::format("{}: output {} overlaps {} without being the same view", op.name,

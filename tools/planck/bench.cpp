@@ -48,7 +48,7 @@ std::string text_of(const std::vector<verify::BenchRow>& rows, bool on_cuda) {
                {"dtypes"},
                {"shape"},
                {"kernel"},
-               {"ns a call", Align::right},
+               {"ns per call", Align::right},
                {"above the kernel", Align::right}});
   Table products({{"op"},
                   {"dtypes"},

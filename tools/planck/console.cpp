@@ -93,7 +93,7 @@ InterruptHint::InterruptHint(std::string_view command, std::string_view how_to_g
 InterruptHint::~InterruptHint() { hint_length = 0; }
 
 void handle_signals() {
-  // A file size limit shall be an error with a message, not the end of the process.
+  // A file size limit is an error with a message, not the end of the process.
   (void)std::signal(SIGXFSZ, SIG_IGN);
   for (const int signal : {SIGINT, SIGTERM})
     if (std::signal(signal, on_interrupt) == SIG_IGN) (void)std::signal(signal, SIG_IGN);

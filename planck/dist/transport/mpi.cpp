@@ -80,7 +80,7 @@ bool Mpi::launched() {
 }
 
 Result<std::unique_ptr<Mpi>> Mpi::join() {
-  // A connection that is lost shall be an error of the call that needs it, which names the worker,
+  // A connection that is lost is an error of the call that needs it, which names the worker,
   // and not the silent end of this process.
   if (const auto before = std::signal(SIGPIPE, SIG_IGN); before != SIG_DFL)
     (void)std::signal(SIGPIPE, before);

@@ -1,5 +1,5 @@
 // Notices what MPI does not: that a message is lost. A connection that breaks is set up again by
-// some libraries, without what was on its way, and then everyone waits for ever.
+// some libraries, without what was on its way, and then everyone waits forever.
 //
 // A thread of each process tells all others, once a second, how long its calls have been waiting
 // with nothing done. Where everyone's have for kNothingSeconds, or somebody cannot be heard for

@@ -4,7 +4,7 @@
 //   *.npy                one tensor, named after   *.pt, *.pth,  tensors of a state dictionary
 //                        the file                  *.bin
 //
-// What a file is decides its contents, not its name. A folder stands for its index.json, else for
+// Its contents decide what a file is, not its name. A folder stands for its index.json, else for
 // all its files of the first format found, in the order above; settings and tokenizers beside them
 // are listed as companions. Tensors lie at any alignment and, in npy and PyTorch's files, with any
 // strides.

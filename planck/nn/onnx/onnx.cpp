@@ -145,7 +145,8 @@ std::string OnnxModel::quantized_input(const Weights& w, Dtype dtype) {
   return shifted ? q : node("DequantizeLinear", {q, scale, zero});
 }
 
-// Of `integers`: f32(sum) · (s_x s_w); then the bias. `over`: how a number a channel broadcasts.
+// Of `integers`: f32(sum) · (s_x s_w); then the bias. `over`: how one number per channel
+// broadcasts.
 void OnnxModel::finish(const Weights& w, const Shape& over) {
   const auto shape_of = [&](std::size_t count) { return count == 1 ? Shape{} : over; };
   if (form_ == OnnxForm::integers) {

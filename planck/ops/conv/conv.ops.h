@@ -3,6 +3,7 @@
 // of `chain` are those of the kernels then; others sum over the patches in another order.
 #pragma once
 
+#include "planck/core/exception.h"
 #include "planck/ops/conv/conv.problem.h"
 #include "planck/plan/value_op.h"
 

@@ -1,4 +1,4 @@
-// layer_norm and rms_norm as values; problem.h says what they compute.
+// layer_norm and rms_norm as values; norm.h says what they compute.
 #pragma once
 
 #include "planck/ops/norm/norm.problem.h"

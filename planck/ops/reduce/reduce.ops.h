@@ -1,4 +1,4 @@
-// Reductions as values. What each computes is in problem.h. Reduced axes stay with extent 1; the
+// Reductions as values. What each computes is in reduce.h. Reduced axes stay with extent 1; the
 // functions on tensors (reduce.functions.h) drop them.
 #pragma once
 

@@ -1,4 +1,4 @@
-// softmax, log_softmax and cross_entropy as values; problem.h says what they compute.
+// softmax, log_softmax and cross_entropy as values; softmax.h says what they compute.
 #pragma once
 
 #include "planck/ops/softmax/softmax.problem.h"

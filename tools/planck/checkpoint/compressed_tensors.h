@@ -2,8 +2,8 @@
 //
 //   MODULE.weight_packed   I32 [out, in · bits / 32]: codes plus half the range, the first in the
 //                          low bits
-//   MODULE.weight_scale    of the weight's dtype, [out, in / group], or [out, 1] with one group a
-//                          row
+//   MODULE.weight_scale    of the weight's dtype, [out, in / group], or [out, 1] with one group
+//                          per row
 //   MODULE.weight_shape    I64 [2]: [out, in]
 //
 // and config.json has a quantization_config that names the scheme and every linear module that is

@@ -88,7 +88,7 @@ const Where kWhere[] = {
     {"two digits, vectors", 50257, 96, 20000},
     {"one digit, long odd rows", 300, 257, 9000},
     {"hot rows of two levels", 3, 260, 30000},
-    {"tiles of several items a thread", 70000, 8, 140000},
+    {"tiles of several items per thread", 70000, 8, 140000},
     {"long rows, in thirds of a warp's reach", 2000, 768, 6000},
     {"long rows with a rest", 500, 520, 6000},
 };

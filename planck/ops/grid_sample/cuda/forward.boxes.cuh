@@ -20,7 +20,7 @@
 //   32 x 16 points                                                                     0.162
 // At 8 channels:
 //   boxes as small as can be, by the threads (cp.async)                                0.162
-//   the same, blocks that walk and fetch ahead for their next unit                     0.177
+//   the same, blocks that walk and prefetch for their next unit                        0.177
 // 16-bit: sizes of boxes known to the compiler 0.112 -> 0.103.
 // The same grid turned by 37 degrees, all kernels:
 //   points of too small a box read at once, in this kernel, whose boxes leave little

@@ -144,7 +144,7 @@ __device__ __forceinline__ std::uint32_t take_place(std::uint32_t* counters, std
 template <class Bins>
 __global__ void __launch_bounds__(32)
     fill_bins(const __grid_constant__ Bins b, const __grid_constant__ BinCall t) {
-  constexpr unsigned kQueue = 256;  // more than a round's leftovers and four bins a lane
+  constexpr unsigned kQueue = 256;  // more than a round's leftovers and four bins per lane
   extern __shared__ std::uint32_t place[];
   __shared__ std::uint32_t queue_bin[kQueue], queue_point[kQueue];
   wait_for_previous();

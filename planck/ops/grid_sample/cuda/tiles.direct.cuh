@@ -95,7 +95,7 @@ struct KeptPoints {
 };
 
 // Channels of a point that are brought to shared memory at a time. f16 and bf16: 8 bytes, because
-// what is fetched ahead takes one register per channel.
+// what is prefetched takes one register per channel.
 template <class T>
 inline constexpr int kStagedChannels = sizeof(T) == 8 ? 2 : 4;
 
