@@ -25,9 +25,8 @@ in `planck::optim`.
 The backend is left out of the types: `Tensor` is `Tensor<B>`, floats; `Tensor<IntKind>` and `Tensor<BoolKind>` are
 integers and truth values, `QuantizedTensor` is `Tensor<QuantizedKind>`; `Tensor<K>` has the kind of the input it stands
 for. Functions that no tensor goes into are told the backend: `zeros<Cpu>({2, 3})`. Every function works on
-`Autodiff<B>` too, which adds the gradients
-([autodiff.md](autodiff.md)). Tensors are values: no function changes its input. What a caller does wrong is thrown as
-`planck::Exception`.
+`Autodiff<B>` too, which adds the gradients ([autodiff.md](autodiff.md)). Tensors are values: no function changes its
+input. What a caller does wrong is thrown as `planck::Exception`.
 """
 
 # Titles in the order of the page.
