@@ -7,8 +7,10 @@ import json
 import math
 import struct
 
-WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I8": 1, "U8": 1, "BOOL": 1, "F8_E4M3": 1,
-          "U16": 2}
+WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1,
+          "BOOL": 1, "C64": 8, "F8_E4M3": 1, "F8_E5M2": 1}
+CODES = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "I32": "i", "I16": "h", "I8": "b", "U64": "Q", "U32": "I", "U16": "H",
+         "U8": "B", "BOOL": "?", "F8_E4M3": "B", "F8_E5M2": "B"}  # F8: the bits
 
 
 def f32(value):
@@ -30,18 +32,14 @@ def to_bf16(value):
 def pack(dtype, values):
     if dtype == "BF16":
         return struct.pack(f"<{len(values)}H", *[to_bf16(f32(v)) for v in values])
-    code = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "I32": "i", "I8": "b", "U8": "B", "BOOL": "?", "U16": "H",
-            "F8_E4M3": "B"}[dtype]
-    return struct.pack(f"<{len(values)}{code}", *values)
+    return struct.pack(f"<{len(values)}{CODES[dtype]}", *values)
 
 
 def unpack(dtype, data):
     n = len(data) // WIDTHS[dtype]
     if dtype == "BF16":
         return [struct.unpack("<f", struct.pack("<I", h << 16))[0] for h in struct.unpack(f"<{n}H", data)]
-    code = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "I32": "i", "I8": "b", "U8": "B", "BOOL": "?", "U16": "H",
-            "F8_E4M3": "B"}[dtype]
-    return list(struct.unpack(f"<{n}{code}", data))
+    return list(struct.unpack(f"<{n}{CODES[dtype]}", data))
 
 
 class Tensor:

@@ -17,10 +17,18 @@ SCHEMES = [("per-tensor",), ("per-channel", "--axis", "0"), ("per-channel", "--a
            ("per-group", "--group", "16")]
 
 
+# Tensors that are kept as they are: every type that a file may have beside floats of 16 bits and more.
+KEPT = {"BOOL": ("?", [True, False, True]), "I8": ("i1", [-128, 0, 127]), "I16": ("<i2", [-32768, 1, 32767]),
+        "I32": ("<i4", [-2 ** 31, 2, 3]), "I64": ("<i8", [-2 ** 63, 2, 3]), "U8": ("u1", [0, 1, 255]),
+        "U16": ("<u2", [0, 1, 65535]), "U32": ("<u4", [0, 1, 2 ** 32 - 1]), "U64": ("<u8", [0, 1, 2 ** 64 - 1]),
+        "C64": ("<c8", [0, 1j, 2 - 1j]), "F8_E4M3": ("u1", [0x7f, 0x01, 0x80]), "F8_E5M2": ("u1", [0x7c, 0x01, 0xff]),
+        "F8_E8M0": ("u1", [0, 127, 255])}
+
+
 def load_file(path):
-    """By the safetensors package; NumPy has no bf16, so without the layer that is stored in it."""
+    """By the safetensors package; NumPy has no bf16, so without the layer that is stored in it, and without F8."""
     with safetensors.safe_open(path, "numpy") as f:
-        return {name: f.get_tensor(name) for name in f.keys() if "down" not in name}
+        return {name: f.get_tensor(name) for name in f.keys() if "down" not in name and "F8" not in name and "F4" not in name}
 
 
 def bf16(x):
@@ -40,7 +48,10 @@ class Formats(CommandTest):
             "cube": Tensor("F64", self.cube.shape, data=self.cube.tobytes()),
             "model.embed_tokens.weight": Tensor("F32", [4, 64], data=self.w[:4].tobytes()),
             "lm_head.weight": Tensor("F32", [4, 64], data=self.w[:4].tobytes()),
-            "norm": Tensor("F32", [8], [1.0] * 8)}, {"note": "x"})
+            "norm": Tensor("F32", [8], [1.0] * 8),
+            **{"kept." + dtype: Tensor(dtype, [3, 1], data=np.array(values, code).tobytes())
+               for dtype, (code, values) in KEPT.items()},
+            "kept.F4": Tensor("F4", [2, 2], data=b"\x10\x32")}, {"note": "x"})
 
     def test_the_page_reads_what_dequantize_restores(self):
         read = docs_reader()
@@ -58,6 +69,14 @@ class Formats(CommandTest):
                             if name == "layer.down.weight":  # the page leaves the last rounding to its reader
                                 x, y = bf16(x), bf16(y)
                             np.testing.assert_array_equal(x, y)
+
+    def test_the_page_reads_what_is_kept(self):
+        self.succeed("quantize", self.path("in"), "-o", self.path("q"))
+        got = docs_reader()(self.path("q"))
+        for dtype, (code, values) in KEPT.items():
+            x = got["kept." + dtype]
+            self.assertEqual((x.dtype, x.shape, x.tobytes()), (np.dtype(code), (3, 1), np.array(values, code).tobytes()), dtype)
+        self.assertEqual(got["kept.F4"].tolist(), [0x10, 0x32])
 
     def test_safetensors_opens_it(self):
         self.succeed("quantize", self.path("in"), "-o", self.path("q"), "--force", "--exclude", "down")
