@@ -41,7 +41,7 @@ if(PLANCK_CUDA STREQUAL "ON" OR (PLANCK_CUDA STREQUAL "AUTO" AND gpus))
     endif()
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
-    set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
+    set(CMAKE_CUDA_FLAGS_RELEASE "-O1 -DNDEBUG")  # of the host's side, which launches; device code is the same
     set(PLANCK_WITH_CUDA ON)
   elseif(PLANCK_CUDA STREQUAL "ON")
     message(FATAL_ERROR "PLANCK_CUDA is ON, and there is no nvcc: not on PATH, not in $CUDA_HOME/bin or /usr/local/cuda/bin")

@@ -14,7 +14,7 @@
 namespace planck::cuda {
 
 bool built();  // whether this build has CUDA kernels
-// What its kernels were compiled for, as CMake names it: "90a", "80-virtual,90a".
+// What its kernels were compiled for, as CMake names it: "90a-real", "80-virtual,90a-real".
 std::string_view architectures();
 int device_count();
 Result<std::string> device_name(int ordinal);
