@@ -35,7 +35,7 @@ template <class B>
 Tensor<B> cross_entropy(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
                         std::int64_t ignore_index = kDefaultIgnoreIndex,
                         BadIndices bad = BadIndices::refuse) {
-  if (logits.rank() != 2 || targets.shape() != Shape{logits.shape()[0]})
+  if (logits.rank() != 2 || targets.rank() != 1 || targets.extent(0) != logits.extent(0))
     refuse("cross_entropy: logits have shape {}, targets {}; they must be [N, C] and [N]",
            {logits.shape(), targets.shape()});
   if constexpr (B::template applies<CrossEntropy>) {
