@@ -7,8 +7,10 @@ import struct
 import subprocess
 import sys
 import unittest
+import zipfile
 
 import checkpoint
+import torch_file
 from checkpoint import Tensor, raw_file
 from command import PLANCK, CommandTest
 
@@ -103,8 +105,6 @@ class Headers(CommandTest):
                            struct.pack("<IQ", 9, 1) * 1_000_000,
             "model.safetensors.index.json": json.dumps({"weight_map": {f"t{i}": f"f{i}" for i in range(500_000)}}).encode(),
             "nested.index.json": b"[" * 20_000_000,
-            "marks.pkl": b"\x80\x02" + b"(" * 20_000_000,
-            "values.pkl": b"\x80\x02" + b"]" * 20_000_000,
             "wide.npy": b"\x93NUMPY\x02\x00" + struct.pack("<I", 20_000_000) + b"{'shape': (" + b"1," * 9_999_990,
         }
         for name, data in kinds.items():
@@ -118,6 +118,62 @@ class Headers(CommandTest):
                     self.assertLess(seconds, 5)
                     self.assertLess(peak, 5 * len(data) + (64 << 20))
                 os.remove(self.path(name))
+
+    def test_pickles_that_claim_much(self):
+        def numbered(n):
+            return b"".join(b"r" + struct.pack("<I", i) for i in range(n))
+
+        # 64 extents of 1, and then as many tensors of that shape as there is room for, by what was remembered.
+        wide = (b"\x80\x02(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0sX\x03\0\0\0cpuK\x01tQq\x010"
+                b"(" + b"K\x01" * 64 + b"tq\x020ctorch._utils\n_rebuild_tensor_v2\nq\x000](" +
+                b"h\x00(h\x01K\x00h\x02h\x02tR" * 400_000 + b"e.")
+        # A dictionary in every place of a list, thirty times over.
+        doubled = b"\x80\x02N" + b"".join(b"q%c0](h%ch%ce" % (i, i, i) for i in range(30)) + b"."
+        values = "has more than 2097152 values"
+        for name, data, says in [
+                ("marks", b"(" * 60_000_000, "has more than 4096 marks at a time"),
+                ("values", b"]" * 2_200_000, values), ("more values", b"]" * 60_000_000, values),
+                ("tuples", b"N" + b"\x85" * 60_000_000, values),
+                ("kept tuples", b"N" + b"\x85\x94" * 30_000_000, values),
+                ("memo", b"]" + b"\x94" * 60_000_000, "remembers value 2097152, no checkpoint of"),
+                ("places", b"]" + numbered(10_000_000), "remembers value 2097152, no checkpoint of"),
+                ("far place", b"]r\xff\xff\xff\xff.", "remembers value 4294967295, no checkpoint of"),
+                ("recalls", b"]q\x00" + b"h\x00" * 30_000_000, values),
+                ("appended", b"]q\x00]" + b"h\x00a" * 20_000_000, "pickle: "),
+                ("wide", wide[2:], "its tensors' names and shapes take more than"),
+                ("doubled", doubled[2:], "its tensors' names and shapes take more than")]:
+            with self.subTest(name):
+                with zipfile.ZipFile(self.path("in.pt"), "w") as archive:
+                    archive.writestr("archive/data.pkl", b"\x80\x02" + data)
+                    archive.writestr("archive/data/s", bytes(4))
+                self.bounded(says, os.path.getsize(self.path("in.pt")), "inspect", self.path("in.pt"))
+
+    def test_a_tensor_of_strides_0_has_no_more_elements_than_its_storage(self):
+        storage = torch_file.Storage("0", "F32", bytes(16), 4)
+        torch_file.save(self.path("in.pt"), {"w": torch_file.Tensor(storage, [10 ** 6, 10 ** 6], [0, 0])}, [storage])
+        self.refuse('tensor "w": has 1000000000000 elements, its storage 4', "inspect", self.path("in.pt"))
+
+    def test_metadata_of_eight_million_keys(self):
+        size = self.write('{"__metadata__":{' + ",".join(f'"{i:x}":""' for i in range(8_300_000)) + "}}", b"")
+        self.bounded("__metadata__ has more than 262144 keys", size, "inspect", self.path("in"))
+        os.mkdir(self.path("parts"))
+        for part in range(3):
+            keys = ",".join(f'"{part}.{i:x}":""' for i in range(100_000))
+            with open(self.path(f"parts/{part}.safetensors"), "wb") as f:
+                f.write(raw_file('{"__metadata__":{' + keys + "}}"))
+        self.refuse("with the files before it has more than 262144 keys of metadata", "inspect", self.path("parts"))
+
+    def test_gguf_of_a_million_tensors_or_fields(self):
+        def text(i):
+            return struct.pack("<Q", 7) + b"%07d" % i
+
+        for tensors, fields in ((1_000_000, 0), (0, 1_000_000)):
+            with open(self.path("in.gguf"), "wb") as f:
+                f.write(b"GGUF" + struct.pack("<IQQ", 3, tensors, fields))
+                f.write(b"".join(text(i) + struct.pack("<IB", 0, 0) for i in range(fields)))
+                f.write(b"".join(text(i) + struct.pack("<IQIQ", 1, 0, 0, 0) for i in range(tensors)) + bytes(32))
+            self.bounded(f"has {tensors} tensors and {fields} fields, at most 262144 of each",
+                         os.path.getsize(self.path("in.gguf")), "inspect", self.path("in.gguf"))
 
     def test_filters_take_linear_time(self):
         self.write('{"' + "a" * 100_000 + '":{"dtype":"F32","shape":[1,2],"data_offsets":[0,8]}}', bytes(8))
@@ -139,6 +195,18 @@ class Headers(CommandTest):
             self.assertEqual(sorted(r["name"] for r in rows if r["quantized"]), sorted(want), pattern)
         for pattern in ("(", ")", "[a", "a{2", "a{3,2}", "*a", "\\", r"(a)\1", "[[:nothing:]]", "a{5000}", "(((a{99}){99}){99})"):
             self.refuse("is not a regular expression", "quantize", self.path("in"), "-o", self.path("q2"), "--include", pattern)
+
+
+    def test_filters_of_any_length(self):
+        checkpoint.write(self.path("in"), {"w": Tensor("F32", [2, 2], range(4))})
+        for pattern in ("|" * 120_000, "a|" * 60_000 + "b", "(" * 60_000 + ")" * 60_000, "x" * 120_000,
+                        "((((){1000}){1000}){1000}){1000}", "((){1000}|){1000}" * 500):
+            code, seconds, _, stderr = cost("quantize", self.path("in"), "-o", self.path("q"), "--include", pattern)
+            self.assertEqual((code, stderr.count("\n")), (2, 1), pattern[:40])
+            self.assertIn("is not a regular expression", stderr)
+            self.assertLess(len(stderr), 1000)
+            if not SANITIZED:
+                self.assertLess(seconds, 5, pattern[:40])
 
 
 class Truncated(CommandTest):

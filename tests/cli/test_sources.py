@@ -164,7 +164,7 @@ class TorchFiles(CommandTest):
     def read_back(self, state):
         torch_file.save(self.path("in.pt"), state, [self.storage, self.half])
         rows = {t["name"]: t for t in json.loads(self.succeed("inspect", self.path("in.pt"), "--json"))["tensors"]}
-        self.succeed("quantize", self.path("in.pt"), "-o", self.path("q"))
+        self.succeed("quantize", self.path("in.pt"), "-o", self.path("q"), "--force")
         return rows, checkpoint.read(self.path("q"))[0]
 
     def test_what_torch_saves_is_read(self):
@@ -181,6 +181,19 @@ class TorchFiles(CommandTest):
     def test_nested_dictionaries_and_what_is_no_tensor(self):
         rows, _ = self.read_back({"model": dict(self.state()), "epoch": 3, "history": [0.5, None, True]})
         self.assertEqual(sorted(rows), ["model.half", "model.tail", "model.turned", "model.w"])
+
+    def test_lists_of_tensors(self):
+        state = [torch_file.Tensor(self.storage, [4, 6]), 3, (torch_file.Tensor(self.half, [2, 8]), {"deep": [
+            torch_file.Tensor(self.storage, [2], offset=24)]})]
+        rows, _ = self.read_back(state)
+        self.assertEqual({n: r["shape"] for n, r in rows.items()}, {"0": [4, 6], "2.0": [2, 8], "2.1.deep.0": [2]})
+        self.assertEqual([r["shape"] for r in self.read_back({"w": [torch_file.Tensor(self.storage, [4, 6])]})[0].values()],
+                         [[4, 6]])
+
+    def test_one_dictionary_under_two_names(self):
+        state = dict(self.state())
+        rows, _ = self.read_back({"model": state, "ema": state})
+        self.assertEqual(sorted(rows), sorted(f"{a}.{b}" for a in ("model", "ema") for b in state))
 
     def test_nothing_is_executed(self):
         class Evil:
@@ -210,7 +223,12 @@ class TorchFiles(CommandTest):
         refused("opcode 0x69", None, data=b"\x80\x02(i.")
         inside = {}
         inside["again"] = inside
-        refused("has the same dictionary in two places", inside)
+        refused("has a dictionary or a list inside itself", inside)
+        refused("adds to what is not a list", None, data=b"\x80\x02)Na.")
+        deep = []
+        for _ in range(40):
+            deep = [deep]
+        refused("nests dictionaries and lists 33 deep, 32 are read", deep)
         with open(self.path("in.pt"), "wb") as f:
             f.write(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.")
         self.refuse("PyTorch's format before 1.6", "inspect", self.path("in.pt"))

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "planck/io/safetensors_header.h"
 #include "planck/io/torch/pickle_state.h"
@@ -16,20 +16,24 @@ namespace {
 
 using namespace pickle;
 
-constexpr std::size_t kMaxValues = std::size_t{1} << 21, kMaxBytes = std::size_t{1} << 26;
-constexpr std::size_t kMaxArguments = 16;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 26, kMaxArguments = 16;
+// Values, what lies on the stack, and what is remembered: some 160,000 tensors' worth. Marks are as
+// many as lists are nested.
+constexpr std::size_t kMaxValues = std::size_t{1} << 21, kMaxMarks = 4096;
 
 tl::unexpected<Error> refuse(std::string why) { return fail(ErrorCode::io, std::move(why)); }
 
 // The stack machine. Every step either succeeds or leaves its reason in error_.
 class Machine {
  public:
-  explicit Machine(std::span<const std::byte> bytes) : bytes_(bytes) { values_.emplace_back(); }
+  explicit Machine(std::span<const std::byte> bytes) : bytes_(bytes), values_(bytes) {}
 
   Result<PickledState> run() {
     while (error_.empty() && !stopped_) step();
     if (!error_.empty()) return refuse(fmt::format("pickle: {}", error_));
-    return state_of(values_, stack_.back(), bytes_.size());
+    const Index top = stack_.back();
+    for (auto* done : {&stack_, &memo_}) std::vector<Index>().swap(*done);
+    return state_of(values_, top, bytes_.size());
   }
 
  private:
@@ -65,12 +69,13 @@ class Machine {
 
   // ---- the stack ----------------------------------------------------------------------------
 
-  void push(Value value) {
-    if (values_.size() == kMaxValues)
+  void push(Index value) {
+    if (!error_.empty()) return;
+    if (values_.size() > kMaxValues || stack_.size() == kMaxValues)
       return stop(fmt::format("has more than {} values, no checkpoint needs so many", kMaxValues));
-    values_.push_back(std::move(value));
-    stack_.push_back(static_cast<Index>(values_.size() - 1));
+    stack_.push_back(value);
   }
+  void push(const Value& value) { push(values_.add(value)); }
   // What lies above the last mark, or the top where nothing is said of marks.
   Index pop() {
     if (stack_.empty() || (!marks_.empty() && stack_.size() <= marks_.back())) {
@@ -81,44 +86,67 @@ class Machine {
     stack_.pop_back();
     return top;
   }
-  std::vector<Index> pop_to_mark() {
+  // What lies above the last mark, which goes; drop_to_mark takes it off the stack.
+  std::span<const Index> above_mark() {
     if (marks_.empty()) {
       stop(fmt::format("has no mark at byte {}", at_));
       return {};
     }
-    std::vector<Index> items(stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back()),
-                             stack_.end());
+    return std::span<const Index>(stack_).subspan(marks_.back());
+  }
+  void drop_to_mark() {
+    if (!error_.empty()) return;
     stack_.resize(marks_.back());
     marks_.pop_back();
-    return items;
   }
-  Value* top(Kind kind, std::string_view what) {
+  void mark() {
+    if (marks_.size() == kMaxMarks)
+      return stop(fmt::format("has more than {} marks at a time, no checkpoint does", kMaxMarks));
+    marks_.push_back(stack_.size());
+  }
+  // The value on top, where it is of that kind; else none.
+  std::optional<Index> top(Kind kind, std::string_view what) {
     if (stack_.empty() || (!marks_.empty() && stack_.size() <= marks_.back()) ||
         values_[stack_.back()].kind != kind) {
       stop(fmt::format("adds to what is not {} at byte {}", what, at_));
-      return nullptr;
+      return std::nullopt;
     }
-    return &values_[stack_.back()];
+    return stack_.back();
   }
-  void push_sequence(std::vector<Index> items) {
-    push({.kind = Kind::sequence, .items = std::move(items)});
+  void push_items(Kind kind, std::span<const Index> items) {
+    if (!error_.empty()) return;
+    if (kind == Kind::tuple) return push(values_.add_with_items({.kind = kind}, items));
+    push({.kind = kind});
+    if (error_.empty()) values_.append(stack_.back(), items);
+  }
+  void push_to_mark(Kind kind) {
+    const auto items = above_mark();
+    const std::vector<Index> copy(items.begin(), items.end());
+    drop_to_mark();
+    push_items(kind, copy);
   }
   void push_last(std::size_t count) {
-    std::vector<Index> items(count);
+    Index items[3] = {};
     for (std::size_t i = count; i-- > 0;) items[i] = pop();
-    push_sequence(std::move(items));
+    push_items(Kind::tuple, std::span(items, count));
   }
-  void push_text(std::string_view text) { push({.kind = Kind::text, .text = text}); }
-  void push_integer(std::int64_t value) { push({.kind = Kind::integer, .integer = value}); }
+  void push_text(std::string_view text) {
+    if (error_.empty()) push(values_.add_text(text));
+  }
+  void push_integer(std::int64_t value) { push(values_.add_integer(value)); }
+  // Places come in order; a pickle that was made smaller has left some out.
   void remember(std::uint64_t place) {
     if (stack_.empty()) return stop(fmt::format("remembers nothing at byte {}", at_));
+    if (place >= std::min(kMaxValues, 1024 + 2 * bytes_.size()))
+      return stop(fmt::format("remembers value {}, no checkpoint of {} bytes has so many", place,
+                              bytes_.size()));
+    if (place >= memo_.size()) memo_.resize(place + 1, kNothing);
     memo_[place] = stack_.back();
   }
   void recall(std::uint64_t place) {
-    const auto it = memo_.find(place);
-    if (it == memo_.end()) return stop(fmt::format("recalls {}, which it never kept", place));
-    stack_.push_back(it->second);
-    // Each recall is one entry of the stack and no new value: still linear in the bytes.
+    if (place >= memo_.size() || memo_[place] == kNothing)
+      return stop(fmt::format("recalls {}, which it never kept", place));
+    push(memo_[place]);
   }
 
   // ---- opcodes ------------------------------------------------------------------------------
@@ -147,59 +175,64 @@ class Machine {
     const Index name = pop(), module = pop();
     if (values_[name].kind != Kind::text || values_[module].kind != Kind::text)
       return stop(fmt::format("names something by what is not text at byte {}", at_));
-    global(values_[module].text, values_[name].text);
+    global(values_.text(module), values_.text(name));
   }
-  void set_items(const std::vector<Index>& items) {
-    Value* dictionary = top(Kind::dictionary, "a dictionary");
-    if (dictionary == nullptr) return;
+  void set_items(std::span<const Index> items, std::optional<Index> dictionary) {
+    if (!error_.empty() || !dictionary) return;
     if (items.size() % 2 != 0)
       return stop(fmt::format("has a key without a value at byte {}", at_));
-    dictionary->items.insert(dictionary->items.end(), items.begin(), items.end());
+    values_.append(*dictionary, items);
   }
-  void append(const std::vector<Index>& items) {
-    Value* list = top(Kind::sequence, "a list");
-    if (list != nullptr) list->items.insert(list->items.end(), items.begin(), items.end());
+  // `u` and `e`: what lies above the mark goes into what lies below it.
+  void add_to_mark(Kind kind, std::string_view what) {
+    const auto above = above_mark();
+    const std::vector<Index> items(above.begin(), above.end());
+    drop_to_mark();
+    if (!error_.empty()) return;
+    const auto to = top(kind, what);
+    if (kind == Kind::dictionary) return set_items(items, to);
+    if (to) values_.append(*to, items);
+  }
+  bool is(Index at, Kind kind) const { return values_[at].kind == kind; }
+  bool is_name(Index at, Global global) const {
+    return is(at, Kind::name) && values_[at].global == global;
   }
   void persistent() {
     // ("storage", type, key, device, elements)
-    const Value& id = values_[pop()];
-    const auto& in = id.items;
-    if (id.kind != Kind::sequence || in.size() != 5 || values_[in[0]].text != "storage" ||
-        values_[in[1]].kind != Kind::name || values_[in[1]].global != Global::storage_type ||
-        values_[in[2]].kind != Kind::text || values_[in[4]].kind != Kind::integer)
+    const Index id = pop();
+    const auto in = [&](std::size_t i) { return values_.item(id, i); };
+    if (!is(id, Kind::tuple) || values_[id].count != 5 || !is(in(0), Kind::text) ||
+        values_.text(in(0)) != "storage" || !is_name(in(1), Global::storage_type) ||
+        !is(in(2), Kind::text) || !is(in(4), Kind::integer))
       return stop(fmt::format("refers to something outside that is not a storage at byte {}", at_));
-    Value storage{.kind = Kind::storage,
-                  .type = values_[in[1]].type,
-                  .integer = values_[in[4]].integer,
-                  .text = values_[in[2]].text};
-    push(std::move(storage));
+    const Index items[] = {in(2), in(4)};
+    push(values_.add_with_items({.kind = Kind::storage, .type = values_[in(1)].type}, items));
   }
   void reduce() {
-    const Value& arguments = values_[pop()];
-    const Value& callee = values_[pop()];
+    const Index arguments = pop(), callee = pop();
     if (!error_.empty()) return;
-    if (callee.kind != Kind::name || arguments.kind != Kind::sequence)
+    if (!is(callee, Kind::name) || !is(arguments, Kind::tuple))
       return stop(fmt::format("calls what has no name at byte {}; nothing was executed", at_));
-    if (arguments.items.size() > kMaxArguments)
-      return stop(fmt::format("calls with {} arguments at byte {}", arguments.items.size(), at_));
-    call(callee.global, std::vector<Index>(arguments.items));
+    std::vector<Index> in(values_[arguments].count);
+    if (in.size() > kMaxArguments)
+      return stop(fmt::format("calls with {} arguments at byte {}", in.size(), at_));
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = values_.item(arguments, i);
+    call(values_[callee].global, in);
   }
   void call(Global global, const std::vector<Index>& in) {
     switch (global) {
       case Global::ordered_dict:
-        if (!in.empty() && !(in.size() == 1 && values_[in[0]].items.empty()))
+        if (!in.empty() && !(in.size() == 1 && is(in[0], Kind::list) && values_[in[0]].count == 0))
           return stop(fmt::format("makes a dictionary of {} arguments at byte {}", in.size(), at_));
         return push({.kind = Kind::dictionary});
       case Global::size:
-        if (in.size() != 1 || values_[in[0]].kind != Kind::sequence)
+        if (in.size() != 1 || !is(in[0], Kind::tuple))
           return stop(fmt::format("makes a size of {} arguments at byte {}", in.size(), at_));
-        stack_.push_back(in[0]);
-        return;
+        return push(in[0]);
       case Global::parameter:
-        if (in.empty() || values_[in[0]].kind != Kind::tensor)
+        if (in.empty() || !is(in[0], Kind::tensor))
           return stop(fmt::format("makes a parameter of what is no tensor at byte {}", at_));
-        stack_.push_back(in[0]);
-        return;
+        return push(in[0]);
       case Global::tensor:
       case Global::tensor_v2:
       case Global::tensor_v3:
@@ -210,30 +243,26 @@ class Machine {
   }
   // (storage, offset, shape, strides, …); _v3 has the element type at place 6.
   void make_tensor(Global global, const std::vector<Index>& in) {
-    if (in.size() < 4 || values_[in[0]].kind != Kind::storage ||
-        values_[in[1]].kind != Kind::integer || values_[in[2]].kind != Kind::sequence ||
-        values_[in[3]].kind != Kind::sequence)
+    if (in.size() < 4 || !is(in[0], Kind::storage) || !is(in[1], Kind::integer) ||
+        !is(in[2], Kind::tuple) || !is(in[3], Kind::tuple))
       return stop(fmt::format(
           "makes a tensor of what is no storage, offset, shape and strides at byte {}", at_));
-    Value tensor{.kind = Kind::tensor,
-                 .type = values_[in[0]].type,
-                 .integer = values_[in[1]].integer,
-                 .items = {in[0], in[2], in[3]}};
+    Value tensor{.kind = Kind::tensor, .type = values_[in[0]].type};
     if (global == Global::tensor_v3) {
-      if (in.size() < 7 || values_[in[6]].kind != Kind::name ||
-          values_[in[6]].global != Global::element_type)
+      if (in.size() < 7 || !is_name(in[6], Global::element_type))
         return stop(fmt::format("makes a tensor without an element type at byte {}", at_));
       tensor.type = values_[in[6]].type;
     }
-    push(std::move(tensor));
+    push(values_.add_with_items(tensor, std::span(in).first(4)));
   }
 
   std::span<const std::byte> bytes_;
   std::uint64_t at_ = 0;
-  std::vector<Value> values_;  // the first is what a failed pop gives
-  std::vector<Index> stack_;
+  static constexpr Index kNothing = ~Index{0};
+
+  Values values_;  // the first is what a failed pop gives
+  std::vector<Index> stack_, memo_;
   std::vector<std::size_t> marks_;
-  std::unordered_map<std::uint64_t, Index> memo_;
   std::string error_;
   bool stopped_ = false;
 };
@@ -251,26 +280,27 @@ void Machine::step() {
       (void)take(8);
       return;
     case '(':
-      marks_.push_back(stack_.size());
-      return;
+      return mark();
     case ')':
-      return push_sequence({});
+      return push(Values::kEmptyTuple);
     case ']':
-      return push_sequence({});
+      return push({.kind = Kind::list});
     case '}':
       return push({.kind = Kind::dictionary});
     case 't':
+      return push_to_mark(Kind::tuple);
     case 'l':
-      return push_sequence(pop_to_mark());
+      return push_to_mark(Kind::list);
     case 0x85:
     case 0x86:
     case 0x87:  // TUPLE1, TUPLE2, TUPLE3
       return push_last(code - 0x84u);
     case 'N':
-      return push({});
+      return push(Values::kNone);
     case 0x88:
+      return push(Values::kTrue);
     case 0x89:
-      return push({.kind = Kind::boolean, .integer = code == 0x88});
+      return push(Values::kFalse);
     case 'J':
       return push_integer(number<std::int32_t>());
     case 'K':
@@ -281,7 +311,7 @@ void Machine::step() {
       return long_integer();
     case 'G':
       (void)take(8);
-      return push({.kind = Kind::real});
+      return push(Values::kReal);
     case 'X':
     case 'T':
       return push_text(take(number<std::uint32_t>()));
@@ -317,18 +347,18 @@ void Machine::step() {
       return;
     case 's': {
       const Index value = pop(), key = pop();
-      return set_items({key, value});
+      const Index items[] = {key, value};
+      return set_items(items, top(Kind::dictionary, "a dictionary"));
     }
-    case 'u': {
-      const auto items = pop_to_mark();
-      return set_items(items);
+    case 'u':
+      return add_to_mark(Kind::dictionary, "a dictionary");
+    case 'a': {
+      const Index item[] = {pop()};
+      if (const auto list = top(Kind::list, "a list")) values_.append(*list, item);
+      return;
     }
-    case 'a':
-      return append({pop()});
-    case 'e': {
-      const auto items = pop_to_mark();
-      return append(items);
-    }
+    case 'e':
+      return add_to_mark(Kind::list, "a list");
     case '0':
       (void)pop();
       return;

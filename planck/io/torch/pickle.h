@@ -11,8 +11,10 @@
 // Any other opcode or name is refused, with what was found and where.
 //
 // Promise: read_pickle is a pure function of the bytes, takes time and memory linear in their
-// number, and gives the tensors of the dictionary at the top, nested ones as "outer.inner". What is
-// neither a tensor nor a dictionary (a step count, a list of settings) is counted and left out.
+// number, and gives the tensors of the dictionary or the list at the top, nested ones as
+// "outer.inner", those of a list as "outer.0", "outer.1". What is no tensor (a step count, a
+// setting) is counted and left out. A pickle has at most 2^21 values, 2^26 bytes and 262,144
+// tensors.
 #pragma once
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
-#include <unordered_set>
 #include <utility>
 
 #include "planck/io/safetensors_header.h"
@@ -12,83 +12,132 @@ namespace planck::pickle {
 
 namespace {
 
-constexpr int kMaxNesting = 32;
+constexpr std::size_t kMaxNesting = 32, kMaxTensorRank = 64;
 
-// Walks dictionaries; the first reason to stop is left in error_.
+// What tensors and their names may take: small pickles name some again and again, large ones once.
+std::size_t most_bytes(std::size_t pickle) {
+  return 65536 + std::min(8 * pickle, (std::size_t{1} << 24) + 2 * pickle);
+}
+
+// Walks dictionaries and lists; the first reason to stop is left in error_.
 class Flattener {
  public:
-  Flattener(std::span<const Value> values, std::size_t pickle_bytes)
-      : values_(values), most_name_bytes_(65536 + 4 * pickle_bytes) {}
+  Flattener(const Values& values, std::size_t pickle_bytes)
+      : values_(values), most_bytes_(most_bytes(pickle_bytes)) {}
 
   Result<PickledState> run(Index top) {
-    flatten(top, "", 0);
+    flatten(top, "");
     if (!error_.empty()) return fail(ErrorCode::io, fmt::format("pickle: {}", error_));
     return std::move(state_);
   }
 
  private:
-  void stop(std::string why) {
+  bool stop(std::string why) {
     if (error_.empty()) error_ = std::move(why);
+    return false;
   }
-  std::optional<std::vector<std::int64_t>> integers(Index sequence) const {
+  // Everything that is met is paid for, so that what is in many places takes no time without end.
+  bool spend(std::size_t bytes) {
+    bytes_ += bytes;
+    return bytes_ <= most_bytes_ ||
+           stop(fmt::format("its tensors' names and shapes take more than {} bytes", most_bytes_));
+  }
+  std::optional<std::vector<std::int64_t>> integers(Index tuple) const {
     std::vector<std::int64_t> numbers;
-    for (const Index i : values_[sequence].items) {
-      if (values_[i].kind != Kind::integer || values_[i].integer < 0) return std::nullopt;
-      numbers.push_back(values_[i].integer);
+    if (values_[tuple].count > kMaxTensorRank) return std::nullopt;
+    for (std::size_t i = 0; i < values_[tuple].count; ++i) {
+      const Index at = values_.item(tuple, i);
+      if (values_[at].kind != Kind::integer || values_.integer(at) < 0) return std::nullopt;
+      numbers.push_back(values_.integer(at));
     }
     return numbers;
   }
-  void add_tensor(const std::string& name, const Value& v) {
-    const auto shape = integers(v.items[1]), strides = integers(v.items[2]);
-    if (!shape || !strides || shape->size() != strides->size() || v.integer < 0 ||
-        shape->size() > 64)
-      return stop(fmt::format(
+  void add_tensor(Index at, const std::string& name) {
+    const Index storage = values_.item(at, 0);
+    auto shape = integers(values_.item(at, 2)), strides = integers(values_.item(at, 3));
+    const std::int64_t offset = values_.integer(values_.item(at, 1));
+    if (!shape || !strides || shape->size() != strides->size() || offset < 0) {
+      stop(fmt::format(
           "tensor {}: offset, shape or strides are not whole numbers, or differ in rank",
           in_quotes(name)));
-    const Value& storage = values_[v.items[0]];
-    const bool typed = storage.type == v.type;
-    state_.tensors.push_back({name, std::string(storage.text), v.type, typed ? storage.integer : -1,
-                              v.integer, *shape, *strides});
+      return;
+    }
+    const std::string_view key = values_.text(values_.item(storage, 0));
+    if (!spend(sizeof(PickledTensor) + name.size() + key.size() + 16 * shape->size())) return;
+    if (state_.tensors.size() == kMaxSafetensorsEntries) {
+      stop(fmt::format("has more than {} tensors", kMaxSafetensorsEntries));
+      return;
+    }
+    const bool typed = values_.type(storage) == values_.type(at);
+    state_.tensors.push_back({name, std::string(key), values_.type(at),
+                              typed ? values_.integer(values_.item(storage, 1)) : -1, offset,
+                              std::move(*shape), std::move(*strides)});
   }
-  void flatten(Index at, const std::string& name, int nesting) {
-    const Value& v = values_[at];
-    if (!error_.empty()) return;
-    if (v.kind == Kind::tensor) return add_tensor(name.empty() ? "tensor" : name, v);
-    if (v.kind != Kind::dictionary) {
+  // One item of a dictionary or a list; its name is made only where there is something to name.
+  template <class Name>
+  bool add_item(Index at, const std::string& outer, Name name) {
+    const Kind kind = values_[at].kind;
+    if (!spend(1)) return false;
+    if (kind != Kind::tensor && kind != Kind::dictionary && kind != Kind::list &&
+        kind != Kind::tuple) {
+      ++state_.left_out;
+      return true;
+    }
+    std::string full = outer.empty() ? std::string(name()) : fmt::format("{}.{}", outer, name());
+    if (!spend(full.size())) return false;
+    flatten(at, full);
+    return error_.empty();
+  }
+  void flatten(Index at, const std::string& name) {
+    const Kind kind = values_[at].kind;
+    if (kind == Kind::tensor) return add_tensor(at, name.empty() ? "tensor" : name);
+    const bool named = kind == Kind::dictionary;
+    if (!named && kind != Kind::list && kind != Kind::tuple) {
       ++state_.left_out;
       return;
     }
-    if (nesting == kMaxNesting)
-      return stop(fmt::format("nests dictionaries {} deep, {} are read", nesting + 1, kMaxNesting));
-    // A dictionary inside itself, or one met again and again, would not end.
-    if (!flattened_.insert(at).second) return stop("has the same dictionary in two places");
-    for (std::size_t i = 0; i + 1 < v.items.size(); i += 2) {
-      const Value& key = values_[v.items[i]];
-      const std::string text = key.kind == Kind::text      ? std::string(key.text)
-                               : key.kind == Kind::integer ? std::to_string(key.integer)
-                                                           : "";
-      if (text.empty()) {
-        ++state_.left_out;
-        continue;
-      }
-      // Paths repeat what is outside them: all together stay a small multiple of the file.
-      name_bytes_ += name.size() + text.size() + 1;
-      if (name_bytes_ > most_name_bytes_)
-        return stop(fmt::format("has names of more than {} bytes", most_name_bytes_));
-      flatten(v.items[i + 1], name.empty() ? text : name + "." + text, nesting + 1);
+    if (std::find(open_.begin(), open_.end(), at) != open_.end()) {
+      stop("has a dictionary or a list inside itself");
+      return;
     }
+    if (open_.size() == kMaxNesting) {
+      stop(fmt::format("nests dictionaries and lists {} deep, {} are read", kMaxNesting + 1,
+                       kMaxNesting));
+      return;
+    }
+    open_.push_back(at);
+    Index key = 0;
+    std::size_t i = 0;
+    values_.for_items(at, [&](Index item) {
+      const std::size_t place = i++;
+      if (!named) return add_item(item, name, [&] { return std::to_string(place); });
+      if (place % 2 == 0) {
+        key = item;
+        return true;
+      }
+      return add_entry(key, item, name);
+    });
+    open_.pop_back();
+  }
+  bool add_entry(Index key, Index value, const std::string& outer) {
+    if (values_[key].kind == Kind::integer)
+      return add_item(value, outer, [&] { return std::to_string(values_.integer(key)); });
+    if (values_[key].kind == Kind::text && values_[key].count > 0)
+      return add_item(value, outer, [&] { return values_.text(key); });
+    ++state_.left_out;
+    return spend(1);
   }
 
-  std::span<const Value> values_;
-  std::size_t most_name_bytes_, name_bytes_ = 0;
-  std::unordered_set<Index> flattened_;
+  const Values& values_;
+  std::size_t most_bytes_, bytes_ = 0;
+  std::vector<Index> open_;  // from the top to where we are
   PickledState state_;
   std::string error_;
 };
 
 }  // namespace
 
-Result<PickledState> state_of(std::span<const Value> values, Index top, std::size_t pickle_bytes) {
+Result<PickledState> state_of(const Values& values, Index top, std::size_t pickle_bytes) {
   return Flattener(values, pickle_bytes).run(top);
 }
 

@@ -50,12 +50,65 @@ constexpr AllowedName kAllowed[] = {
 
 }  // namespace
 
+Values::Values(std::span<const std::byte> pickle)
+    : pickle_(reinterpret_cast<const char*>(pickle.data()), pickle.size()), items_(1, 0) {
+  values_.push_back({});
+  for (const Kind kind : {Kind::boolean, Kind::boolean, Kind::real, Kind::tuple})
+    values_.push_back({.kind = kind});
+  for (Index i = 0; i < 256; ++i) values_.push_back({.kind = Kind::integer, .first = i});
+}
+
+std::int64_t Values::integer(Index at) const {
+  const Value& v = values_[at];
+  return static_cast<std::int64_t>(std::uint64_t{v.last} << 32 | v.first);
+}
+std::string_view Values::text(Index at) const {
+  return pickle_.substr(values_[at].first, values_[at].count);
+}
+const TensorEncoding* Values::type(Index at) const { return &all_encodings()[values_[at].type]; }
+
+Index Values::add(const Value& value) {
+  values_.push_back(value);
+  return static_cast<Index>(values_.size() - 1);
+}
+Index Values::add_integer(std::int64_t value) {
+  if (value >= 0 && value < 256) return kZero + static_cast<Index>(value);
+  const auto bits = static_cast<std::uint64_t>(value);
+  return add({.kind = Kind::integer,
+              .first = static_cast<Index>(bits),
+              .last = static_cast<Index>(bits >> 32)});
+}
+Index Values::add_text(std::string_view text) {
+  return add({.kind = Kind::text,
+              .count = static_cast<std::uint32_t>(text.size()),
+              .first = static_cast<Index>(text.data() - pickle_.data())});
+}
+Index Values::add_with_items(Value value, std::span<const Index> items) {
+  value.count = static_cast<std::uint32_t>(items.size());
+  value.first = static_cast<Index>(items_.size());
+  items_.insert(items_.end(), items.begin(), items.end());
+  return add(value);
+}
+void Values::append(Index to, std::span<const Index> items) {
+  if (items.empty()) return;
+  Value& v = values_[to];
+  const auto part = static_cast<Index>(items_.size());
+  items_.push_back(0);
+  items_.push_back(static_cast<Index>(items.size()));
+  items_.insert(items_.end(), items.begin(), items.end());
+  (v.count == 0 ? v.first : items_[v.last]) = part;
+  v.last = part;
+  v.count += static_cast<std::uint32_t>(items.size());
+}
+
 std::optional<Value> find_allowed(std::string_view module, std::string_view name) {
-  for (const AllowedName& a : kAllowed)
-    if (a.module == module && a.name == name)
-      return Value{.kind = Kind::name,
-                   .global = a.global,
-                   .type = a.encoding.empty() ? nullptr : find_encoding(a.encoding)};
+  for (const AllowedName& a : kAllowed) {
+    if (a.module != module || a.name != name) continue;
+    Value value{.kind = Kind::name, .global = a.global};
+    if (!a.encoding.empty())
+      value.type = static_cast<std::uint8_t>(find_encoding(a.encoding) - all_encodings().data());
+    return value;
+  }
   return std::nullopt;
 }
 

@@ -36,9 +36,9 @@ bool is_row_major(const PickledTensor& t) {
   return true;
 }
 
-// The tensor's first and last elements lie in its storage.
-Result<TorchTensor> place(const PickledTensor& t, const std::string& folder,
-                          const ZipDirectory& members) {
+// The tensor's first and last elements lie in its storage, which has as many as it at least: 700
+// bytes whose strides are 0 could claim any shape.
+Result<TorchTensor> place(PickledTensor t, const std::string& folder, const ZipDirectory& members) {
   const auto named = [&](std::string why) {
     return refuse(fmt::format("tensor {}: {}", in_quotes(t.name), why));
   };
@@ -58,13 +58,13 @@ Result<TorchTensor> place(const PickledTensor& t, const std::string& folder,
   const auto held = static_cast<std::int64_t>(member->second.bytes) / width;
   if (t.offset > held || (*bytes > 0 && last >= held))
     return named(fmt::format("reaches element {}, its storage has {}", last, held));
-  TorchTensor placed{t.name,
-                     t.type,
-                     t.shape,
-                     {},
+  if (const std::int64_t elements = static_cast<std::int64_t>(*bytes) / width; elements > held)
+    return named(
+        fmt::format("has {} elements, its storage {}; save it with .contiguous()", elements, held));
+  const bool strided = *bytes > 0 && !is_row_major(t);
+  return TorchTensor{std::move(t.name), t.type, std::move(t.shape),
+                     strided ? std::move(t.strides) : std::vector<std::int64_t>{},
                      member->second.begin + static_cast<std::uint64_t>(t.offset * width)};
-  if (*bytes > 0 && !is_row_major(t)) placed.strides = t.strides;
-  return placed;
 }
 
 }  // namespace
@@ -83,11 +83,12 @@ Result<TorchCheckpoint> parse_torch(std::span<const std::byte> file) {
     if (said != "little")
       return refuse(fmt::format("byteorder is {}, only little is read", in_quotes(said)));
   }
-  const auto state = read_pickle(file.subspan((*pickle)->second.begin, (*pickle)->second.bytes));
+  auto state = read_pickle(file.subspan((*pickle)->second.begin, (*pickle)->second.bytes));
   if (!state) return tl::unexpected(state.error());
   TorchCheckpoint checkpoint{{}, state->left_out};
-  for (const PickledTensor& t : state->tensors) {
-    auto placed = place(t, folder, *members);
+  checkpoint.tensors.reserve(state->tensors.size());
+  for (PickledTensor& t : state->tensors) {
+    auto placed = place(std::move(t), folder, *members);
     if (!placed) return tl::unexpected(placed.error());
     checkpoint.tensors.push_back(std::move(*placed));
   }
