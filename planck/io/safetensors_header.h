@@ -9,9 +9,9 @@
 // Promise: parse_header is a pure function of the bytes. It accepts a file only where every
 // tensor's range holds exactly its dtype × shape, and the ranges tile the data without hole or
 // overlap up to the last byte. Keys occur once, extents are whole numbers whose product fits in
-// int64. A shape has at most 1,000 extents, a name at most 1 MiB, a file at most 262,144 tensors.
-// Anything else is one ErrorCode::io that names the tensor, the rule and both values. Memory stays
-// proportional to the header's length.
+// int64. A shape has at most 1,000 extents, a name at most 1 MiB, a file at most 262,144 tensors
+// and as many keys of metadata. Anything else is one ErrorCode::io that names the tensor, the rule
+// and both values. Memory stays proportional to the header's length.
 //
 // Every dtype of the format is known by its width; those that Planck computes with also have a
 // Dtype.
@@ -33,7 +33,7 @@ namespace planck {
 
 inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 // What no checkpoint comes near to, and a hostile file could claim: extents of a shape, bytes of a
-// name, tensors of a file.
+// name, tensors of a file, and keys of its metadata.
 inline constexpr std::size_t kMaxSafetensorsRank = 1000, kMaxSafetensorsName = 1 << 20,
                              kMaxSafetensorsEntries = 1 << 18;
 

@@ -50,6 +50,8 @@ class HeaderEvents {
 
   bool string(std::string& value) {
     if (place_ == Place::metadata) {
+      if (header.metadata.size() == kMaxSafetensorsEntries)
+        return stop(fmt::format("{} has more than {} keys", kMetadata, kMaxSafetensorsEntries));
       const auto [at, fresh] = header.metadata.try_emplace(std::move(key_), std::move(value));
       return fresh || stop(fmt::format("{}: key {} occurs twice", kMetadata, in_quotes(at->first)));
     }
@@ -163,6 +165,16 @@ class HeaderEvents {
   std::string key_;
 };
 
+// What is written can be read again.
+Result<void> check_counts(const SafetensorsHeader& header) {
+  for (const auto& [count, what] :
+       {std::pair{header.entries.size(), "tensors"}, {header.metadata.size(), "keys of metadata"}})
+    if (count > kMaxSafetensorsEntries)
+      return fail(ErrorCode::io, fmt::format("a file has {} {}, at most {} are allowed", count,
+                                             what, kMaxSafetensorsEntries));
+  return {};
+}
+
 Result<void> check_names(const SafetensorsHeader& header) {
   std::vector<std::string_view> names;
   for (const SafetensorsEntry& e : header.entries) names.push_back(e.name);
@@ -189,6 +201,7 @@ Result<SafetensorsHeader> parse_header_json(std::string_view text) {
 }
 
 Result<std::string> header_json(const SafetensorsHeader& header) {
+  if (auto ok = check_counts(header); !ok) return tl::unexpected(ok.error());
   if (auto ok = check_names(header); !ok) return tl::unexpected(ok.error());
   std::string text = "{";
   const auto comma = [&] { return text.back() == '{' ? "" : ","; };

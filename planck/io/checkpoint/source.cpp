@@ -127,7 +127,10 @@ Result<void> CheckpointSource::add_file(const std::string& path) {
     t.file = files_.size();
     tensors_.push_back(std::move(t));
   }
-  for (const auto& [key, value] : contents->metadata) metadata_.try_emplace(key, value);
+  metadata_.merge(contents->metadata);
+  if (metadata_.size() > kMaxSafetensorsEntries)
+    return in_file(path, fmt::format("with the files before it has more than {} keys of metadata",
+                                     kMaxSafetensorsEntries));
   if (fields_.empty()) fields_ = std::move(contents->fields);
   is_gguf_ = is_gguf_ || contents->is_gguf;
   left_out_ += contents->left_out;

@@ -150,6 +150,13 @@ std::optional<std::string_view> name_twice(const std::vector<T>& all, std::strin
   return twice == names.end() ? std::nullopt : std::optional(*twice);
 }
 
+// As many as any checkpoint may have; what is written can be read again.
+Result<void> check_counts(std::uint64_t tensors, std::uint64_t fields) {
+  if (tensors <= kMaxSafetensorsEntries && fields <= kMaxSafetensorsEntries) return {};
+  return refuse(fmt::format("has {} tensors and {} fields, at most {} of each are read", tensors,
+                            fields, kMaxSafetensorsEntries));
+}
+
 std::uint64_t rounded_up(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) / to * to;
 }
@@ -229,6 +236,7 @@ Result<GgufHeader> parse_gguf(std::span<const std::byte> file) {
   if (fields > in.left() / kLeastField || tensors > in.left() / kLeastTensor)
     return refuse(fmt::format("has {} tensors and {} fields, the file has {} bytes left", tensors,
                               fields, in.left()));
+  if (auto ok = check_counts(tensors, fields); !ok) return tl::unexpected(ok.error());
   GgufHeader header;
   for (std::uint64_t i = 0; i < fields; ++i) {
     auto field = read_field(in);
@@ -265,6 +273,8 @@ Result<std::string> layout_gguf(GgufHeader& header) {
   const auto alignment = read_alignment(header);
   if (!alignment) return tl::unexpected(alignment.error());
   header.alignment = *alignment;
+  if (auto ok = check_counts(header.tensors.size(), header.fields.size()); !ok)
+    return tl::unexpected(ok.error());
   std::string out = "GGUF";
   put_number<std::uint32_t>(out, 3);
   put_number<std::uint64_t>(out, header.tensors.size());

@@ -10,9 +10,10 @@
 //
 // Promise: parse_gguf is a pure function of the bytes. It accepts a file only where every tensor's
 // bytes lie inside it and no two overlap, and names and keys occur once. Anything else is one
-// ErrorCode::io that names the tensor or key, the rule and both values. Time is linear in the
-// header's length, and so is memory: a count is believed only as far as the file is long enough to
-// hold it. Fields are kept as the bytes they are, so that what is carried over stays what it was.
+// ErrorCode::io that names the tensor or key, the rule and both values. A file has at most 262,144
+// tensors and as many fields. Time is linear in the header's length, and so is memory: a count is
+// believed only as far as the file is long enough to hold it. Fields are kept as the bytes they
+// are, so that what is carried over stays what it was.
 #pragma once
 
 #include <cstddef>
