@@ -5,6 +5,8 @@
 #include <cctype>
 #include <utility>
 
+#include "planck/io/safetensors_header.h"
+
 namespace planck::cli {
 
 namespace {
@@ -13,7 +15,7 @@ using Step = NamePattern::Step;
 using Kind = Step::Kind;
 using Bytes = std::bitset<256>;
 
-constexpr std::size_t kMostSteps = 10000, kDeepest = 100;
+constexpr std::size_t kMostSteps = 10000, kMostAtoms = 100000, kDeepest = 100;
 constexpr int kMostTimes = 1000;
 
 struct Refused {
@@ -44,11 +46,16 @@ class Parser {
   std::uint32_t alternatives(std::size_t first, std::size_t last, std::uint32_t next,
                              std::size_t depth) {
     if (depth > kDeepest) throw Refused{"its parentheses are nested too deeply"};
-    std::size_t at = first;
-    while (at < last && text_[at] != '|') at = atom_end(at, last);
-    const std::uint32_t one = sequence(first, at, next, depth);
-    if (at == last) return one;
-    return add({Kind::split, one, alternatives(at + 1, last, next, depth)});
+    std::vector<std::uint32_t> all;
+    for (std::size_t at = first;; ++at) {
+      const std::size_t begin = at;
+      while (at < last && text_[at] != '|') at = atom_end(at, last);
+      all.push_back(sequence(begin, at, next, depth));
+      if (at == last) break;
+    }
+    std::uint32_t start = all.back();
+    for (std::size_t i = all.size() - 1; i-- > 0;) start = add({Kind::split, all[i], start});
+    return start;
   }
 
   struct Part {
@@ -156,6 +163,8 @@ class Parser {
   }
 
   std::uint32_t atom(std::size_t first, std::size_t end, std::uint32_t next, std::size_t depth) {
+    // One that adds no step, such as (), could be repeated without end.
+    if (++atoms_ > kMostAtoms) throw Refused{"it is too large"};
     switch (text_[first]) {
       case '(':
         return alternatives(first + 1, end - 1, next, depth + 1);
@@ -245,6 +254,7 @@ class Parser {
 
   std::string_view text_;
   std::vector<Step>* steps_ = nullptr;
+  std::size_t atoms_ = 0;
 };
 
 // The steps that are possible at a place of the name, each once.
@@ -302,7 +312,8 @@ Result<NamePattern> NamePattern::compile(const std::string& text) {
     pattern.start_ = Parser(text).all(pattern.steps_);
   } catch (const Refused& refused) {
     return fail(ErrorCode::invalid_problem,
-                fmt::format("{} is not a regular expression: {}", text, refused.why));
+                fmt::format("{} is not a regular expression: {}",
+                            text.size() > 200 ? in_quotes(text) : text, refused.why));
   }
   return pattern;
 }
