@@ -4,6 +4,7 @@ include(GoogleTest)
 
 add_executable(io_test
   ${PROJECT_SOURCE_DIR}/planck/io/test/idx.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/io/test/mapped_file.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/io/test/npy.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/io/test/output_file.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/io/test/safetensors.test.cpp

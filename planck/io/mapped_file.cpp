@@ -31,38 +31,51 @@ void advise(std::span<const std::byte> part, int advice) {
   (void)madvise(reinterpret_cast<void*>(begin), end - begin, advice);
 }
 
-// What a signal handler may read: slots that are taken in turn.
+// What a signal handler may read: slots in a chain that only grows. A slot whose file is mapped no
+// more is taken for the next one.
 struct Mapping {
   std::atomic<const std::byte*> begin{nullptr};
   std::atomic<std::size_t> size{0};
-  char path[256];
+  std::atomic<bool> taken{false};
+  char path[256] = {};
+  Mapping* next = nullptr;
 };
-constexpr std::size_t kMappings = 64;
-Mapping mappings[kMappings];
-std::atomic<std::size_t> next_mapping{0};
+std::atomic<Mapping*> mappings{nullptr};
+
+Mapping& free_slot() {
+  for (Mapping* m = mappings; m != nullptr; m = m->next)
+    if (!m->taken.exchange(true)) return *m;
+  auto* m = new Mapping;  // for as long as the process lives
+  m->taken = true;
+  m->next = mappings;
+  while (!mappings.compare_exchange_weak(m->next, m)) {
+  }
+  return *m;
+}
 
 void remember(const std::byte* data, std::size_t size, const std::string& path) {
-  Mapping& m = mappings[next_mapping++ % kMappings];
-  m.begin = nullptr;
+  Mapping& m = free_slot();
   m.path[path.copy(m.path, sizeof m.path - 1)] = 0;
   m.size = size;
   m.begin = data;
 }
 
 void forget_mapping(const std::byte* data) {
-  for (Mapping& m : mappings) {
-    const std::byte* expected = data;
-    m.begin.compare_exchange_strong(expected, nullptr);
-  }
+  for (Mapping* m = mappings; m != nullptr; m = m->next)
+    if (m->begin == data) {
+      m->begin = nullptr;
+      m->taken = false;
+      return;
+    }
 }
 
 }  // namespace
 
 const char* MappedFile::path_of_mapping(const void* address) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
-  for (const Mapping& m : mappings) {
-    const auto begin = reinterpret_cast<std::uintptr_t>(m.begin.load());
-    if (begin != 0 && at >= begin && at - begin < m.size) return m.path;
+  for (const Mapping* m = mappings; m != nullptr; m = m->next) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(m->begin.load());
+    if (begin != 0 && at >= begin && at - begin < m->size) return m->path;
   }
   return nullptr;
 }
