@@ -1,20 +1,19 @@
 // planck compare: what each way of quantizing costs, on a checkpoint given or made here.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "planck/io/mapped_file.h"
 #include "tools/planck/checkpoint/checkpoint_quantizer.h"
 #include "tools/planck/checkpoint/sample_checkpoint.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/device_option.h"
+#include "tools/planck/folder_aside.h"
 #include "tools/planck/output_option.h"
 #include "tools/planck/table.h"
 
@@ -64,8 +63,46 @@ Summary summarize(const CheckpointReport& report) {
   return s;
 }
 
-Result<std::string> make_table(const std::string& folder, bool keep, const CheckpointSource& in,
-                               const Stream& stream, int threads) {
+// One of the eight ways, and where it goes.
+struct Way {
+  std::string name, file;  // "per-group", "per-group-s4.safetensors"
+  QuantizeOptions options;
+  std::string skipped = {};  // why no tensor can be quantized so; "": some can
+};
+
+std::vector<Way> eight_ways() {
+  std::vector<Way> ways;
+  for (const Dtype dtype : {Dtype::s8, Dtype::s4})
+    for (const char* scheme : {"per_tensor", "per_channel", "per_token", "per_group"}) {
+      Way way{.name = scheme, .file = "", .options = {}};
+      std::replace(way.name.begin(), way.name.end(), '_', '-');
+      way.file = fmt::format("{}-{}.safetensors", way.name, name(dtype));
+      way.options.scheme.scheme = scheme;
+      way.options.scheme.dtype = dtype;
+      ways.push_back(std::move(way));
+    }
+  return ways;
+}
+
+// From the headers alone, before anything is written. Fails where no way is left.
+Result<void> find_skipped(std::vector<Way>& ways, const CheckpointSource& in, const Stream& stream,
+                          int threads) {
+  std::size_t skipped = 0;
+  Error first{};
+  for (Way& way : ways) {
+    QuantizeOptions options = way.options;
+    options.dry_run = true;
+    const auto planned = quantize_checkpoint(in, way.file, options, stream, threads);
+    if (planned) continue;
+    way.skipped = planned.error().message;
+    if (skipped++ == 0) first = planned.error();
+  }
+  if (skipped == ways.size()) return tl::unexpected(first);
+  return {};
+}
+
+Result<std::string> make_table(const std::string& folder, bool keep, const std::vector<Way>& ways,
+                               const CheckpointSource& in, const Stream& stream, int threads) {
   using enum Table::Align;
   Table table({{"scheme"},
                {"dtype"},
@@ -81,29 +118,29 @@ Result<std::string> make_table(const std::string& folder, bool keep, const Check
   if (!original) return tl::unexpected(original.error());
   table.add({"original", "", "", "", "", "", size_text(in.file_bytes()), "1.00", *original,
              std::filesystem::path(in.path()).filename().string()});
-  for (const Dtype dtype : {Dtype::s8, Dtype::s4})
-    for (const char* scheme : {"per_tensor", "per_channel", "per_token", "per_group"}) {
-      QuantizeOptions options;
-      options.scheme.scheme = scheme;
-      options.scheme.dtype = dtype;
-      std::string text = scheme;
-      std::replace(text.begin(), text.end(), '_', '-');
-      const std::string file = fmt::format("{}-{}.safetensors", text, name(dtype));
-      const auto report = quantize_checkpoint(in, folder + "/" + file, options, stream, threads);
-      if (!report) return tl::unexpected(report.error());
-      const auto hash = hash_of(folder + "/" + file);
-      if (!hash) return tl::unexpected(hash.error());
-      std::error_code ignored;
-      if (!keep) std::filesystem::remove(folder + "/" + file, ignored);
-      const Summary s = summarize(*report);
-      table.add({text, std::string(name(dtype)), decibel_text(s.mean_db), decibel_text(s.worst_db),
-                 error_text(s.max_abs), std::to_string(s.exact),
-                 size_text(report->file_bytes_after),
-                 fmt::format("{:.2f}", static_cast<double>(report->file_bytes_before) /
-                                           static_cast<double>(report->file_bytes_after)),
-                 *hash, keep ? file : ""});
+  std::string left_out;
+  for (const Way& way : ways) {
+    const std::string dtype(name(way.options.scheme.dtype));
+    if (!way.skipped.empty()) {
+      table.add({way.name, dtype, "skipped", "", "", "", "", "", "", ""});
+      left_out += fmt::format("{} {} is skipped: {}\n", way.name, dtype, printable(way.skipped));
+      continue;
     }
-  return table.text();
+    const std::string path = folder + "/" + way.file;
+    const auto report = quantize_checkpoint(in, path, way.options, stream, threads);
+    if (!report) return tl::unexpected(report.error());
+    const auto hash = hash_of(path);
+    if (!hash) return tl::unexpected(hash.error());
+    std::error_code ignored;
+    if (!keep) std::filesystem::remove(path, ignored);
+    const Summary s = summarize(*report);
+    table.add({way.name, dtype, decibel_text(s.mean_db), decibel_text(s.worst_db),
+               error_text(s.max_abs), std::to_string(s.exact), size_text(report->file_bytes_after),
+               fmt::format("{:.2f}", static_cast<double>(report->file_bytes_before) /
+                                         static_cast<double>(report->file_bytes_after)),
+               *hash, keep ? way.file : ""});
+  }
+  return table.text() + left_out;
 }
 
 struct CompareArguments {
@@ -112,54 +149,25 @@ struct CompareArguments {
   DeviceOption device;
 };
 
-// What is written before it is asked to be kept: a folder of its own, gone with this object.
-class FolderAside {
- public:
-  static Result<FolderAside> create() {
-    std::error_code failed;
-    const auto parent = std::filesystem::temp_directory_path(failed);
-    if (failed) return fail(ErrorCode::io, "no folder for temporary files: " + failed.message());
-    sweep(parent);
-    std::string name = (parent / "planck-compare-XXXXXX").string();
-    FolderAside folder;
-    if (mkdtemp(name.data()) == nullptr)
-      return fail(ErrorCode::io, fmt::format("{}: cannot create", name));
-    folder.path_ = name;
-    folder.lock_ = open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    (void)flock(folder.lock_, LOCK_EX | LOCK_NB);
-    return folder;
-  }
-  FolderAside(FolderAside&& other) noexcept
-      : path_(std::exchange(other.path_, "")), lock_(std::exchange(other.lock_, -1)) {}
-  ~FolderAside() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-    if (lock_ >= 0) close(lock_);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  FolderAside() = default;
-  // Those of processes that were killed: nobody holds their lock.
-  static void sweep(const std::filesystem::path& parent) {
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
-      const std::string name = entry.path().filename().string();
-      if (!name.starts_with("planck-compare-") || name.size() != 21) continue;
-      const int folder =
-          open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-      if (folder < 0) continue;
-      if (flock(folder, LOCK_EX | LOCK_NB) == 0) std::filesystem::remove_all(entry.path(), ignored);
-      close(folder);
-    }
-  }
-
-  std::string path_;
-  int lock_ = -1;
-};
+// Before anything is written: the input stays, and what exists needs --force.
+Result<void> check_outputs(const CompareArguments& a, const std::vector<Way>& ways,
+                           const std::vector<std::string>& inputs) {
+  std::error_code failed;
+  const bool exists = std::filesystem::exists(a.keep, failed);
+  if (exists && !std::filesystem::is_directory(a.keep, failed))
+    return fail(ErrorCode::io, fmt::format("--keep {}: is not a folder", a.keep));
+  for (const std::string& input : inputs)
+    for (const Way& way : ways)
+      if (auto ok = check_output(input, a.keep + "/" + way.file, true); !ok) return ok;
+  if (exists && !a.force && !std::filesystem::is_empty(a.keep, failed))
+    return fail(
+        ErrorCode::io,
+        fmt::format("--keep {}: the folder is not empty; --force replaces its files", a.keep));
+  return {};
+}
 
 Result<void> compare_in(const std::string& folder, const CompareArguments& a,
-                        const Stream& stream) {
+                        const std::vector<Way>& ways, const Stream& stream) {
   const bool keep = !a.keep.empty();
   const std::string path = a.file.empty() ? folder + "/model.safetensors" : a.file;
   if (a.file.empty())
@@ -167,45 +175,59 @@ Result<void> compare_in(const std::string& folder, const CompareArguments& a,
       return ok;
   const auto in = CheckpointSource::open(path);
   if (!in) return tl::unexpected(in.error());
-  const auto table = make_table(folder, keep, *in, stream, a.device.threads);
+  const auto table = make_table(folder, keep, ways, *in, stream, a.device.threads);
   if (!table) return tl::unexpected(table.error());
+  const auto done =
+      std::count_if(ways.begin(), ways.end(), [](const Way& way) { return way.skipped.empty(); });
   print(
-      "{}, quantized eight ways on {}. The finer the groups, the less is lost;\n"
+      "{}, quantized {} ways on {}. The finer the groups, the less is lost;\n"
       "the same bytes on every run, thread count and device: compare fnv1a.\n"
       "The mean is of the tensors that are not exact.\n\n{}\n",
       a.file.empty() ? fmt::format("A transformer's checkpoint from seed {}", kSeed)
                      : printable(a.file),
-      to_string(stream.device()), *table);
-  if (!keep)
+      done == 8 ? "eight" : std::to_string(done), to_string(stream.device()), *table);
+  if (!keep) {
     print("Nothing was kept. --keep FOLDER keeps the files.\n");
-  else
-    print(
-        "The files are in {0}. Next:\n"
-        "  planck inspect {0}/per-group-s4.safetensors\n"
-        "  planck dequantize {0}/per-group-s4.safetensors -o {0}/restored.safetensors\n",
-        printable(a.keep));
+    return {};
+  }
+  const auto last =
+      std::find_if(ways.rbegin(), ways.rend(), [](const Way& way) { return way.skipped.empty(); });
+  print(
+      "The files are in {0}. Next:\n"
+      "  planck inspect {0}/{1}\n"
+      "  planck dequantize {0}/{1} -o {0}/restored.safetensors\n",
+      printable(a.keep), last->file);
   return {};
 }
 
 Result<void> compare(const CompareArguments& a) {
   const auto stream = a.device.stream();
   if (!stream) return tl::unexpected(stream.error());
-  const InterruptHint hint("compare", "nothing is kept of it; the same command starts over");
+  std::vector<Way> ways = eight_ways();
+  std::vector<std::string> inputs;
+  if (!a.file.empty()) {
+    const auto in = CheckpointSource::open(a.file);
+    if (!in) return tl::unexpected(in.error());
+    if (auto ok = find_skipped(ways, *in, *stream, a.device.threads); !ok) return ok;
+    inputs = in->files();
+  }
   if (a.keep.empty()) {
+    const InterruptHint hint("compare", "nothing is kept of it; the same command starts over");
     const auto folder = FolderAside::create();
     if (!folder) return tl::unexpected(folder.error());
-    return compare_in(folder->path(), a, *stream);
+    return compare_in(folder->path(), a, ways, *stream);
   }
+  if (auto ok = check_outputs(a, ways, inputs); !ok) return ok;
   std::error_code failed;
   std::filesystem::create_directories(a.keep, failed);
   if (failed)
     return fail(ErrorCode::io,
                 fmt::format("--keep {}: cannot create: {}", a.keep, failed.message()));
-  if (!a.force && !std::filesystem::is_empty(a.keep, failed))
-    return fail(
-        ErrorCode::io,
-        fmt::format("--keep {}: the folder is not empty; --force replaces its files", a.keep));
-  return compare_in(a.keep, a, *stream);
+  const InterruptHint hint(
+      "compare", fmt::format("files in {} are whole, others are missing; the same command with "
+                             "--force makes all of them",
+                             a.keep));
+  return compare_in(a.keep, a, ways, *stream);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planck/io/mapped_file.h"
+#include "planck/io/output_file.h"
 #include "tools/planck/commands.h"
 
 namespace planck::cli {
@@ -21,6 +22,7 @@ constexpr std::string_view kWipe = "\r\033[K";
 
 char hint_text[1024];
 std::atomic<std::size_t> hint_length{0};
+std::atomic<bool> outputs_count{true};
 
 // Of what a signal handler may call: write alone.
 void say(std::string_view text) {
@@ -51,8 +53,10 @@ void on_bus_error(int signal, siginfo_t* info, void*) {
   if (isatty(STDERR_FILENO) != 0) say(kWipe);
   say("planck: ");
   for (const char* c = path; *c != 0; ++c) say({*c < 0x20 || *c == 0x7f ? " " : c, 1});
-  say(": was made shorter while it was read; nothing is written\n");
-  _exit(kBadInput);
+  const bool some = outputs_in_place() > 0;
+  say(some ? ": was made shorter while it was read; outputs that are in place are whole\n"
+           : ": was made shorter while it was read; nothing is written\n");
+  _exit(some ? kBadAfterOutput : kBadInput);
 }
 
 }  // namespace
@@ -63,17 +67,19 @@ Verbosity& verbosity() {
 }
 
 void print(std::string_view text) {
-  if (verbosity() != Verbosity::quiet) (void)std::fwrite(text.data(), 1, text.size(), stdout);
+  if (verbosity() != Verbosity::quiet) print_asked_for(text);
+}
+
+// A stream that has failed remembers it: main() looks.
+void print_asked_for(std::string_view text) {
+  (void)std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
 std::string json_text(const nlohmann::ordered_json& json, int indent) {
   return json.dump(indent, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-void print_json(const nlohmann::ordered_json& json) {
-  const std::string text = json_text(json);
-  (void)std::fwrite(text.data(), 1, text.size(), stdout);
-}
+void print_json(const nlohmann::ordered_json& json) { print_asked_for(json_text(json)); }
 
 std::size_t terminal_columns(int file) {
   winsize size{};
@@ -102,5 +108,8 @@ void handle_signals() {
   action.sa_flags = SA_SIGINFO;
   (void)sigaction(SIGBUS, &action, nullptr);
 }
+
+std::size_t outputs_in_place() { return outputs_count ? OutputFile::committed() : 0; }
+void count_no_outputs() { outputs_count = false; }
 
 }  // namespace planck::cli

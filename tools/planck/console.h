@@ -23,7 +23,9 @@ void print(fmt::format_string<First, Rest...> format, First&& first, Rest&&... r
   print(std::string_view(
       fmt::format(format, std::forward<First>(first), std::forward<Rest>(rest)...)));
 }
-// JSON that was asked for, --quiet or not: ASCII, so that no byte of a file reaches a terminal;
+// The same with --quiet, too: what was asked for by name.
+void print_asked_for(std::string_view text);
+// JSON that was asked for: ASCII, so that no byte of a file reaches a terminal;
 // what is not UTF-8 becomes U+FFFD.
 std::string json_text(const nlohmann::ordered_json& json, int indent = 2);
 void print_json(const nlohmann::ordered_json& json);
@@ -39,7 +41,13 @@ class InterruptHint {
   ~InterruptHint();
 };
 
-// Interrupts as above; an input that was made shorter while it is read is one line and exit code 2.
+// Interrupts as above; an input that was made shorter while it is read is one line and exit code 2,
+// or 3 where outputs are in place.
 void handle_signals();
+
+// How many files this process has put in place.
+std::size_t outputs_in_place();
+// None of them counts: they lie where they will be removed.
+void count_no_outputs();
 
 }  // namespace planck::cli

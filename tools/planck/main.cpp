@@ -9,7 +9,6 @@
 #include <string>
 
 #include "planck/core/cuda/runtime.h"
-#include "planck/io/output_file.h"
 #include "planck/plan/nearest_name.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/console.h"
@@ -176,13 +175,18 @@ int main(int argc, char** argv) {
   int exit_code = cli::kBadInput;
   try {
     exit_code = cli::run(argc, argv);
-    if (std::fflush(stdout) != 0) exit_code = cli::bad_input("", "cannot write to standard output");
+    // What is longer than a buffer has failed before, and left nothing to flush.
+    const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+    if (lost && exit_code != cli::kBadInput) {
+      const int said = cli::bad_input("", "cannot write to standard output");
+      if (exit_code == cli::kOk) exit_code = said;  // a broken guarantee weighs more
+    }
   } catch (const std::bad_alloc&) {
     exit_code = cli::bad_input("", "out of memory");
   } catch (const std::exception& e) {
     exit_code = cli::bad_input("", e.what());
   }
   // Whoever reads 2 may rely on it that every file is as it was.
-  if (exit_code == cli::kBadInput && OutputFile::committed() > 0) return cli::kBadAfterOutput;
+  if (exit_code == cli::kBadInput && cli::outputs_in_place() > 0) return cli::kBadAfterOutput;
   return exit_code;
 }
