@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <limits>
+
+#include "planck/plan/attributes.h"
 
 namespace planck::cli {
 
@@ -19,11 +21,9 @@ Result<Stream> DeviceOption::stream() const {
   if (device == "cpu") return Stream::cpu(threads);
   if (device == "cuda") return Stream::cuda(0);
   if (device.starts_with("cuda:")) {
-    int ordinal = 0;
-    const char* end = device.data() + device.size();
-    if (const auto [at, status] = std::from_chars(device.data() + 5, end, ordinal);
-        status == std::errc() && at == end)
-      return Stream::cuda(ordinal);
+    const auto ordinal = parse_whole(std::string_view(device).substr(5));
+    if (ordinal && *ordinal >= 0 && *ordinal <= std::numeric_limits<int>::max())
+      return Stream::cuda(static_cast<int>(*ordinal));
   }
   return fail(ErrorCode::invalid_problem,
               fmt::format("--device is {}, must be cpu, cuda or cuda:N", device));

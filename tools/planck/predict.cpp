@@ -2,11 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "planck/io/npy.h"
+#include "planck/plan/attributes.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/device_option.h"
 #include "tools/planck/digits/training.h"
@@ -30,10 +31,8 @@ Result<ImageSet> pictures_of(const std::string& image) {
   const auto data = load_image_data("");
   if (!data) return tl::unexpected(data.error());
   const ImageSet& set = data->test;
-  std::int64_t i = -1;
-  const char *first = image.data() + kDigits.size(), *last = image.data() + image.size();
-  const auto [at, error] = std::from_chars(first, last, i);
-  if (error != std::errc() || at != last || i < 0 || i >= set.count)
+  const std::int64_t i = parse_whole(std::string_view(image).substr(kDigits.size())).value_or(-1);
+  if (i < 0 || i >= set.count)
     return fail(ErrorCode::invalid_problem,
                 fmt::format("{}: after digits: comes a number from 0 to {}", image, set.count - 1));
   const std::int64_t pixels = set.height * set.width;
@@ -49,14 +48,20 @@ Result<ImageSet> pictures_of(const std::string& image) {
 Result<void> predict(const PredictArguments& a) {
   const auto stream = a.device.stream();
   if (!stream) return tl::unexpected(stream.error());
+  std::vector<ImageSet> sets;
+  for (const std::string& image : a.images) {
+    auto set = pictures_of(image);
+    if (!set) return tl::unexpected(set.error());
+    sets.push_back(std::move(*set));
+  }
   const auto net = digits::read_net(a.model);
   if (!net) return tl::unexpected(net.error());
   const std::int64_t classes = net->options.classes;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   Table table({{"picture"}, {"seen as"}, {"probability", Table::Align::right}, {"label"}});
-  for (const std::string& image : a.images) {
-    const auto set = pictures_of(image);
-    if (!set) return tl::unexpected(set.error());
+  for (std::size_t k = 0; k < sets.size(); ++k) {
+    const std::string& image = a.images[k];
+    const ImageSet* set = &sets[k];
     const auto logits = digits::logits(*net, *set, *stream);
     const auto chances =
         softmax(Tensor<Cpu>::from(std::span<const float>(logits), {set->count, classes}))

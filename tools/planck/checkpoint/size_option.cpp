@@ -2,16 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
 
 #include "planck/io/safetensors_header.h"
+#include "planck/plan/attributes.h"
 
 namespace planck::cli {
 
 Result<std::uint64_t> parse_size(const std::string& text) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto number = parse_whole(std::string_view(text).substr(0, digits));
+  std::string unit = text.substr(digits);
   if (unit.ends_with("B")) unit.pop_back();
   std::uint64_t factor = 1;
   bool known = unit.empty();
@@ -25,8 +26,7 @@ Result<std::uint64_t> parse_size(const std::string& text) {
       }
   }
   std::int64_t bytes = 0;
-  if (error != std::errc{} || !known || number == 0 ||
-      __builtin_mul_overflow(number, factor, &bytes))
+  if (!number || !known || *number == 0 || __builtin_mul_overflow(*number, factor, &bytes))
     return fail(ErrorCode::invalid_problem,
                 fmt::format("{} is not a size such as 5GB, 500MB or 2GiB", in_quotes(text)));
   return static_cast<std::uint64_t>(bytes);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 namespace planck::cli {
 
 namespace {
@@ -17,12 +15,11 @@ Result<std::pair<std::string_view, std::string_view>> split(std::string_view opt
 }
 
 Result<std::size_t> whole_number(std::string_view option, std::string_view text) {
-  std::size_t value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || status != std::errc() || end != text.data() + text.size())
+  const auto value = parse_whole(text);
+  if (!value || *value < 0)
     return fail(ErrorCode::invalid_problem,
-                fmt::format("{}: {} is not a whole number", option, text));
-  return value;
+                fmt::format("{}: {} is not a whole number of at least 0", option, text));
+  return static_cast<std::size_t>(*value);
 }
 
 }  // namespace
