@@ -126,7 +126,7 @@ class BadArguments(CommandTest):
             (["quantize", here], "--output is required"),
             (["quantize", here, "-o", out, "--scheme", "per-row"], "per-row"),
             (["quantize", here, "-o", out, "--dtype", "s5"], "s5"),
-            (["quantize", here, "-o", out, "--format", "onnx"], "--format: onnx files are models"),
+            (["quantize", here, "-o", out, "--format", "onnx"], "--format: onnx files are models, and a checkpoint has no graph; nn::OnnxModel "),
             (["quantize", here, "-o", out, "--group", "0"], "--group"),
             (["quantize", here, "-o", out, "--axis", "x"], "--axis"),
             (["quantize", here, "-o", out, "--axis", "5"], "no tensor can be quantized"),

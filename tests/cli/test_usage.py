@@ -5,7 +5,6 @@ import json
 import os
 import pty
 import re
-import shutil
 import signal
 import struct
 import subprocess
@@ -34,6 +33,22 @@ def on_terminal(columns, *arguments):
     return process.wait(), sent.decode()
 
 
+WITHOUT_ATTRIBUTES = set("""
+    neg abs sign square sqrt rsqrt reciprocal exp expm1 log log1p sin cos tanh sigmoid relu gelu silu softplus softsign erf
+    floor ceil round trunc add sub mul div maximum minimum pow atan2 eq ne lt le gt ge logical_and logical_or logical_xor
+    logical_not bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right where copy mask_select mask_scatter
+    nonzero""".split())
+KNOWN_ATTRIBUTES = {  # with their defaults
+    "quantize_per_group": {"dtype": "s8", "q_min": "", "q_max": "", "math": "divide", "group": "128"},
+    "embedding": {"padding_idx": "-1"}, "grid_sample": {"mode": "bilinear", "padding": "zeros", "align_corners": "false"},
+    "sum": {"axes": "all"}, "softmax": {"axis": "-1"}, "matmul": {"math": ""}, "cast": {"dtype": "f32"},
+    "conv2d": {"stride": "1", "padding": "0", "dilation": "1", "groups": "1", "math": ""},
+    "max_pool2d": {"kernel": "", "stride": "0", "padding": "0", "dilation": "1", "ceil_mode": "false"},
+    "clamp": {"min": "-inf", "max": "inf"}, "fill": {"value": "0", "shape": "1", "dtype": "f32"},
+    "topk": {"axis": "-1", "k": "", "largest": "true", "sorted": "true"}, "one_hot": {"classes": "", "dtype": "i64"},
+    "slice": {"axis": "0", "start": "0", "stop": "", "step": "1"}, "cat": {"axis": "0"}, "split": {"axis": "0", "sizes": ""}}
+
+
 class Usage(CommandTest):
     def setUp(self):
         super().setUp()
@@ -48,11 +63,40 @@ class Usage(CommandTest):
         for arguments in (self.quantize("-q"), self.quantize("--quiet"), ["-q", *self.quantize()], ["ops", "-q"],
                           ["inspect", self.path("in"), "-q"]):
             self.assertEqual(self.succeed(*arguments), "")
-        self.assertTrue(json.loads(self.succeed(*self.quantize("-q", "--json")))["tensors"])
+        checkpoint.write(self.path("x"), {"x": Tensor("F32", [2, 3], range(6))})
+        run = ["run", "neg", "--in", self.path("x"), "--out", self.path("y"), "--force"]
+        self.assertEqual(self.succeed(*run, "-q"), "")
+        for arguments in (self.quantize(), ["inspect", self.path("in")], ["ops"], ["ops", "^exp$"], run):
+            self.assertTrue(json.loads(self.succeed(*arguments, "-q", "--json")), arguments)
         done = self.run_planck(*self.quantize("-v"))
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r"^planck \d+\.\d+\.\d+: [0-9.]+ s, [0-9.]+ s of CPU, \d+ MB of memory at most\n$")
         self.refuse("--verbose", "ops", "-q", "-v")
+
+    def test_output_that_is_lost_is_said(self):
+        """Whether it is shorter than a buffer or longer: one line, and no exit code of 0."""
+        checkpoint.write(self.path("many"), {f"layer.{i}.weight": Tensor("F32", [2, 4], range(8)) for i in range(400)})
+        for arguments, code in [(["ops", "--json"], 2), (["ops", "--names"], 2), (["--help"], 2), (["--version"], 2),
+                                (["completion", "fish"], 2), (["inspect", self.path("many"), "--json"], 2),
+                                (["inspect", self.path("many")], 2), (["inspect", self.path("in"), "--json"], 2),
+                                (["quantize", self.path("many"), "-o", self.path("q"), "--force", "--json"], 3),
+                                (["quantize", self.path("many"), "-o", self.path("q"), "--force"], 3)]:
+            with self.subTest(arguments), open("/dev/full", "w") as full:
+                done = subprocess.run([PLANCK, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=600)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertEqual(done.stderr, "planck: cannot write to standard output\n")
+
+    def test_numbers_within_words_are_read_strictly(self):
+        x = ["run", "neg", "--in", self.path("in"), "--out", self.path("y")]
+        for size in ("05KB", "+5KB", "-5KB", "0", "0KB", "5 KB", "0x5KB", "5kb", "1e3", "5KBB", "B", "KB", "99999999999999999999GB",
+                     "9223372036854775808", "9300000TB"):
+            self.refuse("--shard-size", *self.quantize("--shard-size", size))
+        for bytes in ("012", "+1", "-1", "0x10", "1e3", ""):
+            self.refuse("--prefer max_workspace", *x, "--prefer", "max_workspace=" + bytes)
+        for device in ("cuda:00", "cuda:01", "cuda:+0", "cuda:-1", "cuda:", "cuda:0x0", "cuda:4294967296"):
+            self.refuse("must be cpu, cuda or cuda:N", *self.quantize("--device", device))
+        for picture in ("digits:007", "digits:+7", "digits:-1", "digits:", "digits:7 "):
+            self.refuse("after digits: comes a number", "predict", self.path("in"), picture)
 
     def test_version_and_help(self):
         self.assertEqual(self.succeed("-V"), self.succeed("--version"))
@@ -68,49 +112,6 @@ class Usage(CommandTest):
         self.refuse("did you mean quantize_per_group?", "run", "--list", "quantise_per_group")
         self.assertNotIn("did you mean", self.refuse("no command is called xylophone", "xylophone"))
 
-    def test_completion(self):
-        for shell in ("bash", "zsh", "fish"):
-            script = self.succeed("completion", shell)
-            for word in ("quantize", "dequantize", "per-group", "dry-run", "ops --names"):
-                self.assertIn(word, script, shell)
-            if shutil.which(shell):
-                subprocess.run([shell, "-n"], input=script, text=True, check=True)
-        ask = (self.succeed("completion", "bash") + 'PATH=$(dirname "$PLANCK"):$PATH\n'
-               "try() { COMP_WORDS=(planck \"$@\"); COMP_CWORD=$#; _planck; echo ${COMPREPLY[*]}; }\n"
-               "try quan; try quantize --sch; try quantize --dtype s; try run quantize_per_g; try -\n"
-               "touch 'two words.gguf'; try inspect two; try help ins\n")
-        told = subprocess.run(["bash"], input=ask, capture_output=True, text=True, cwd=self.folder).stdout.splitlines()
-        self.assertEqual(told[:3], ["quantize", "--scheme", "s8 s4"])
-        self.assertEqual(told[3].split()[:2], ["quantize_per_group", "quantize_per_group_backward"])
-        self.assertIn("--quiet", told[4])
-        self.assertEqual(told[5:], ["two words.gguf", "inspect"])
-        self.complete_in_zsh()
-        self.complete_in_fish()
-        self.refuse("tcsh", "completion", "tcsh")
-
-    def complete_in_zsh(self):
-        """With stand-ins for what zsh gives a completion: the words typed, and compadd."""
-        if not shutil.which("zsh"):
-            return
-        ask = ("compdef() { :; }\ncompadd() { shift; print -r -- $*; }\n_files() { print files; }\n"
-               'path=(${PLANCK:h} $path)\n' + self.succeed("completion", "zsh") +
-               "try() { words=(planck $*); CURRENT=$#words; _planck; }\n"
-               "try quantize --dtype s; try help ins\n")
-        told = subprocess.run(["zsh", "-f"], input=ask, capture_output=True, text=True, check=True)
-        self.assertEqual(told.stderr, "")
-        self.assertEqual(told.stdout.splitlines()[0].split()[:4], ["s8", "u8", "s4", "u4"])
-        self.assertEqual(told.stdout.splitlines()[1], "files")
-        self.assertIn("inspect", told.stdout.splitlines()[2].split())
-
-    def complete_in_fish(self):
-        if not shutil.which("fish"):
-            return
-        for typed, want in [("planck quan", "quantize"), ("planck quantize --dtype q8", "q8_0"), ("planck help ins", "inspect")]:
-            ask = self.succeed("completion", "fish") + f"complete -C '{typed}'\n"
-            told = subprocess.run(["fish", "--no-config"], input=ask, capture_output=True, text=True, check=True, cwd=self.folder,
-                                  env={**os.environ, "HOME": self.folder, "PATH": os.path.dirname(PLANCK) + ":" + os.environ["PATH"]})
-            self.assertEqual([line.split("\t")[0] for line in told.stdout.splitlines()], [want], typed)
-
     def test_ops_by_pattern_and_names(self):
         names = self.succeed("ops", "--names").splitlines()
         self.assertEqual(names, [op["op"] for op in json.loads(self.succeed("ops", "--json"))])
@@ -119,8 +120,23 @@ class Usage(CommandTest):
         self.assertEqual(some, ["quantize_per_group", "quantize_per_group_backward"])
         self.assertEqual([op["op"] for op in json.loads(self.succeed("ops", "^quantize.*group", "--json"))], some)
         self.refuse("PATTERN zzz matches no op", "ops", "zzz")
-        for op in json.loads(self.succeed("ops", "--json")):
-            self.assertIsInstance(op["attributes"], list, op["op"])
+
+    def test_ops_list_their_attributes(self):
+        """Of every op: which have none is known, and what some of each family have."""
+        ops = {op["op"]: op["attributes"] for op in json.loads(self.succeed("ops", "--json"))}
+        self.assertEqual({op for op, attributes in ops.items() if not attributes}, WITHOUT_ATTRIBUTES)
+        for op, attributes in ops.items():
+            names = [a["name"] for a in attributes]
+            self.assertEqual(len(set(names)), len(names), op)
+            for a in attributes:
+                self.assertRegex(a["name"], r"^[a-z][a-z0-9_]*$", op)
+                self.assertTrue(a["help"], (op, a["name"]))
+                self.assertIsInstance(a["default"], str, (op, a["name"]))
+        for op, want in KNOWN_ATTRIBUTES.items():
+            self.assertEqual({a["name"]: a["default"] for a in ops[op]}, want, op)
+            listed = self.succeed("run", "--list", op)
+            for name in want:
+                self.assertRegex(listed, rf"(?m)^  {name} ", op)
 
     def test_dry_run(self):
         before = self.names()
@@ -135,6 +151,23 @@ class Usage(CommandTest):
         self.assertEqual(planned["file_bytes_after"], os.path.getsize(self.path("q")))
         keys = ("name", "bytes_before", "bytes_after", "quantized", "kept")
         self.assertEqual(*[[{k: t.get(k) for k in keys} for t in j["tensors"]] for j in (planned, done)])
+        # Where nothing is written, nobody need say where to.
+        before = self.names()
+        self.assertIn("-o says where", self.succeed("quantize", self.path("in"), "--dry-run"))
+        nowhere = json.loads(self.succeed("quantize", self.path("in"), "--dry-run", "--json"))
+        self.assertEqual({**nowhere, "output": planned["output"]}, planned)
+        self.assertIsNone(nowhere["output"])
+        self.assertEqual(self.names(), before)
+
+    def test_options_that_would_do_nothing_are_refused(self):
+        for option in (["--scheme", "per-group"], ["--scheme", "per-channel"], ["--axis", "0"], ["--group", "128"], ["--affine"],
+                       ["--symmetric"]):
+            self.refuse(option[0] + " is not for --format gguf", *self.quantize("--format", "gguf", *option))
+        for scheme, option in [("per-group", "--axis"), ("per-tensor", "--axis"), ("per-token", "--axis"), ("per-channel", "--group"),
+                               ("per-tensor", "--group")]:
+            self.refuse(f"{option} is for --scheme", *self.quantize("--scheme", scheme, option, "1"))
+        self.refuse("--group is for --scheme per-group, the scheme is per-channel", *self.quantize("--group", "4"))
+        self.assertNotIn("q", self.names())
 
     def test_tables_fit_the_terminal(self):
         ends = ("workspace for", self.folder)  # what comes after a table

@@ -3,10 +3,12 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "planck/io/checkpoint/source.h"
 #include "tools/planck/checkpoint/quantized_checkpoint.h"
 #include "tools/planck/commands.h"
+#include "tools/planck/gguf_values.h"
 #include "tools/planck/table.h"
 
 namespace planck::cli {
@@ -15,12 +17,21 @@ namespace {
 
 using Quantized = std::map<std::string, QuantizedTensor, std::less<>>;
 
-void report_json(const CheckpointSource& file, const Quantized& quantized) {
-  nlohmann::ordered_json j{{"file", file.path()},
+constexpr std::size_t kMostFields = 4096;  // of GGUF that are shown: real files have some dozens
+
+void report_json(const std::vector<std::string>& paths, const CheckpointSource& file,
+                 const Quantized& quantized) {
+  nlohmann::ordered_json j{{"file", paths.size() == 1 ? nlohmann::ordered_json(paths[0])
+                                                      : nlohmann::ordered_json(paths)},
                            {"file_bytes", file.file_bytes()},
                            {"metadata", original_metadata(file.metadata())},
                            {"quantized", is_quantized_checkpoint(file.metadata())},
+                           {"fields", nlohmann::ordered_json::object()},
                            {"tensors", nlohmann::ordered_json::array()}};
+  const std::size_t fields = std::min(file.fields().size(), kMostFields);
+  for (std::size_t i = 0; i < fields; ++i)
+    j["fields"][file.fields()[i].key] = gguf_json(file.fields()[i]);
+  if (fields < file.fields().size()) j["fields_left_out"] = file.fields().size() - fields;
   for (const SourceTensor& e : file.tensors()) {
     nlohmann::ordered_json row{{"name", e.name},
                                {"dtype", e.type->text},
@@ -34,7 +45,8 @@ void report_json(const CheckpointSource& file, const Quantized& quantized) {
   print_json(j);
 }
 
-void report_table(const CheckpointSource& file, const Quantized& quantized) {
+void report_table(const std::vector<std::string>& paths, const CheckpointSource& file,
+                  const Quantized& quantized) {
   using enum Table::Align;
   std::vector<Table::Column> columns = {{"tensor"}, {"dtype"}, {"shape"}, {"bytes", right}};
   if (!quantized.empty()) columns.insert(columns.end(), {{"scheme"}, {"original"}});
@@ -55,20 +67,25 @@ void report_table(const CheckpointSource& file, const Quantized& quantized) {
   print(table.text());
   for (const auto& [key, value] : original_metadata(file.metadata()))
     print("metadata {} = {}\n", in_quotes(key), in_quotes(value));
+  const std::size_t fields = std::min(file.fields().size(), kMostFields);
+  for (std::size_t i = 0; i < fields; ++i)
+    print("field {} = {}\n", printable(file.fields()[i].key), gguf_text(file.fields()[i]));
+  if (fields < file.fields().size()) print("and {} more fields\n", file.fields().size() - fields);
   if (!quantized.empty()) print("{} tensors are quantized\n", quantized.size());
-  print("{}: {} tensors, {}\n", printable(file.path()), file.tensors().size(),
-        size_text(file.file_bytes()));
+  print("{}{}: {} tensors, {}\n", printable(file.path()),
+        paths.size() == 1 ? "" : fmt::format(" and {} more", paths.size() - 1),
+        file.tensors().size(), size_text(file.file_bytes()));
 }
 
-int inspect(const std::string& path, bool json) {
-  const auto file = CheckpointSource::open(path);
+int inspect(const std::vector<std::string>& paths, bool json) {
+  const auto file = CheckpointSource::open(paths);
   if (!file) return bad_input("inspect", file.error());
   const auto quantized = quantized_tensors(*file);
-  if (!quantized) return bad_input("inspect", path + ": " + quantized.error().message);
+  if (!quantized) return bad_input("inspect", file->path() + ": " + quantized.error().message);
   if (json)
-    report_json(*file, *quantized);
+    report_json(paths, *file, *quantized);
   else
-    report_table(*file, *quantized);
+    report_table(paths, *file, *quantized);
   return kOk;
 }
 
@@ -76,23 +93,27 @@ int inspect(const std::string& path, bool json) {
 
 void add_inspect(CLI::App& app, int& exit_code) {
   struct Arguments {
-    std::string path;
+    std::vector<std::string> paths;
     bool json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
       app.add_subcommand("inspect", "Show the tensors and metadata of a checkpoint");
-  command->add_option("file", arguments->path, "A file, a folder or an index.json")->required();
+  command
+      ->add_option("file", arguments->paths,
+                   "Files, a folder or an index.json: safetensors, GGUF, .npy, PyTorch's")
+      ->required();
   command->add_flag("--json", arguments->json, "Print JSON");
   command->footer(
-      "Reads the header alone, however large the file. A file that lies about its contents is "
-      "refused with\n"
-      "the tensor, the rule and both values.\n\n"
+      "Reads headers alone, however large the files are; several are one checkpoint. A file that "
+      "lies about\n"
+      "its contents is refused with the tensor, the rule and both values.\n\n"
       "Examples:\n"
       "  planck inspect model.safetensors\n"
+      "  planck inspect llama.gguf                       its fields, too\n"
       "  planck inspect small.safetensors --json");
   command->callback(
-      [arguments, &exit_code] { exit_code = inspect(arguments->path, arguments->json); });
+      [arguments, &exit_code] { exit_code = inspect(arguments->paths, arguments->json); });
 }
 
 }  // namespace planck::cli

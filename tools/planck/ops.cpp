@@ -65,7 +65,7 @@ void add_ops(CLI::App& app, int& exit_code) {
       ->excludes(markdown);
   command->callback([options, &exit_code] {
     const auto text = list_ops(*options);
-    if (text) print(*text);
+    if (text) options->json ? print_asked_for(*text) : print(*text);
     exit_code = text ? kOk : bad_input("ops", text.error());
   });
 }

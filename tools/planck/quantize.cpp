@@ -29,6 +29,7 @@ struct QuantizeArguments {
   std::int64_t group = 128;
   bool symmetric = false, affine = false, json = false, force = false, strict = false,
        dry_run = false;
+  std::vector<std::string> given;  // options of the scheme that the command line has
   DeviceOption device;
 };
 
@@ -39,6 +40,25 @@ Result<void> read_pattern(const char* option, const std::string& text,
   if (!compiled)
     return fail(compiled.error().code, fmt::format("{} {}", option, compiled.error().message));
   pattern = std::move(*compiled);
+  return {};
+}
+
+// An option that would do nothing is a misunderstanding.
+Result<void> check_given(const QuantizeArguments& arguments) {
+  for (const std::string& option : arguments.given) {
+    if (arguments.format == "gguf")
+      return fail(
+          ErrorCode::invalid_problem,
+          fmt::format("{} is not for --format gguf: --dtype names a type, which has blocks, "
+                      "scales and zero points of its own",
+                      option));
+    const std::string scheme = option == "--axis"    ? "per-channel"
+                               : option == "--group" ? "per-group"
+                                                     : arguments.scheme;
+    if (arguments.scheme != scheme)
+      return fail(ErrorCode::invalid_problem, fmt::format("{} is for --scheme {}, the scheme is {}",
+                                                          option, scheme, arguments.scheme));
+  }
   return {};
 }
 
@@ -57,9 +77,6 @@ Result<void> read_format(const QuantizeArguments& arguments, QuantizeOptions& op
                               "q5_1, q4_k and q6_k "
                               "are",
                               arguments.dtype));
-    if (arguments.affine)
-      return fail(ErrorCode::invalid_problem,
-                  "--affine is not for --format gguf: its types say it, q4_1 and q4_k");
     return {};
   }
   if (!dtype)
@@ -74,6 +91,7 @@ Result<void> read_format(const QuantizeArguments& arguments, QuantizeOptions& op
 
 Result<QuantizeOptions> options_from(const QuantizeArguments& arguments) {
   QuantizeOptions options;
+  if (auto ok = check_given(arguments); !ok) return tl::unexpected(ok.error());
   options.scheme.scheme = arguments.scheme;
   std::replace(options.scheme.scheme.begin(), options.scheme.scheme.end(), '-', '_');
   options.scheme.axis = arguments.axis;
@@ -118,13 +136,14 @@ nlohmann::json number_or_null(double value) {  // JSON has no infinity
 }
 
 void report_json(const QuantizeArguments& arguments, const CheckpointReport& report) {
-  nlohmann::ordered_json j{{"input", arguments.in.size() == 1 ? nlohmann::json(arguments.in[0])
-                                                              : nlohmann::json(arguments.in)},
-                           {"output", arguments.out},
-                           {"dry_run", arguments.dry_run},
-                           {"file_bytes_before", report.file_bytes_before},
-                           {"file_bytes_after", report.file_bytes_after},
-                           {"tensors", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json j{
+      {"input",
+       arguments.in.size() == 1 ? nlohmann::json(arguments.in[0]) : nlohmann::json(arguments.in)},
+      {"output", arguments.out.empty() ? nlohmann::json(nullptr) : nlohmann::json(arguments.out)},
+      {"dry_run", arguments.dry_run},
+      {"file_bytes_before", report.file_bytes_before},
+      {"file_bytes_after", report.file_bytes_after},
+      {"tensors", nlohmann::ordered_json::array()}};
   for (const TensorReport& t : report.tensors) {
     nlohmann::ordered_json row{{"name", t.entry->name},          {"dtype", t.entry->type->text},
                                {"shape", t.entry->shape},        {"quantized", t.quantized()},
@@ -213,10 +232,13 @@ void report_plan(const QuantizeArguments& arguments, const CheckpointReport& rep
   table.add({"the file", std::to_string(report.tensors.size()), size_text(report.file_bytes_before),
              size_text(report.file_bytes_after)});
   print(table.text());
-  print("Nothing was written. Without --dry-run: {}\n", printable(arguments.out));
+  print("Nothing was written. Without --dry-run: {}\n",
+        arguments.out.empty() ? "-o says where" : printable(arguments.out));
 }
 
 int quantize(const QuantizeArguments& arguments) {
+  if (arguments.out.empty() && !arguments.dry_run)
+    return bad_input("quantize", "--output is required; see planck quantize --help");
   const auto options = options_from(arguments);
   if (!options) return bad_input("quantize", options.error());
   const auto stream = arguments.device.stream();
@@ -253,12 +275,12 @@ void add_quantize(CLI::App& app, int& exit_code) {
           "input", a->in,
           "Files, a folder or an index.json: safetensors, GGUF, .npy, PyTorch's .pt and .bin")
       ->required();
-  command->add_option("-o,--output", a->out, "Where to write; replaced when complete, not before")
-      ->required();
+  command->add_option("-o,--output", a->out,
+                      "Where to write; replaced when complete, not before. --dry-run needs none");
   const auto no_graph = [](const std::string& format) {
     return format != "onnx" ? std::string()
-                            : "onnx files are models, and a checkpoint has no graph; "
-                              "nn::OnnxModel writes those of converted modules";
+                            : "onnx files are models, and a checkpoint has no graph; nn::OnnxModel "
+                              "(planck/nn/onnx/onnx.h) writes the layers of a converted module";
   };
   command->add_option("--format", a->format, "What to write")
       ->check(CLI::Validator(no_graph, ""))
@@ -322,8 +344,12 @@ void add_quantize(CLI::App& app, int& exit_code) {
       "  planck quantize llama-f16.gguf -o llama-q4_k.gguf --format gguf --dtype q4_k\n"
       "  planck quantize llama/ -o small/ --method mse --dtype s4 --scheme per-group --shard-size "
       "5GB\n"
-      "  planck quantize model.safetensors -o small.safetensors --dry-run");
-  command->callback([a, &exit_code] { exit_code = quantize(*a); });
+      "  planck quantize model.safetensors --dry-run");
+  command->callback([a, command, &exit_code] {
+    for (const char* option : {"--scheme", "--axis", "--group", "--symmetric", "--affine"})
+      if (command->count(option) > 0) a->given.emplace_back(option);
+    exit_code = quantize(*a);
+  });
 }
 
 }  // namespace planck::cli

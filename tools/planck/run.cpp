@@ -128,7 +128,7 @@ void add_run(CLI::App& app, int& exit_code) {
       return;
     }
     const auto text = run(*options);
-    if (text) print(*text);
+    if (text) options->json ? print_asked_for(*text) : print(*text);
     exit_code = text ? kOk : bad_input("run", text.error());
   });
 }
