@@ -20,7 +20,6 @@ namespace planck {
 
 namespace {
 
-constexpr mode_t kMode = 0666;  // less the process's umask
 constexpr std::string_view kEnd = ".partial";
 constexpr int kDigits = 16, kTries = 100;
 
@@ -53,7 +52,7 @@ tl::unexpected<Error> OutputFile::io_error(std::string_view step) const {
               fmt::format("{}: {}: {}", path_, step, std::generic_category().message(errno)));
 }
 
-Result<OutputFile> OutputFile::create(const std::string& path, Aside aside) {
+Result<OutputFile> OutputFile::create(const std::string& path, Aside aside, unsigned mode) {
   OutputFile out;
   out.path_ = path;
   if (path.empty() || path.back() == '/')
@@ -72,17 +71,17 @@ Result<OutputFile> OutputFile::create(const std::string& path, Aside aside) {
   out.target_ = failed || resolved.empty() ? path : resolved.string();
   out.directory_ = std::filesystem::absolute(out.target_, failed).parent_path().string();
   out.sweep();
-  if (auto ok = out.open_aside(aside); !ok) return tl::unexpected(ok.error());
+  if (auto ok = out.open_aside(aside, mode); !ok) return tl::unexpected(ok.error());
   if (exists) out.take_over_mode();
   return out;
 }
 
-Result<void> OutputFile::open_aside(Aside aside) {
+Result<void> OutputFile::open_aside(Aside aside, unsigned mode) {
   if (aside == Aside::nameless_where_possible)
-    file_ = open(directory_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode);
+    file_ = open(directory_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
   for (int i = 0; file_ < 0 && i < kTries; ++i) {
     aside_ = aside_name(directory_, target_);
-    file_ = open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode);
+    file_ = open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (file_ < 0 && errno != EEXIST) break;
     // Another process may have swept it before it was locked.
     if (struct stat status{}; file_ >= 0 && flock(file_, LOCK_EX) == 0 &&
@@ -118,7 +117,9 @@ void OutputFile::sweep() const {
   while (const dirent* entry = readdir(folder)) {
     if (!is_aside_of(entry->d_name, prefix)) continue;
     const std::string name = directory_ + "/" + entry->d_name;
-    const int file = open(name.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    // Its mode is that of what it was to replace: it may be read, or written, or both.
+    int file = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) file = open(name.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0) continue;
     if (flock(file, LOCK_EX | LOCK_NB) == 0) (void)unlink(name.c_str());
     close(file);
@@ -127,6 +128,7 @@ void OutputFile::sweep() const {
 }
 
 std::size_t OutputFile::committed() { return committed_count.load(); }
+void OutputFile::count_folder() { ++committed_count; }
 
 Result<void> OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (file_ < 0) return fail(ErrorCode::io, fmt::format("{}: written to after commit", path_));
@@ -159,13 +161,13 @@ Result<void> OutputFile::give_name() {
 
 // Once the rename is done the new file is in place, and nothing is an error any more: a folder that
 // cannot be opened, or not be made durable, costs what a power failure in this second would take.
-Result<void> OutputFile::commit() {
+Result<void> OutputFile::commit(Counted counted) {
   if (file_ < 0) return fail(ErrorCode::io, fmt::format("{}: committed twice", path_));
   if (fsync(file_) != 0) return io_error("cannot make durable");
   if (auto ok = give_name(); !ok) return ok;
   if (rename(aside_.c_str(), target_.c_str()) != 0) return io_error("cannot rename");
   aside_.clear();
-  ++committed_count;
+  if (counted == Counted::at_once) ++committed_count;
   close(std::exchange(file_, -1));  // not before: its lock keeps others from sweeping the name
   if (const int directory = open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
       directory >= 0) {

@@ -27,9 +27,13 @@ namespace planck {
 class OutputFile {
  public:
   enum class Aside : std::uint8_t { nameless_where_possible, named };
+  // A file of a folder that is itself aside is in place when the folder is.
+  enum class Counted : std::uint8_t { at_once, with_its_folder };
 
+  // `mode` is that of a new file, less the process's umask.
   static Result<OutputFile> create(const std::string& path,
-                                   Aside aside = Aside::nameless_where_possible);
+                                   Aside aside = Aside::nameless_where_possible,
+                                   unsigned mode = 0666);
 
   OutputFile(OutputFile&& other) noexcept { swap(other); }
   OutputFile& operator=(OutputFile&& other) noexcept {
@@ -41,15 +45,16 @@ class OutputFile {
   // Anywhere in the file, in any order; gaps read as zeros.
   [[nodiscard]] Result<void> write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   // Once; nothing can be written after it.
-  [[nodiscard]] Result<void> commit();
-  // How many files this process has put in place.
+  [[nodiscard]] Result<void> commit(Counted counted = Counted::at_once);
+  // How many files, and folders of files, this process has put in place.
   static std::size_t committed();
+  static void count_folder();  // for who has put one in place
 
  private:
   OutputFile() = default;
   void swap(OutputFile& other) noexcept;
   tl::unexpected<Error> io_error(std::string_view step) const;  // with errno's reason
-  Result<void> open_aside(Aside aside);
+  Result<void> open_aside(Aside aside, unsigned mode);
   void take_over_mode();
   Result<void> give_name();
   void sweep() const;

@@ -209,6 +209,43 @@ class Headers(CommandTest):
                 self.assertLess(seconds, 5, pattern[:40])
 
 
+class Wide(CommandTest):
+    """Memory does not depend on the number of channels either."""
+
+    def test_millions_of_channels(self):
+        checkpoint.write_sparse(self.path("in"), {"w": [2, 4_000_000]})
+        for method in ("rtn", "mse"):
+            code, _, peak, stderr = cost("quantize", self.path("in"), "-o", self.path(method), "--axis", "1", "--method", method)
+            self.assertEqual(code, 0, stderr)
+            if not SANITIZED:
+                self.assertLess(peak, 200 << 20, method)
+        checkpoint.write_sparse(self.path("in"), {f"w{i}": [2, 130_000] for i in range(200)})
+        code, _, peak, stderr = cost("quantize", self.path("in"), "-o", self.path("q"), "--axis", "1", "--method", "mse")
+        self.assertEqual(code, 0, stderr)
+        if not SANITIZED:
+            self.assertLess(peak, 200 << 20)
+
+    def test_channels_in_parts_have_the_scales_of_all(self):
+        channels, rows = 600_000, 3
+        values = [((i * 7919) % 2003 - 1001) / 500 for i in range(rows * channels)]
+        checkpoint.write(self.path("in"), {"w": Tensor("F32", [rows, channels], values)})
+        for options in ([], ["--affine"], ["--method", "mse"]):
+            contents = set()
+            for threads in ("1", "2"):
+                row = json.loads(self.succeed("quantize", self.path("in"), "-o", self.path("q"), "--force", "--json", "--axis",
+                                              "1", "--threads", threads, *options))["tensors"]
+                with open(self.path("q"), "rb") as f:
+                    contents.add(f.read())
+            self.assertEqual((len(contents), len(row)), (1, 1))
+            self.assertGreater(row[0]["sqnr_db"], 40)
+        self.succeed("quantize", self.path("in"), "-o", self.path("q"), "--force", "--axis", "1")
+        scale = checkpoint.read(self.path("q"))[0]["w_scale"].values()
+        self.assertEqual(len(scale), channels)
+        for c in [0, 1, 262_143, 262_144, 524_288, channels - 1]:
+            most = max(abs(checkpoint.f32(values[r * channels + c])) for r in range(rows))
+            self.assertEqual(scale[c], checkpoint.f32(most / 127))
+
+
 class Truncated(CommandTest):
     def test_an_input_made_shorter_while_it_is_read(self):
         for command in (["quantize"], ["run", "neg"]):

@@ -87,6 +87,18 @@ class Outputs(CommandTest):
         self.quantize("q", "--force")
         self.assertEqual(self.names(), sorted(["in", "q", *others]))
 
+    def test_what_a_killed_run_left_of_a_file_that_nobody_may_write(self):
+        open(self.path(".q.0123456789abcdef.partial"), "w").close()
+        os.chmod(self.path(".q.0123456789abcdef.partial"), 0o444)
+        binary, user = self.somebody_else()
+        os.chmod(self.folder, 0o777)
+        if user:
+            os.chown(self.path(".q.0123456789abcdef.partial"), 65534, 65534)
+        done = subprocess.run([binary, "quantize", self.path("in"), "-o", self.path("q")], capture_output=True, text=True,
+                              timeout=600, **user)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([n for n in self.names() if n.startswith(".")], [])
+
     def test_killed_at_any_moment_the_old_file_or_the_new_one(self):
         checkpoint.write(self.path("in"), {f"w{i}": Tensor("F32", [1024, 512], data=bytes(2 ** 21)) for i in range(24)})
         with open(self.path("q"), "w") as f:
@@ -106,14 +118,17 @@ class Outputs(CommandTest):
         self.assertEqual(self.read("q"), new)
         self.assertEqual(self.names(), ["in", "new", "q"])
 
+    def somebody_else(self):
+        """The binary, and how to run it as one whom modes bind."""
+        if os.geteuid() != 0:
+            return PLANCK, {}
+        os.chmod(self.folder, 0o755)
+        return shutil.copy(PLANCK, self.path("planck")), {"user": 65534, "group": 65534}
+
     def test_a_folder_that_may_be_written_but_not_read(self):
         os.mkdir(self.path("blind"))
         os.chmod(self.path("blind"), 0o333)
-        binary, user = PLANCK, {}
-        if os.geteuid() == 0:  # as somebody else, whom modes bind
-            os.chmod(self.folder, 0o755)
-            binary = shutil.copy(PLANCK, self.path("planck"))
-            user = {"user": 65534, "group": 65534}
+        binary, user = self.somebody_else()
         done = subprocess.run([binary, "quantize", self.path("in"), "-o", self.path("blind/q")], capture_output=True,
                               text=True, timeout=600, **user)
         os.chmod(self.path("blind"), 0o755)
@@ -128,6 +143,111 @@ class Outputs(CommandTest):
         self.assertEqual(done.returncode, 3)
         self.assertIn("cannot write to standard output", done.stderr)
         self.assertIn("q", self.names())
+
+
+class Folders(CommandTest):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("in"))
+        checkpoint.write(self.path("in/model.safetensors"), {f"{n}.weight": MODEL["w"] for n in "abc"})
+        for name in ("config.json", "tokenizer.json"):
+            with open(self.path(f"in/{name}"), "w") as f:
+                f.write("{}")
+
+    def quantize(self, out, *more):
+        return self.succeed("quantize", self.path("in"), "-o", self.path(out), *more)
+
+    def mode(self, name):
+        return stat.S_IMODE(os.stat(self.path(name)).st_mode)
+
+    def test_a_folder_of_somebody_is_never_removed(self):
+        mine = [".z.partial-notes", ".z.partial-0123456", ".z.partial-012345678", ".z.partial-0123456G"]
+        for name in mine + [".z.partial-0123cdef"]:
+            os.mkdir(self.path(name))
+            open(self.path(f"{name}/file"), "w").close()
+        self.quantize("z")
+        self.assertEqual(self.names(), sorted(["in", "z", *mine]))
+        for name in mine:
+            self.assertEqual(os.listdir(self.path(name)), ["file"])
+
+    def test_modes_are_no_wider_than_those_of_the_input(self):
+        os.umask(os.umask(0o022))
+        self.quantize("plain")
+        self.assertEqual([self.mode(n) for n in ("plain", "plain/model.safetensors", "plain/config.json")],
+                         [self.mode(n) for n in ("in", "in/model.safetensors", "in/config.json")])
+        os.chmod(self.path("in/config.json"), 0o600)
+        os.chmod(self.path("in/tokenizer.json"), 0o440)
+        os.chmod(self.path("in/model.safetensors"), 0o400)
+        os.chmod(self.path("in"), 0o700)
+        for out, more in (("one", []), ("shards", ["--shard-size", "1KB"]), ("packed", ["--format", "compressed-tensors"])):
+            self.quantize(out, *more)
+            modes = {n: self.mode(f"{out}/{n}") for n in os.listdir(self.path(out))}
+            self.assertEqual(modes.pop("tokenizer.json"), 0o440)
+            self.assertEqual(set(modes.values()), {0o600}, modes)
+            self.assertEqual(self.mode(out), 0o700)
+        self.quantize("one.safetensors")
+        self.assertEqual(self.mode("one.safetensors"), 0o600)
+        self.succeed("dequantize", self.path("one"), "-o", self.path("back"))
+        self.assertEqual([self.mode(n) for n in ("back", "back/config.json", "back/model.safetensors")],
+                         [0o700, 0o600, 0o600])
+
+    def test_an_empty_folder_keeps_its_mode(self):
+        for mode in (0o700, 0o751, 0o2770):
+            os.mkdir(self.path("out"))
+            os.chmod(self.path("out"), mode)
+            self.quantize("out")
+            self.assertEqual(self.mode("out"), mode)
+            self.assertIn("model.safetensors", os.listdir(self.path("out")))
+            shutil.rmtree(self.path("out"))
+
+    def test_links(self):
+        os.symlink("absent", self.path("dangling"))
+        os.symlink("circle", self.path("circle"))
+        os.symlink("in/config.json", self.path("file"))
+        for name, why in (("dangling", "is a link that cannot be followed: No such file"),
+                          ("circle", "is a link that cannot be followed: Too many levels of symbolic links"),
+                          ("file", "is a file, a folder")):
+            for command in ("quantize", "dequantize"):
+                if command == "dequantize":
+                    checkpoint.write(self.path("in/model.safetensors"), {"e": Tensor("F8_E4M3", [4], range(4))})
+                line = self.refuse(why, command, self.path("in"), "-o", self.path(name), "--shard-size", "1KB", "--force")
+                self.assertIn(self.path(name), line)
+                self.setUp_again()
+        os.mkdir(self.path("elsewhere"))
+        os.mkdir(self.path("elsewhere/empty"))
+        os.symlink("elsewhere/empty", self.path("link"))
+        self.quantize("link")
+        self.assertEqual(os.readlink(self.path("link")), "elsewhere/empty")
+        self.assertEqual(os.listdir(self.path("elsewhere")), ["empty"])
+        self.assertIn("model.safetensors", os.listdir(self.path("elsewhere/empty")))
+        self.assertEqual(self.names(), ["circle", "dangling", "elsewhere", "file", "in", "link"])
+
+    def setUp_again(self):
+        checkpoint.write(self.path("in/model.safetensors"), {f"{n}.weight": MODEL["w"] for n in "abc"})
+
+    def test_a_folder_where_a_file_system_is_mounted(self):
+        os.mkdir(self.path("mounted"))
+        script = 'mount -t tmpfs none "$1" && "$2" quantize "$3" -o "$1"'
+        done = subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh",
+                               self.path("mounted"), PLANCK, self.path("in")], capture_output=True, text=True)
+        if "unshare" in done.stderr or "mount:" in done.stderr:
+            self.skipTest(done.stderr.strip())
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("is where a file system is mounted", done.stderr)
+
+    def test_what_is_refused_at_the_end_has_put_nothing_in_place(self):
+        bad = Tensor("F32", [8, 16], [float("nan")] + [1.0] * 127)
+        checkpoint.write(self.path("in/model.safetensors"), {"a.weight": bad})
+        for more in ([], ["--shard-size", "1KB"], ["--format", "compressed-tensors"]):
+            self.refuse("--strict refuses them", "quantize", self.path("in"), "-o", self.path("x/y/out"), "--strict", *more)
+            self.assertEqual(self.names(), ["in"])
+
+    def test_more_shards_than_files_may_be_open(self):
+        checkpoint.write(self.path("many"), {f"w{i:03}": Tensor("F32", [2, 2], range(4)) for i in range(300)})
+        done = subprocess.run(["sh", "-c", 'ulimit -S -n 64; exec "$@"', "sh", PLANCK, "quantize", self.path("many"), "-o",
+                               self.path("out"), "--shard-size", "1B"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(len(os.listdir(self.path("out"))), 301)
 
 
 if __name__ == "__main__":

@@ -135,6 +135,72 @@ class Sources(CommandTest):
             want = mantissa * 2.0 ** -9 if exponent == 0 else (8 + mantissa) * 2.0 ** (exponent - 10)
             self.assertEqual(value, -want if bits & 128 else want)
 
+    def test_the_other_eight_bit_floats(self):
+        def e5m2(bits):  # IEEE's rules, five bits of exponent
+            sign, exponent, mantissa = -1.0 if bits & 128 else 1.0, bits >> 2 & 31, bits & 3
+            if exponent == 31:
+                return sign * float("inf") if mantissa == 0 else float("nan")
+            return sign * (mantissa * 2.0 ** -16 if exponent == 0 else (4 + mantissa) * 2.0 ** (exponent - 17))
+
+        def e8m0(bits):
+            return float("nan") if bits == 255 else 2.0 ** (bits - 127)
+
+        for dtype, value in (("F8_E5M2", e5m2), ("F8_E8M0", e8m0)):
+            header = json.dumps({"e": {"dtype": dtype, "shape": [256], "data_offsets": [0, 256]},
+                                 "w": {"dtype": "F32", "shape": [2, 2], "data_offsets": [256, 272]}})
+            with open(self.path("in"), "wb") as f:
+                f.write(checkpoint.raw_file(header, bytes(range(256)) + bytes(16)))
+            self.succeed("dequantize", self.path("in"), "-o", self.path("r"), "--force")
+            got = checkpoint.read(self.path("r"))[0]["e"].values()
+            self.assertEqual([repr(v) for v in got], [repr(value(b)) for b in range(256)], dtype)
+            self.assertIn(bytes(range(256)), self.quantized(self.path("in")))
+
+    def test_mxfp4_is_carried_through(self):
+        pair = {"m_blocks": Tensor("U8", [2, 3, 16], data=bytes(range(96))),
+                "m_scales": Tensor("U8", [2, 3], data=bytes([127, 128, 120, 130, 127, 90]))}
+        checkpoint.write(self.path("in"), {**pair, "w": Tensor("F32", [2, 2], range(4))})
+        self.quantized(self.path("in"))
+        self.assertEqual({n: t for n, t in checkpoint.read(self.path("q"))[0].items() if n in pair}, pair)
+        self.succeed("dequantize", self.path("q"), "-o", self.path("r"))
+        self.assertEqual({n: t for n, t in checkpoint.read(self.path("r"))[0].items() if n in pair}, pair)
+
+    def test_files_are_no_larger_than_shard_size_says(self):
+        tensors = {f"layers.{i}.weight": Tensor("F32", [8, 32], weight(8, 32, i)) for i in range(24)}
+        checkpoint.write(self.path("in"), tensors, {"note": "x" * 100})
+        for options in (["--affine"], ["--format", "gguf"], ["--format", "compressed-tensors"]):
+            for size in (2000, 4000, 100_000):
+                with self.subTest(options=options, size=size):
+                    out = self.path(f"{options[-1]}-{size}")
+                    arguments = ["quantize", self.path("in"), "-o", out, "--json", "--shard-size", f"{size}B", *options]
+                    said = json.loads(self.succeed(*arguments, "--dry-run"))["file_bytes_after"]
+                    self.assertEqual(json.loads(self.succeed(*arguments))["file_bytes_after"], said)
+                    sizes = [os.path.getsize(os.path.join(out, n)) for n in os.listdir(out) if not n.endswith(".json")]
+                    self.assertEqual(sum(sizes), said)
+                    self.assertLessEqual(max(sizes), size)
+                    if len(sizes) > 2:  # nor much smaller
+                        self.assertGreater(sum(sizes) / len(sizes), size * 0.6)
+        # A file says of quantized tensors what it holds itself: each can be read alone.
+        self.assertGreater(len(os.listdir(self.path("--affine-2000"))), 5)
+        for name in os.listdir(self.path("--affine-2000")):
+            if not name.endswith(".json"):
+                self.succeed("dequantize", os.path.join(self.path("--affine-2000"), name), "-o", self.path("r"), "--force")
+
+    def test_dequantize_writes_shards(self):
+        folder = self.make_folder()
+        self.succeed("quantize", folder, "-o", self.path("small"))
+        self.succeed("dequantize", self.path("small"), "-o", self.path("whole.safetensors"))
+        self.succeed("dequantize", self.path("small"), "-o", self.path("back"), "--shard-size", "250B")
+        shards = sorted(n for n in os.listdir(self.path("back")) if n.endswith(".safetensors"))
+        self.assertGreater(len(shards), 1)
+        self.assertEqual(sorted(set(os.listdir(self.path("back"))) - set(shards)),
+                         ["config.json", "model.safetensors.index.json", "tokenizer.json"])
+        found = {}
+        for shard in shards:
+            found.update(checkpoint.read(os.path.join(self.path("back"), shard))[0])
+        self.assertEqual(found, checkpoint.read(self.path("whole.safetensors"))[0])
+        self.refuse('--shard-size "5kb" is not a size', "dequantize", self.path("small"), "-o", self.path("b2"),
+                    "--shard-size", "5kb")
+
     def test_mxfp4(self):
         blocks, scales = bytes((7 * i) & 255 for i in range(2 * 3 * 16)), bytes([127, 128, 120, 130, 127, 90])
         checkpoint.write(self.path("in"), {"m_blocks": Tensor("U8", [2, 3, 16], data=blocks),

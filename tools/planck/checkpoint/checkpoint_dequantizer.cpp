@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <set>
-#include <unordered_map>
 
 #include "planck/nn/state_file.h"
 #include "tools/planck/checkpoint/checkpoint_output.h"
+#include "tools/planck/checkpoint/mxfp4_pairs.h"
 #include "tools/planck/checkpoint/quantized_checkpoint.h"
 #include "tools/planck/checkpoint/units/unit_pool.h"
 #include "tools/planck/progress.h"
@@ -28,20 +28,6 @@ struct Restore {
 
 bool is_narrow(const TensorEncoding& type) { return type.safetensors || type.text == "MXFP4"; }
 
-// The other half of NAME_blocks [.., groups, 16], where there is one.
-const SourceTensor* find_exponents(
-    const SourceTensor& t,
-    const std::unordered_map<std::string_view, const SourceTensor*>& by_name) {
-  constexpr std::string_view kBlocks = "_blocks";
-  if (t.type->text != "U8" || !t.name.ends_with(kBlocks) || t.shape.size() < 2 ||
-      t.shape.back() != 16)
-    return nullptr;
-  const auto it = by_name.find(t.name.substr(0, t.name.size() - kBlocks.size()) + "_scales");
-  if (it == by_name.end() || it->second->type->text != "U8") return nullptr;
-  const std::vector<std::int64_t> groups(t.shape.begin(), t.shape.end() - 1);
-  return it->second->shape == groups ? it->second : nullptr;
-}
-
 // `others`: also what was narrow before anybody here quantized it.
 Restore plan_restore(const SourceTensor& t, bool others, const QuantizedTensor* quantized,
                      const SourceTensor* exponents) {
@@ -54,10 +40,7 @@ Restore plan_restore(const SourceTensor& t, bool others, const QuantizedTensor* 
     return r;
   }
   if (exponents != nullptr) {
-    r.output.name = t.name.substr(0, t.name.size() - 7);
-    r.output.type = &encoding_of(Dtype::bf16);
-    r.output.shape.pop_back();
-    r.output.shape.back() *= 32;
+    r.output = {mxfp4_name(t), &encoding_of(Dtype::bf16), mxfp4_shape(t)};
   } else if (t.type->decode != nullptr && (others || !t.type->safetensors)) {
     r.output.type = &encoding_of(is_narrow(*t.type) ? Dtype::bf16 : Dtype::f32);
   }
@@ -95,7 +78,8 @@ Result<void> do_unit(UnitWorker& worker, const CheckpointSource& in, const Resto
 }  // namespace
 
 Result<RestoreReport> dequantize_checkpoint(const CheckpointSource& in, const std::string& out,
-                                            const Stream& stream, int threads) {
+                                            std::uint64_t shard_bytes, const Stream& stream,
+                                            int threads) {
   const auto quantized = quantized_tensors(in);
   if (!quantized)
     return fail(quantized.error().code,
@@ -105,15 +89,10 @@ Result<RestoreReport> dequantize_checkpoint(const CheckpointSource& in, const st
     parts.insert(t.scale);
     if (t.zero_point != nullptr) parts.insert(t.zero_point);
   }
-  std::unordered_map<std::string_view, const SourceTensor*> by_name;
-  for (const SourceTensor& t : in.tensors()) by_name[t.name] = &t;
   // A checkpoint of ours gets back what it was made of, f8 and all.
   const bool others = !is_quantized_checkpoint(in.metadata());
-  const auto exponents_of = [&](const SourceTensor& t) {
-    return others ? find_exponents(t, by_name) : nullptr;
-  };
-  for (const SourceTensor& t : in.tensors())
-    if (const SourceTensor* exponents = exponents_of(t)) parts.insert(exponents);
+  const Mxfp4Pairs pairs = others ? find_mxfp4_pairs(in) : Mxfp4Pairs{};
+  for (const auto& [blocks, exponents] : pairs) parts.insert(exponents);
 
   std::vector<Restore> plan;
   std::vector<OutputTensor> outputs;
@@ -121,8 +100,9 @@ Result<RestoreReport> dequantize_checkpoint(const CheckpointSource& in, const st
   for (const SourceTensor& t : in.tensors()) {
     if (parts.contains(&t)) continue;
     const auto q = quantized->find(t.name);
-    plan.push_back(
-        plan_restore(t, others, q == quantized->end() ? nullptr : &q->second, exponents_of(t)));
+    const auto pair = pairs.find(&t);
+    plan.push_back(plan_restore(t, others, q == quantized->end() ? nullptr : &q->second,
+                                pair == pairs.end() ? nullptr : pair->second));
     ++(plan.back().is_restored() ? report.restored : report.kept);
     outputs.push_back(plan.back().output);
     if (!plan.back().output.type->safetensors)
@@ -138,13 +118,17 @@ Result<RestoreReport> dequantize_checkpoint(const CheckpointSource& in, const st
   if (names_of(plan).size() != plan.size())
     return fail(ErrorCode::io,
                 fmt::format("{}: two tensors would have the same name once restored", in.path()));
-  const bool folder = in.is_folder() && !out.ends_with(".safetensors");
+  const bool folder = shard_bytes > 0 || (in.is_folder() && !out.ends_with(".safetensors"));
   SafetensorsMetadata metadata = nn::without_checksum(original_metadata(in.metadata()));
   for (const Restore& r : plan)  // of states: four-bit integers no more
     if (r.quantized != nullptr) metadata.erase("dtype of " + r.source->name);
-  auto output = CheckpointOutput::create(
-      {.path = out, .folder = folder, .metadata = std::move(metadata), .copies = in.companions()},
-      outputs);
+  OutputOptions options{.path = out,
+                        .folder = folder,
+                        .shard_bytes = shard_bytes,
+                        .metadata = std::move(metadata),
+                        .copies = in.companions()};
+  limit_modes(in, options);
+  auto output = CheckpointOutput::create(options, outputs);
   if (!output) return tl::unexpected(output.error());
   report.file_bytes_before = in.file_bytes();
   report.file_bytes_after = output->file_bytes();

@@ -22,9 +22,10 @@ struct RestoreReport {
   std::uint64_t file_bytes_before = 0, file_bytes_after = 0;
 };
 
-// An input with nothing to restore is an error.
+// In files of at most `shard_bytes`; 0: in one. An input with nothing to restore is an error.
 [[nodiscard]] Result<RestoreReport> dequantize_checkpoint(const CheckpointSource& in,
                                                           const std::string& out,
+                                                          std::uint64_t shard_bytes,
                                                           const Stream& stream, int threads);
 
 }  // namespace planck::cli

@@ -1,12 +1,16 @@
 #include "tools/planck/checkpoint/checkpoint_output.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "planck/io/checkpoint/index.h"
 #include "planck/io/mapped_file.h"
+#include "tools/planck/checkpoint/shard_layout.h"
 
 namespace planck::cli {
 
@@ -14,94 +18,49 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The tensors of each file: as many as fit, at least one.
-std::vector<std::size_t> shard_ends(const std::vector<OutputTensor>& tensors, std::uint64_t limit) {
-  std::vector<std::size_t> ends;
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto need = encoded_bytes(*tensors[i].type, tensors[i].shape).value_or(0);
-    if (limit > 0 && bytes > 0 && bytes + need > limit) {
-      ends.push_back(i);
-      bytes = 0;
-    }
-    bytes += need;
-  }
-  ends.push_back(tensors.size());
-  return ends;
+std::optional<unsigned> mode_of(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return std::nullopt;
+  return status.st_mode & 0777u;
 }
 
-// Where the tensors of one file lie.
-struct FileLayout {
-  std::string start;                                                      // header and padding
-  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> places;  // name → begin, bytes
-  std::uint64_t alignment = 1, bytes = 0;
-};
-
-Result<FileLayout> layout_of(const OutputOptions& options, const std::vector<OutputTensor>& tensors,
-                             std::size_t first, std::size_t last) {
-  const auto in_file = [&](const Error& error) {
-    return fail(error.code, fmt::format("{}: {}", options.path, error.message));
-  };
-  FileLayout layout;
-  if (options.gguf) {
-    GgufHeader header;
-    header.fields = options.fields;
-    for (std::size_t i = first; i < last; ++i)
-      header.tensors.push_back({tensors[i].name, tensors[i].type, tensors[i].shape, 0, 0});
-    auto text = layout_gguf(header);
-    if (!text) return in_file(text.error());
-    layout.start = std::move(*text);
-    layout.alignment = header.alignment;
-    layout.bytes = gguf_file_bytes(header);
-    for (const GgufTensor& t : header.tensors)
-      layout.places[t.name] = {header.data_begin + t.begin, t.bytes};
-    return layout;
-  }
-  SafetensorsHeader header;
-  header.metadata = options.metadata;
-  for (std::size_t i = first; i < last; ++i)
-    header.entries.push_back(
-        {tensors[i].name, find_safetensors_dtype(tensors[i].type->text), tensors[i].shape, 0, 0});
-  auto text = layout_header(header);
-  if (!text) return in_file(text.error());
-  layout.start = std::move(*text);
-  layout.bytes = header.data_begin + (header.entries.empty() ? 0 : header.entries.back().end);
-  for (const SafetensorsEntry& e : header.entries)
-    layout.places[e.name] = {header.data_begin + e.begin, e.bytes()};
-  return layout;
+// All files of a folder are open until it is whole; systems allow many, and give few unasked.
+void allow_open_files(std::size_t count) {
+  rlimit files{};
+  constexpr std::size_t kOthers = 128;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= count + kOthers) return;
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, files.rlim_cur + count + kOthers);
+  (void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
 }  // namespace
 
-Result<std::uint64_t> output_bytes(const OutputOptions& options,
-                                   const std::vector<OutputTensor>& tensors) {
-  std::uint64_t sum = 0;
-  std::size_t first = 0;
-  for (const std::size_t last : shard_ends(tensors, options.shard_bytes)) {
-    const auto layout = layout_of(options, tensors, first, last);
-    if (!layout) return tl::unexpected(layout.error());
-    sum += layout->bytes;
-    first = last;
+void limit_modes(const CheckpointSource& in, OutputOptions& options) {
+  for (const std::string& path : in.files()) {
+    options.file_mode &= mode_of(path).value_or(0) | 0600u;
+    if (!in.is_folder()) continue;
+    const fs::path folder = fs::path(path).parent_path();
+    options.folder_mode &= mode_of(folder.empty() ? "." : folder.string()).value_or(0) | 0700u;
   }
-  return sum;
 }
 
-Result<void> CheckpointOutput::add_file(const OutputOptions& options, const std::string& name,
-                                        const std::vector<OutputTensor>& tensors, std::size_t first,
-                                        std::size_t last) {
-  const auto layout = layout_of(options, tensors, first, last);
+Result<void> CheckpointOutput::add_file(const OutputOptions& options,
+                                        const std::vector<OutputTensor>& tensors,
+                                        const Shard& shard) {
+  const auto layout = layout_of(options, tensors, shard);
   if (!layout) return tl::unexpected(layout.error());
   file_bytes_ += layout->bytes;
-  auto file = OutputFile::create(options.folder ? (fs::path(folder_.path()) / name).string()
-                                                : options.path);
+  const fs::path in_folder = fs::path(folder_.path()) / shard_name(options, shard);
+  auto file = OutputFile::create(options.folder ? in_folder.string() : options.path,
+                                 OutputFile::Aside::nameless_where_possible, options.file_mode);
   if (!file) return tl::unexpected(file.error());
   if (auto ok = file->write_at(0, std::as_bytes(std::span(layout->start))); !ok) return ok;
-  for (std::size_t i = first; i < last; ++i) {
+  for (std::size_t i = shard.first; i < shard.last; ++i) {
     const auto [at, bytes] = layout->places.at(tensors[i].name);
     places_.push_back({files_.size(), at, bytes});
     missing_ += bytes;
   }
-  if (first < last) {  // GGUF pads the last tensor too
+  if (shard.first < shard.last) {  // GGUF pads the last tensor too
     const std::uint64_t end = places_.back().begin + places_.back().bytes;
     const std::vector<std::byte> zeros((layout->alignment - end % layout->alignment) %
                                        layout->alignment);
@@ -117,54 +76,61 @@ Result<CheckpointOutput> CheckpointOutput::create(const OutputOptions& options,
   out.path_ = options.path;
   out.guard_ = std::make_unique<std::mutex>();
   if (options.folder) {
-    auto folder = PartialFolder::create(options.path);
+    auto folder = PartialFolder::create(options.path, options.folder_mode);
     if (!folder) return tl::unexpected(folder.error());
     out.folder_ = std::move(*folder);
   }
-  const auto ends = shard_ends(tensors, options.shard_bytes);
-  const std::string_view suffix = options.gguf ? "gguf" : "safetensors";
+  const auto shards = cut_shards(options, tensors);
+  if (shards.size() > 1 && !options.gguf && tensors.size() > kMaxSafetensorsEntries)
+    return fail(ErrorCode::io,
+                fmt::format("{}: would have {} tensors, at most {} of an index are read",
+                            options.path, tensors.size(), kMaxSafetensorsEntries));
+  allow_open_files(shards.size());
   std::map<std::string, std::string, std::less<>> index;
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    const std::string name =
-        ends.size() == 1 ? fmt::format("model.{}", suffix)
-                         : fmt::format("model-{:05}-of-{:05}.{}", i + 1, ends.size(), suffix);
-    OutputOptions one = options;
-    if (options.gguf && ends.size() > 1) {
-      one.fields.push_back(GgufField::number16("split.no", static_cast<std::uint16_t>(i)));
-      one.fields.push_back(
-          GgufField::number16("split.count", static_cast<std::uint16_t>(ends.size())));
-      one.fields.push_back(GgufField::signed_number("split.tensors.count",
-                                                    static_cast<std::int32_t>(tensors.size())));
-    }
-    if (auto ok = out.add_file(one, name, tensors, first, ends[i]); !ok)
-      return tl::unexpected(ok.error());
-    for (; first < ends[i]; ++first) index[tensors[first].name] = name;
+  for (const Shard& shard : shards) {
+    if (auto ok = out.add_file(options, tensors, shard); !ok) return tl::unexpected(ok.error());
+    for (std::size_t i = shard.first; i < shard.last; ++i)
+      index[tensors[i].name] = shard_name(options, shard);
   }
   if (!options.folder) return out;
-  if (ends.size() > 1 && !options.gguf)
-    if (auto ok = out.write_text("model.safetensors.index.json", index_text(index, out.missing_));
+  if (shards.size() > 1 && !options.gguf)
+    if (auto ok = out.write_text("model.safetensors.index.json", index_text(index, out.missing_),
+                                 options.file_mode);
         !ok)
       return tl::unexpected(ok.error());
+  if (auto ok = out.write_beside(options); !ok) return tl::unexpected(ok.error());
+  return out;
+}
+
+// Copies as they are; what is written in the place of one is no more open than that.
+Result<void> CheckpointOutput::write_beside(const OutputOptions& options) {
+  std::map<std::string, unsigned> modes;
   for (const std::string& path : options.copies) {
     const std::string name = fs::path(path).filename().string();
+    const unsigned mode = mode_of(path).value_or(0600);
+    modes[name] = mode;
     if (options.texts.contains(name)) continue;
     const auto file = MappedFile::open(path);
     if (!file) return tl::unexpected(file.error());
     const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
                                 file->bytes().size());
-    if (auto ok = out.write_text(name, text); !ok) return tl::unexpected(ok.error());
+    if (auto ok = write_text(name, text, mode); !ok) return ok;
   }
-  for (const auto& [name, text] : options.texts)
-    if (auto ok = out.write_text(name, text); !ok) return tl::unexpected(ok.error());
-  return out;
+  for (const auto& [name, text] : options.texts) {
+    const auto old = modes.find(name);
+    const unsigned mode = options.file_mode & (old == modes.end() ? 0666 : old->second | 0600u);
+    if (auto ok = write_text(name, text, mode); !ok) return ok;
+  }
+  return {};
 }
 
-Result<void> CheckpointOutput::write_text(const std::string& name, std::string_view text) {
-  auto file = OutputFile::create((fs::path(folder_.path()) / name).string());
+Result<void> CheckpointOutput::write_text(const std::string& name, std::string_view text,
+                                          unsigned mode) {
+  auto file = OutputFile::create((fs::path(folder_.path()) / name).string(),
+                                 OutputFile::Aside::nameless_where_possible, mode);
   if (!file) return tl::unexpected(file.error());
   if (auto ok = file->write_at(0, std::as_bytes(std::span(text))); !ok) return ok;
-  return file->commit();
+  return file->commit(OutputFile::Counted::with_its_folder);
 }
 
 Result<void> CheckpointOutput::write(std::size_t tensor, std::uint64_t offset,
@@ -182,8 +148,10 @@ Result<void> CheckpointOutput::write(std::size_t tensor, std::uint64_t offset,
 Result<void> CheckpointOutput::commit() {
   if (missing_ != 0)
     return fail(ErrorCode::io, fmt::format("{}: {} bytes were never written", path_, missing_));
+  const auto counted =
+      folder_.path().empty() ? OutputFile::Counted::at_once : OutputFile::Counted::with_its_folder;
   for (OutputFile& file : files_)
-    if (auto ok = file.commit(); !ok) return ok;
+    if (auto ok = file.commit(counted); !ok) return ok;
   return folder_.path().empty() ? Result<void>{} : folder_.rename_to_target();
 }
 

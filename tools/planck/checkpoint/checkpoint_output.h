@@ -2,10 +2,13 @@
 // them. All of it appears under its name complete, or nothing does.
 //
 // The bytes of a tensor may come in any order and from several threads. A single file is an
-// OutputFile. A folder is made aside, as .NAME.partial-RANDOM in the same place, and renamed when
-// it is whole; the name must be free, or that of an empty folder. What a killed run has left is
-// removed by the next that writes to the same place: a folder aside is locked while its maker
-// lives.
+// OutputFile. A folder is made aside, as .NAME.partial-8 hex digits in the same place, and renamed
+// when it is whole; the name must be free, or that of an empty folder, whose mode, owner and group
+// it keeps, or of a link to one. What a killed run has left is removed by the next that writes to
+// the same place: a folder aside is locked while its maker lives.
+//
+// Nobody may read a new output who could not read what it is made of (limit_modes); files that are
+// copied keep their modes.
 #pragma once
 
 #include <map>
@@ -14,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "planck/io/checkpoint/encoding.h"
+#include "planck/io/checkpoint/source.h"
 #include "planck/io/gguf/gguf_header.h"
 #include "planck/io/output_file.h"
 #include "planck/io/safetensors_header.h"
@@ -25,27 +28,32 @@ struct OutputTensor {
   std::string name;
   const TensorEncoding* type = nullptr;
   std::vector<std::int64_t> shape;
+  bool with_the_one_before = false;  // in the same file
 };
 
 struct OutputOptions {
   std::string path;
   bool folder = false;
   bool gguf = false;
-  std::uint64_t shard_bytes = 0;  // 0: one file
+  std::uint64_t shard_bytes = 0;  // that a file of a folder may have; 0: there is one
   SafetensorsMetadata metadata = {};
   std::vector<GgufField> fields = {};
   std::map<std::string, std::string> texts = {};  // files of a folder: name → contents
   std::vector<std::string> copies = {};           // files that are copied into it
+  unsigned file_mode = 0666, folder_mode = 0777;  // of new ones, less the umask
 };
+
+// Takes from the modes what the input's files and, where it is a folder, the folder do not have.
+void limit_modes(const CheckpointSource& in, OutputOptions& options);
 
 // Bytes of all files of tensors, without writing any.
 [[nodiscard]] Result<std::uint64_t> output_bytes(const OutputOptions& options,
                                                  const std::vector<OutputTensor>& tensors);
 
-// A folder under construction: locked, removed unless it is renamed.
+// A folder under construction: locked, for nobody else to read, removed unless it is renamed.
 class PartialFolder {
  public:
-  static Result<PartialFolder> create(const std::string& target);
+  static Result<PartialFolder> create(const std::string& target, unsigned mode);
   PartialFolder() = default;
   PartialFolder(PartialFolder&& other) noexcept { swap(other); }
   PartialFolder& operator=(PartialFolder&& other) noexcept {
@@ -59,10 +67,16 @@ class PartialFolder {
 
  private:
   void swap(PartialFolder& other) noexcept;
+  Result<void> make_parents(const std::string& target);
+  Result<void> make_aside(const std::string& target, unsigned mode);
 
   std::string target_, path_;
+  std::vector<std::string> parents_;  // that were made for it, the outermost first
+  unsigned mode_ = 0;                 // that it gets with its name
   int lock_ = -1;
 };
+
+struct Shard;
 
 class CheckpointOutput {
  public:
@@ -82,10 +96,10 @@ class CheckpointOutput {
     std::size_t file = 0;
     std::uint64_t begin = 0, bytes = 0;
   };
-  Result<void> add_file(const OutputOptions& options, const std::string& name,
-                        const std::vector<OutputTensor>& tensors, std::size_t first,
-                        std::size_t last);
-  Result<void> write_text(const std::string& name, std::string_view text);
+  Result<void> add_file(const OutputOptions& options, const std::vector<OutputTensor>& tensors,
+                        const Shard& shard);
+  Result<void> write_text(const std::string& name, std::string_view text, unsigned mode);
+  Result<void> write_beside(const OutputOptions& options);
 
   std::string path_;
   PartialFolder folder_;

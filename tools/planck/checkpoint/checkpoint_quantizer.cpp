@@ -19,17 +19,25 @@ namespace {
 
 using Action = TensorPlan::Action;
 
-// What one tensor needs while its units are under way.
+// What one tensor, or some channels of a large one, need while their units are under way.
 struct TensorRun {
   const TensorPlan* plan;
   UnitJob job;  // but for the unit
   std::vector<Unit> units;
-  SharedScales shared;
-  std::vector<QuantizedUnit> done;  // of each unit; views into workers are gone, errors remain
+  SharedScales shared = {};
+  std::vector<QuantizedUnit> done = {};  // views into workers are gone, errors remain
+  bool first = true;                     // of its tensor
+
+  std::size_t bytes_shared() const {
+    return shared.scale.size() + shared.first_scale.size() +
+           4 * (shared.zero.size() + shared.first_zero.size());
+  }
 };
+constexpr std::size_t kMostShared = std::size_t{1} << 25;  // bytes, of runs side by side
 
 std::vector<Unit> units_of(const TensorPlan& plan, const QuantizeOptions& options) {
   const std::int64_t n = plan.source->elements();
+  if (plan.action == Action::part) return {};
   if (plan.action == Action::integers) return cut(group_layout(plan.scheme), kUnitElements);
   const std::int64_t block = plan.action == Action::blocks ? options.blocks->elements : 1;
   const std::int64_t both = std::max<std::int64_t>(block, plan.source->type->elements);
@@ -53,37 +61,48 @@ Result<void> write_integers(const TensorRun& run, const Unit& u, const Quantized
 
 Result<void> write_shared(const TensorRun& run, CheckpointOutput& out) {
   const TensorPlan& plan = *run.plan;
-  if (run.job.bytes == CodeBytes::offset) {
+  if (run.job.bytes == CodeBytes::offset && run.first) {
     const std::int64_t shape[] = {plan.source->shape[0], plan.source->shape[1]};
     if (auto ok = out.write(plan.first_output + 2, 0, std::as_bytes(std::span(shape))); !ok)
       return ok;
   }
   if (run.job.shared == nullptr) return {};
-  if (auto ok = out.write(plan.first_output + 1, 0, run.shared.scale); !ok) return ok;
+  const auto channel = static_cast<std::uint64_t>(run.job.first_channel);
+  const auto width = storage_bytes(plan.scheme.original_dtype);
+  if (auto ok = out.write(plan.first_output + 1, channel * width, run.shared.scale); !ok) return ok;
   if (run.job.bytes == CodeBytes::offset || plan.outputs < 3) return {};
-  return out.write(plan.first_output + 2, 0, std::as_bytes(std::span(run.shared.zero)));
+  return out.write(plan.first_output + 2, channel * 4, std::as_bytes(std::span(run.shared.zero)));
+}
+
+// Of a tensor that is kept: bytes, and where they go.
+Result<void> carry_unit(UnitWorker& worker, const UnitJob& job, const TensorPlan& plan,
+                        const TensorEncoding& into, CheckpointOutput& out) {
+  const std::int64_t first = job.unit.first_element;
+  if (plan.action == Action::decode) {
+    const auto x = worker.read(*job.source, *job.tensor, job.unit);
+    if (!x) return tl::unexpected(x.error());
+    const auto count = static_cast<std::size_t>(job.unit.elements()) * 4;
+    return out.write(plan.first_output, static_cast<std::uint64_t>(first) * 4,
+                     {static_cast<const std::byte*>(x->data), count});
+  }
+  const bool pair = plan.action == Action::pair;
+  const auto bytes = pair                           ? worker.pair_blocks(job, *plan.exponents)
+                     : plan.action == Action::widen ? worker.widen(job)
+                                                    : worker.copy(job);
+  if (!bytes) return tl::unexpected(bytes.error());
+  const std::int64_t blocks = pair ? first / 16 : first / into.elements;
+  return out.write(plan.first_output, static_cast<std::uint64_t>(blocks * into.bytes), *bytes);
 }
 
 Result<void> do_unit(UnitWorker& worker, TensorRun& run, std::size_t index,
-                     const QuantizeOptions& options, CheckpointOutput& out) {
+                     const QuantizeOptions& options, const CheckpointPlan& all,
+                     CheckpointOutput& out) {
   const TensorPlan& plan = *run.plan;
   const Unit& u = run.units[index];
   UnitJob job = run.job;
   job.unit = u;
-  if (plan.action == Action::keep) {
-    const auto bytes = worker.copy(job);
-    if (!bytes) return tl::unexpected(bytes.error());
-    const auto at = static_cast<std::uint64_t>(u.first_element / plan.source->type->elements *
-                                               plan.source->type->bytes);
-    return out.write(plan.first_output, at, *bytes);
-  }
-  if (plan.action == Action::decode) {
-    const auto x = worker.read(*job.source, *job.tensor, u);
-    if (!x) return tl::unexpected(x.error());
-    const auto count = static_cast<std::size_t>(u.elements()) * 4;
-    return out.write(plan.first_output, static_cast<std::uint64_t>(u.first_element) * 4,
-                     {static_cast<const std::byte*>(x->data), count});
-  }
+  if (!plan.quantized())
+    return carry_unit(worker, job, plan, *all.outputs[plan.first_output].type, out);
   auto made =
       plan.action == Action::blocks ? worker.encode(job, *options.blocks) : worker.quantize(job);
   if (!made) return tl::unexpected(made.error());
@@ -98,32 +117,33 @@ Result<void> do_unit(UnitWorker& worker, TensorRun& run, std::size_t index,
   return {};
 }
 
-TensorReport report_of(const TensorRun& run, const QuantizeOptions& options) {
-  const TensorPlan& plan = *run.plan;
+TensorReport report_of(const TensorPlan& plan, const QuantizeOptions& options) {
   TensorReport report{plan.source, "", plan.kept_reason,     "",
                       {},          {}, plan.source->bytes(), plan.bytes_after};
-  if (!plan.quantized()) return report;
-  report.scheme =
-      plan.action == Action::blocks ? std::string(options.blocks->text) : plan.scheme.description();
+  if (plan.quantized())
+    report.scheme = plan.action == Action::blocks ? std::string(options.blocks->text)
+                                                  : plan.scheme.description();
+  return report;
+}
+
+void add_to_report(const TensorRun& run, const QuantizeOptions& options, CheckpointReport& all) {
+  if (run.first) all.tensors.push_back(report_of(*run.plan, options));
+  TensorReport& report = all.tensors.back();
   double before = 0;
   for (const QuantizedUnit& u : run.done) {
-    report.kernel = u.kernel;
+    if (!u.kernel.empty()) report.kernel = u.kernel;
     report.error.add(u.error);
     before += u.before.noise;
   }
-  if (options.method == Method::mse && plan.action == Action::integers)
-    report.noise_before = before;
-  return report;
+  if (options.method == Method::mse && run.plan->action == Action::integers)
+    report.noise_before = report.noise_before.value_or(0) + before;
 }
 
 // What a run would report, but for errors and kernels.
 Result<CheckpointReport> planned(const CheckpointSource& in, const CheckpointPlan& plan,
                                  const QuantizeOptions& options) {
   CheckpointReport report{{}, in.file_bytes(), 0};
-  for (const TensorPlan& t : plan.tensors) {
-    report.tensors.push_back(report_of(TensorRun{&t, {}, {}, {}, {}}, options));
-    report.tensors.back().noise_before.reset();
-  }
+  for (const TensorPlan& t : plan.tensors) report.tensors.push_back(report_of(t, options));
   const auto bytes = output_bytes(plan.output, plan.outputs);
   if (!bytes) return tl::unexpected(bytes.error());
   report.file_bytes_after = *bytes;
@@ -167,8 +187,8 @@ Result<CheckpointReport> quantize_checkpoint(const CheckpointSource& in, const s
   UnitPool pool(stream, threads);
   Progress progress(report.file_bytes_before);
   std::mutex drawing;
-  std::deque<TensorRun> window;  // tensors whose units run side by side; jobs point into it
-  std::size_t pending = 0;
+  std::deque<TensorRun> window;         // tensors whose units run side by side; jobs point into it
+  std::size_t pending = 0, shared = 0;  // units, bytes
   const auto flush = [&]() -> Result<void> {
     std::vector<std::pair<std::size_t, std::size_t>> tasks;  // tensor, unit
     for (std::size_t t = 0; t < window.size(); ++t)
@@ -177,7 +197,7 @@ Result<CheckpointReport> quantize_checkpoint(const CheckpointSource& in, const s
         static_cast<std::int64_t>(tasks.size()),
         [&](UnitWorker& worker, std::int64_t i) -> Result<void> {
           const auto [t, u] = tasks[static_cast<std::size_t>(i)];
-          auto done = do_unit(worker, window[t], u, options, *output);
+          auto done = do_unit(worker, window[t], u, options, *plan, *output);
           if (!done)
             return fail(done.error().code,
                         fmt::format("tensor {}: {}", in_quotes(window[t].plan->source->name),
@@ -192,32 +212,42 @@ Result<CheckpointReport> quantize_checkpoint(const CheckpointSource& in, const s
     for (const TensorRun& run : window) {
       if (run.plan->action == Action::integers)
         if (auto written = write_shared(run, *output); !written) return written;
-      report.tensors.push_back(report_of(run, options));
+      add_to_report(run, options, report);
     }
     window.clear();
-    pending = 0;
+    pending = shared = 0;
     return {};
   };
-  for (const TensorPlan& t : plan->tensors) {
-    TensorRun run{
-        &t,
-        {&in, t.source, &t.scheme, options.method, CodeBytes::twos_complement, nullptr, {}},
-        units_of(t, options),
-        {},
-        {}};
+  const auto start = [&](TensorRun run, bool shares) -> Result<void> {
     if (options.format == CheckpointFormat::compressed_tensors) run.job.bytes = CodeBytes::offset;
     run.done.resize(run.units.size());
     pending += run.units.size();
     window.push_back(std::move(run));
     TensorRun& last = window.back();
-    const bool in_units = holds_whole_groups(group_layout(t.scheme), last.units) &&
+    if (shares)
+      if (auto ok = find_shared_scales(pool, last.job, last.units, last.shared); !ok) return ok;
+    shared += last.bytes_shared();
+    return pending >= kUnitsTogether || shared >= kMostShared ? flush() : Result<void>{};
+  };
+  for (const TensorPlan& t : plan->tensors) {
+    auto units = units_of(t, options);
+    TensorRun run{
+        .plan = &t,
+        .job = {.source = &in, .tensor = t.source, .scheme = &t.scheme, .method = options.method},
+        .units = {}};
+    const bool in_units = holds_whole_groups(group_layout(t.scheme), units) &&
                           (options.method == Method::rtn || group_layout(t.scheme).outer == 1);
-    if (t.action == Action::integers && !in_units) {
-      if (auto ok = find_shared_scales(pool, last.job, last.units, last.shared); !ok)
-        return tl::unexpected(ok.error());
+    if (t.action != Action::integers || in_units) {
+      run.units = std::move(units);
+      if (auto ok = start(std::move(run), false); !ok) return tl::unexpected(ok.error());
+      continue;
     }
-    if (pending >= kUnitsTogether)
-      if (auto ok = flush(); !ok) return tl::unexpected(ok.error());
+    for (auto& part : by_channels(std::move(units), kChannelsTogether)) {
+      TensorRun some = run;
+      some.units = std::move(part);
+      if (auto ok = start(std::move(some), true); !ok) return tl::unexpected(ok.error());
+      run.first = false;
+    }
   }
   if (auto ok = flush(); !ok) return tl::unexpected(ok.error());
   if (options.strict)

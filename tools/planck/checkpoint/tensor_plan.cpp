@@ -8,6 +8,7 @@
 #include "planck/nn/state_file.h"
 #include "tools/planck/checkpoint/compressed_tensors.h"
 #include "tools/planck/checkpoint/gguf_fields.h"
+#include "tools/planck/checkpoint/mxfp4_pairs.h"
 #include "tools/planck/checkpoint/units/unit_cut.h"
 
 namespace planck::cli {
@@ -75,11 +76,39 @@ void plan_integers(TensorPlan& plan, const QuantizeOptions& options) {
   plan.action = Action::integers;
 }
 
+// The integers of GGUF that hold all of a type's; null: none do.
+const TensorEncoding* wider(const TensorEncoding& type) {
+  constexpr std::string_view kWider[][2] = {
+      {"BOOL", "I8"}, {"U8", "I16"}, {"U16", "I32"}, {"U32", "I64"}};
+  for (const auto& [narrow, wide] : kWider)
+    if (type.text == narrow) return find_encoding(wide);
+  return nullptr;
+}
+
+// What is kept of a tensor whose type the output's format does not have.
+Result<void> plan_other_type(TensorPlan& plan, const std::string& path, CheckpointFormat format) {
+  const TensorEncoding& type = *plan.source->type;
+  if (type.decode != nullptr) {
+    plan.action = Action::decode;
+  } else if (const auto* wide = wider(type); wide != nullptr && format == CheckpointFormat::gguf) {
+    plan.action = Action::widen;
+    plan.kept_reason += fmt::format(", written as {}", wide->text);
+  } else {
+    return fail(ErrorCode::io,
+                fmt::format("{}: tensor {} is {}, which the output's format has no type for", path,
+                            in_quotes(plan.source->name), type.text));
+  }
+  return {};
+}
+
 // The tensors that one becomes.
 std::vector<OutputTensor> outputs_of(const TensorPlan& plan, const QuantizeOptions& options) {
   const SourceTensor& t = *plan.source;
+  if (plan.action == Action::part) return {};
   if (plan.action == Action::keep) return {{t.name, t.type, t.shape}};
   if (plan.action == Action::decode) return {{t.name, &encoding_of(Dtype::f32), t.shape}};
+  if (plan.action == Action::widen) return {{t.name, wider(*t.type), t.shape}};
+  if (plan.action == Action::pair) return {{mxfp4_name(t), find_encoding("MXFP4"), mxfp4_shape(t)}};
   if (plan.action == Action::blocks) return {{t.name, options.blocks, t.shape}};
   if (options.format == CheckpointFormat::compressed_tensors)
     return compressed_tensors_outputs(t, plan.scheme);
@@ -108,18 +137,25 @@ bool writes_folder(const CheckpointSource& in, const std::string& out,
 Result<CheckpointPlan> plan_checkpoint(const CheckpointSource& in, const std::string& out,
                                        const QuantizeOptions& options) {
   CheckpointPlan plan;
+  const bool gguf = options.format == CheckpointFormat::gguf;
+  const Mxfp4Pairs pairs = gguf ? find_mxfp4_pairs(in) : Mxfp4Pairs{};
+  std::set<const SourceTensor*> exponents;
+  for (const auto& [blocks, scales] : pairs) exponents.insert(scales);
   for (const SourceTensor& t : in.tensors()) {
     TensorPlan one{.source = &t, .kept_reason = kept_reason(t, options), .scheme = {}};
-    if (one.kept_reason.empty())
-      options.format == CheckpointFormat::gguf ? plan_blocks(one, options)
-                                               : plan_integers(one, options);
-    if (!one.quantized() && !is_storable(*t.type, options.format)) {
-      if (t.type->decode == nullptr)
-        return fail(ErrorCode::io,
-                    fmt::format("{}: tensor {} is {}, which the output's format has no type for",
-                                in.path(), in_quotes(t.name), t.type->text));
-      one.action = Action::decode;
+    if (const auto pair = pairs.find(&t); pair != pairs.end()) {
+      one.action = Action::pair;
+      one.exponents = pair->second;
+      one.kept_reason = fmt::format("is MXFP4 already, {}", in_quotes(mxfp4_name(t)));
+    } else if (exponents.contains(&t)) {
+      one.action = Action::part;
+      one.kept_reason = "scales of MXFP4, with its blocks";
+    } else if (one.kept_reason.empty()) {
+      gguf ? plan_blocks(one, options) : plan_integers(one, options);
     }
+    if (one.action == Action::keep && !is_storable(*t.type, options.format))
+      if (auto ok = plan_other_type(one, in.path(), options.format); !ok)
+        return tl::unexpected(ok.error());
     plan.tensors.push_back(std::move(one));
   }
   if (std::none_of(plan.tensors.begin(), plan.tensors.end(),
@@ -136,15 +172,17 @@ Result<CheckpointPlan> plan_checkpoint(const CheckpointSource& in, const std::st
   for (const SourceTensor& t : in.tensors()) names.insert(t.name);
   plan.output = {.path = out,
                  .folder = writes_folder(in, out, options),
-                 .gguf = options.format == CheckpointFormat::gguf,
+                 .gguf = gguf,
                  .shard_bytes = options.shard_bytes,
                  .metadata = nn::without_checksum(in.metadata()),
                  .copies = in.companions()};
+  limit_modes(in, plan.output);
   for (TensorPlan& t : plan.tensors) {
     auto made = outputs_of(t, options);
     t.first_output = plan.outputs.size();
     t.outputs = made.size();
     for (OutputTensor& o : made) {
+      o.with_the_one_before = &o != made.data();
       if (o.name != t.source->name && names.contains(o.name))
         return fail(
             ErrorCode::io,

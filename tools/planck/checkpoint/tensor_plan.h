@@ -14,10 +14,14 @@ struct TensorPlan {
   enum class Action : std::uint8_t {
     keep,      // byte for byte
     decode,    // kept, but as f32: the output's format has no such type
+    widen,     // kept, but as wider integers, for the same reason
+    pair,      // the blocks of a pair of MXFP4, which with their scales become GGUF's
+    part,      // those scales: nothing of their own
     integers,  // codes and scales
     blocks,    // GGUF's
   };
   const SourceTensor* source = nullptr;
+  const SourceTensor* exponents = nullptr;  // of a pair
   Action action = Action::keep;
   std::string kept_reason;
   TensorScheme scheme;

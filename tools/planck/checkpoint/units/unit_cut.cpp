@@ -55,6 +55,18 @@ std::vector<Unit> cut(const GroupLayout& l, std::int64_t limit) {
   return units;
 }
 
+std::vector<std::vector<Unit>> by_channels(std::vector<Unit> units, std::int64_t most) {
+  std::stable_sort(units.begin(), units.end(),
+                   [](const Unit& a, const Unit& b) { return a.first_channel < b.first_channel; });
+  std::vector<std::vector<Unit>> parts;
+  for (const Unit& u : units) {
+    if (parts.empty() || u.first_channel + u.channels - parts.back()[0].first_channel > most)
+      parts.emplace_back();
+    parts.back().push_back(u);
+  }
+  return parts;
+}
+
 bool holds_whole_groups(const GroupLayout& layout, const std::vector<Unit>& units) {
   return units.size() <= 1 ||
          (layout.outer == 1 && std::all_of(units.begin(), units.end(),

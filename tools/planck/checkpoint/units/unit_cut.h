@@ -29,12 +29,16 @@ struct Unit {
 };
 
 inline constexpr std::int64_t kUnitElements = 1 << 18;
+inline constexpr std::int64_t kChannelsTogether = kUnitElements;  // whose scales are in memory
 inline constexpr std::size_t kUnitsTogether = 256;  // that run side by side, of one or many tensors
 
 // About `limit` elements each, more where one group has more and is not divided by `whole_groups`.
 // Every unit begins at a multiple of 64 elements, as far as the layout allows, and always at an
 // even one where the tensor's last extent is even.
 std::vector<Unit> cut(const GroupLayout& layout, std::int64_t limit);
+// The units in parts of at most `most` channels, which is no less than a unit has: what is shared
+// by the units of a part is known before the next one begins.
+std::vector<std::vector<Unit>> by_channels(std::vector<Unit> units, std::int64_t most);
 // Whether every group lies in one unit: then a unit knows its scales.
 bool holds_whole_groups(const GroupLayout& layout, const std::vector<Unit>& units);
 

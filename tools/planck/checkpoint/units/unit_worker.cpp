@@ -100,16 +100,6 @@ Result<View> UnitWorker::read(const CheckpointSource& source, const SourceTensor
   return view_of(floats_.data(), *dtype, shape_of(unit));
 }
 
-Result<std::span<const std::byte>> UnitWorker::copy(const UnitJob& job) {
-  const TensorEncoding& type = *job.tensor->type;
-  sized(floats_, job.unit.elements() / type.elements * type.bytes);
-  if (auto ok = job.source->read(*job.tensor, job.unit.first_element, job.unit.elements(),
-                                 floats_.data());
-      !ok)
-    return tl::unexpected(ok.error());
-  return std::span<const std::byte>(floats_);
-}
-
 Result<QuantizationError> UnitWorker::error_of(const UnitJob& job, const View& x, const View& scale,
                                                const View& zero, std::span<const std::byte> codes) {
   using Back = quant_operand::Dequantize;
@@ -200,13 +190,14 @@ Result<QuantizedUnit> UnitWorker::quantize(const UnitJob& job) {
 
 void UnitWorker::take_shared(const UnitJob& job, std::size_t width) {
   const Unit& u = job.unit;
-  const auto first = static_cast<std::size_t>(u.first_channel);
+  const std::int64_t channel = u.first_channel - job.first_channel;
+  const auto first = static_cast<std::size_t>(channel);
   const SharedScales& all = *job.shared;
   std::memcpy(scale_.data(), all.scale.data() + first * width, scale_.size());
-  std::copy_n(all.zero.begin() + u.first_channel, u.channels, zero_.begin());
+  std::copy_n(all.zero.begin() + channel, u.channels, zero_.begin());
   if (job.method == Method::rtn) return;
   std::memcpy(first_scale_.data(), all.first_scale.data() + first * width, first_scale_.size());
-  std::copy_n(all.first_zero.begin() + u.first_channel, u.channels, first_zero_.begin());
+  std::copy_n(all.first_zero.begin() + channel, u.channels, first_zero_.begin());
 }
 
 void UnitWorker::search(const UnitJob& job, const View& x, std::size_t width) {
@@ -283,7 +274,7 @@ Result<void> UnitWorker::add_candidate_errors(const UnitJob& job,
     std::vector<std::remove_cvref_t<decltype(*values)>> column;
     for (std::int64_t c = 0; c < u.channels; ++c) {
       const auto at = static_cast<std::size_t>(c),
-                 shared = static_cast<std::size_t>(u.first_channel + c);
+                 shared = static_cast<std::size_t>(u.first_channel - job.first_channel + c);
       double found[kScaleCandidates] = {};
       if (u.inner == 1) {  // columns: brought together first
         column.clear();

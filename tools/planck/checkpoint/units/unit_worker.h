@@ -21,7 +21,8 @@ enum class Method : std::uint8_t { rtn, mse };
 // How four- and eight-bit integers become bytes: as they are, or plus half the range, as unsigned.
 enum class CodeBytes : std::uint8_t { twos_complement, offset };
 
-// Scales and zero points of all channels of a tensor whose groups do not fit into units.
+// Scales and zero points of channels, from UnitJob::first_channel on, whose groups do not fit into
+// units.
 struct SharedScales {
   std::vector<std::byte> scale;  // in the tensor's float dtype
   std::vector<std::int32_t> zero;
@@ -36,6 +37,7 @@ struct UnitJob {
   Method method = Method::rtn;
   CodeBytes bytes = CodeBytes::twos_complement;
   const SharedScales* shared = nullptr;  // null: the unit finds its own
+  std::int64_t first_channel = 0;        // of those that share
   Unit unit{};
 };
 
@@ -58,13 +60,18 @@ class UnitWorker {
   [[nodiscard]] Result<QuantizedUnit> quantize(const UnitJob& job);
   // The unit's bytes as they are stored.
   [[nodiscard]] Result<std::span<const std::byte>> copy(const UnitJob& job);
+  // BOOL, U8, U16 and U32 as I8, I16, I32 and I64.
+  [[nodiscard]] Result<std::span<const std::byte>> widen(const UnitJob& job);
+  // Blocks of a pair of MXFP4, as GGUF has them: 16 bytes and an exponent become 17.
+  [[nodiscard]] Result<std::span<const std::byte>> pair_blocks(const UnitJob& job,
+                                                               const SourceTensor& exponents);
   // The unit as GGUF blocks.
   [[nodiscard]] Result<QuantizedUnit> encode(const UnitJob& job, const TensorEncoding& encoding);
   // lo and hi of the unit's channels.
   [[nodiscard]] Result<void> add_range(const UnitJob& job, std::span<double> lo,
                                        std::span<double> hi);
   // Errors of every candidate on the unit, [channels][kScaleCandidates], in units of scale² / 2^12:
-  // integers, whose sum has no order.
+  // integers, whose sum has no order. `all` begins with job.first_channel.
   [[nodiscard]] Result<void> add_candidate_errors(const UnitJob& job,
                                                   std::span<const ScaleSearch::Candidates> all,
                                                   std::span<std::int64_t> errors);
