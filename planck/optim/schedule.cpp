@@ -56,7 +56,8 @@ double one_cycle(std::int64_t step, std::int64_t steps, const OneCycleOptions& o
   const double top = o.rising * static_cast<double>(steps) - 1,
                last = static_cast<double>(steps - 1);
   const double at = std::clamp(static_cast<double>(step), 0.0, last);
-  if (at <= top) return along_cosine(o.first, 1, at / top);
+  if (at < top) return along_cosine(o.first, 1, at / top);
+  if (at == top) return 1;  // which may be step 0
   return along_cosine(1, o.last, (at - top) / (last - top));
 }
 double sequential(std::int64_t step, std::initializer_list<SchedulePart> parts) {

@@ -30,7 +30,8 @@ struct OneCycleOptions {
   double first = 1.0 / 25;       // at step 0
   double last = 1.0 / 25 / 1e4;  // at the last step
 };
-// Up to 1 along half a cosine, then down.
+// Up to 1 along half a cosine, then down. The top is at step rising * steps − 1; where that is step
+// 0, for which PyTorch divides by zero, the rate is the highest.
 double one_cycle(std::int64_t step, std::int64_t steps, const OneCycleOptions& options = {});
 
 // A schedule of its own steps, from 0 on.

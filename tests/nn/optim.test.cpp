@@ -238,6 +238,17 @@ TEST(Schedules, Values) {
   EXPECT_NEAR(optim::steps_down(25, 10), 0.01, 1e-15);
 }
 
+// A rise as long as one step, or as all of them: there is nothing to divide by.
+TEST(Schedules, OneCycleWithATopAtAnEnd) {
+  for (const auto& [rising, steps] : {std::pair(0.1, 10), {0.5, 2}, {0.25, 4}}) {
+    EXPECT_EQ(optim::one_cycle(0, steps, {.rising = rising}), 1) << steps;
+    EXPECT_NEAR(optim::one_cycle(steps - 1, steps, {.rising = rising}), 4e-6, 1e-15) << steps;
+  }
+  EXPECT_NEAR(optim::one_cycle(0, 5, {.rising = 1}), 0.04, 1e-15);
+  EXPECT_EQ(optim::one_cycle(4, 5, {.rising = 1}), 1);
+  EXPECT_EQ(optim::one_cycle(2, 10), 1) << "0.3 of ten steps end at the third";
+}
+
 }  // namespace
 
 }  // namespace planck::test
