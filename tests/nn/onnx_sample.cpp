@@ -1,6 +1,7 @@
 // onnx_sample FOLDER: small converted models as ONNX files and as checkpoints, and what they answer
 // here, for tests/cli/test_onnx.py and test_formats.py.
 #include <cstdio>
+#include <fstream>
 #include <string>
 
 #include "planck/io/npy.h"
@@ -38,20 +39,49 @@ struct Model {
     part("hidden", hidden);
     part("output", output);
   }
-  nn::OnnxModel onnx(nn::OnnxForm form, Dtype dtype) {
+  nn::OnnxModel onnx(nn::OnnxForm form) {
     nn::OnnxModel m(form, {2, 8, 8});
-    m.conv2d(nn::state(conv1), first, dtype);
+    m.add(conv1);
     m.relu();
     m.max_pool2d({.kernel = {2, 2}});
-    m.conv2d(nn::state(conv2), second, dtype);
+    m.add(conv2);
     m.relu();
     m.flatten();
-    m.linear(nn::state(hidden), third, dtype);
+    m.add(hidden);
     m.relu();
-    m.linear(nn::state(output), fourth, dtype);
+    m.add(output);
     return m;
   }
 };
+
+// The same kinds of layers, and a mean, in a module that is written as a whole.
+auto sequential(Rng& rng) {
+  const nn::ConvOptions first{.in = 2, .out = 6, .kernel = {3, 3}, .shape = {.padding = {1, 1}}};
+  const nn::ConvOptions second{.in = 6,
+                               .out = 8,
+                               .kernel = {3, 1},
+                               .shape = {.padding = {2, 0}, .dilation = {2, 1}, .groups = 2}};
+  return nn::Sequential(nn::Quantizable(nn::Conv2d<A>(rng, first)), nn::Relu{},
+                        nn::MaxPool2d{{.kernel = {2, 2}}},
+                        nn::Sequential(nn::Quantizable(nn::Conv2d<A>(rng, second)), nn::Relu{}),
+                        nn::AvgPool2d{{.kernel = {2, 2}}}, nn::Flatten{},
+                        nn::Quantizable(nn::Linear<A>(rng, {.in = 32, .out = 5})));
+}
+
+// What is said of layers that cannot be written.
+std::string refusal(nn::QuantLayerOptions options, bool converted) {
+  Rng rng{.seed = 1};
+  nn::Quantizable layer(nn::Linear<A>(rng, {.in = 8, .out = 4}));
+  nn::prepare_qat(layer, options);
+  (void)layer(nn::constant<A>(normal<Cpu>(rng, {3, 8})));
+  if (converted) nn::convert(layer);
+  try {
+    nn::OnnxModel(nn::OnnxForm::qdq, {8}).add(layer);
+  } catch (const Exception& e) {
+    return e.what();
+  }
+  return "accepted";
+}
 
 template <class T>
 bool ok(const Result<T>& result) {
@@ -65,6 +95,23 @@ bool write_array(const std::string& path, const Tensor<Cpu>& t) {
       write_npy(path, View{values.data(), Dtype::f32, t.shape(), row_major(t.shape()), true}));
 }
 
+// Calibrates, converts, and writes the answers, the graph in both forms and the checkpoint.
+template <class Model, class Onnx>
+bool write_sample(const std::string& at, Model& model, Rng& rng, Dtype dtype, Granularity weights,
+                  Onnx onnx) {
+  nn::prepare_qat(model, nn::qat_options(dtype, weights));
+  (void)model(nn::constant<A>(normal<Cpu>(rng, {16, 2, 8, 8})));
+  nn::start_quantizing(model);
+  nn::eval(model);
+  nn::convert(model);
+  const auto x = normal<Cpu>(rng, {7, 2, 8, 8}) * 1.5;  // some beyond the range
+  const auto y = nn::plain(model(nn::constant<A>(x)));
+  return write_array(at + ".x.npy", x) && write_array(at + ".y.npy", y) &&
+         ok(onnx(nn::OnnxForm::integers).write(at + ".integers.onnx")) &&
+         ok(onnx(nn::OnnxForm::qdq).write(at + ".qdq.onnx")) &&
+         ok(nn::save_quantized(at + ".safetensors", model, {{"kind", "sample"}}));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -74,21 +121,31 @@ int main(int argc, char** argv) {
     for (const auto weights : {Granularity::per_tensor, Granularity::per_channel}) {
       Rng rng{.seed = 11};
       Model model(rng);
-      nn::prepare_qat(model, nn::qat_options(dtype, weights));
-      const auto calibration = normal<Cpu>(rng, {16, 2, 8, 8});
-      (void)model(nn::constant<A>(calibration));
-      nn::start_quantizing(model);
-      nn::eval(model);
-      nn::convert(model);
-      const auto x = normal<Cpu>(rng, {7, 2, 8, 8}) * 1.5;  // some beyond the range
-      const auto y = nn::plain(model(nn::constant<A>(x)));
       const std::string at = folder + "/" + std::string(name(dtype)) +
                              (weights == Granularity::per_tensor ? "-tensor" : "-channel");
-      if (!write_array(at + ".x.npy", x) || !write_array(at + ".y.npy", y)) return 1;
-      if (!ok(model.onnx(nn::OnnxForm::integers, dtype).write(at + ".integers.onnx"))) return 1;
-      const auto saved = nn::save_quantized(at + ".safetensors", model, {{"kind", "sample"}});
-      if (!ok(saved)) return 1;
-      if (!ok(model.onnx(nn::OnnxForm::qdq, dtype).write(at + ".qdq.onnx"))) return 1;
+      if (!write_sample(at, model, rng, dtype, weights,
+                        [&](nn::OnnxForm form) { return model.onnx(form); }))
+        return 1;
     }
-  return 0;
+  Rng rng{.seed = 12};
+  auto whole = sequential(rng);
+  if (!write_sample(folder + "/sequential", whole, rng, Dtype::s8, Granularity::per_channel,
+                    [&](nn::OnnxForm form) {
+                      nn::OnnxModel m(form, {2, 8, 8});
+                      m.add(whole);
+                      return m;
+                    }))
+    return 1;
+
+  const auto usual = nn::qat_options(Dtype::s8);
+  auto tokens = usual, groups = usual;
+  tokens.input.scheme.granularity = Granularity::per_token;
+  groups.weight.scheme.granularity = Granularity::per_group;
+  groups.weight.scheme.group = 4;
+  std::ofstream refused(folder + "/refused");
+  refused << refusal(usual, false) << "\n"
+          << refusal(tokens, true) << "\n"
+          << refusal(groups, true) << "\n"
+          << refusal(usual, true) << "\n";
+  return refused ? 0 : 1;
 }

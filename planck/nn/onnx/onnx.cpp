@@ -52,9 +52,7 @@ Message value_info(std::string_view name, const Shape& shape) {
 const StateEntry& entry_of_layer(const StateDict& layer, std::string_view name) {
   const auto found = layer.find(name);
   if (found == layer.end())
-    raise(
-        ErrorCode::invalid_problem,
-        fmt::format("onnx: the layer has no {}, it must be an integer layer (nn::convert)", name));
+    raise(ErrorCode::invalid_problem, fmt::format("onnx: the layer has no {}", name));
   return found->second;
 }
 
@@ -131,11 +129,10 @@ std::string OnnxModel::node(const char* op, const std::vector<std::string>& inpu
 }
 
 // The input as integers (of `integers`, around 128) or rounded to them (of `qdq`).
-std::string OnnxModel::quantized_input(const Weights& w, Dtype dtype) {
-  const auto highest = static_cast<float>(int_range(dtype).highest);
+std::string OnnxModel::quantized_input(const Weights& w, std::int32_t highest) {
   // rint(RN(h s) / s) is h: the clip keeps to [−h, h] exactly.
-  const std::string low = floats({}, {-highest * w.input_scale}),
-                    high = floats({}, {highest * w.input_scale});
+  const float end = static_cast<float>(highest) * w.input_scale;
+  const std::string low = floats({}, {-end}), high = floats({}, {end});
   const std::string clipped = node("Clip", {last_, low, high});
   const std::string scale = floats({}, {w.input_scale});
   const std::uint8_t middle = 128, none = 0;
@@ -158,14 +155,18 @@ void OnnxModel::finish(const Weights& w, const Shape& over) {
   if (!w.bias.empty()) last_ = node("Add", {last_, floats(over, w.bias)});
 }
 
-void OnnxModel::linear(const StateDict& layer, const LinearOptions& o, Dtype dtype) {
+void OnnxModel::refuse_layer(std::string_view why) {
+  raise(ErrorCode::unsupported, fmt::format("onnx: the layer {}", why));
+}
+
+void OnnxModel::write_layer(const StateDict& layer, const LinearOptions& o, std::int32_t highest) {
   const Weights w = weights_of(layer, o.out, o.in);
   std::vector<std::int8_t> turned(w.codes.size());  // [in, out]
   for (std::int64_t r = 0; r < o.out; ++r)
     for (std::int64_t i = 0; i < o.in; ++i)
       turned[static_cast<std::size_t>(i * o.out + r)] =
           w.codes[static_cast<std::size_t>(r * o.in + i)];
-  const std::string x = quantized_input(w, dtype);
+  const std::string x = quantized_input(w, highest);
   const std::string codes = constant(kInt8, {o.in, o.out}, turned.data(), turned.size());
   if (form_ == OnnxForm::integers) {
     const std::uint8_t middle = 128;
@@ -182,7 +183,7 @@ void OnnxModel::linear(const StateDict& layer, const LinearOptions& o, Dtype dty
   finish(w, {o.out});
 }
 
-void OnnxModel::conv2d(const StateDict& layer, const ConvOptions& o, Dtype dtype) {
+void OnnxModel::write_layer(const StateDict& layer, const ConvOptions& o, std::int32_t highest) {
   const Shape shape{o.out, o.in / o.shape.groups, o.kernel[0], o.kernel[1]};
   const Weights w = weights_of(layer, o.out, numel(shape) / o.out);
   const auto& s = o.shape;
@@ -191,7 +192,7 @@ void OnnxModel::conv2d(const StateDict& layer, const ConvOptions& o, Dtype dtype
       attribute("strides", {s.stride[0], s.stride[1]}),
       attribute("pads", {s.padding[0], s.padding[1], s.padding[0], s.padding[1]}),
       attribute("dilations", {s.dilation[0], s.dilation[1]}), attribute("group", s.groups)};
-  const std::string x = quantized_input(w, dtype);
+  const std::string x = quantized_input(w, highest);
   const std::string codes = constant(kInt8, shape, w.codes.data(), w.codes.size());
   if (form_ == OnnxForm::integers) {
     const std::uint8_t middle = 128;

@@ -1,32 +1,37 @@
-// A converted model as an ONNX file: layer after layer, from their states.
+// A converted model as an ONNX file, layer after layer. Layers say themselves what they are.
 //
+//   nn::convert(model);
 //   nn::OnnxModel onnx(nn::OnnxForm::integers, {1, 16, 16});       // [N, 1, 16, 16], any N
-//   onnx.conv2d(nn::state(model.conv), conv_options, Dtype::s8);
+//   onnx.add(model.conv);                                          // Quantizable<Conv2d<B>>
 //   onnx.relu();
 //   onnx.max_pool2d({.kernel = {2, 2}});
 //   onnx.flatten();
-//   onnx.linear(nn::state(model.output), {.in = 512, .out = 10}, Dtype::s8);
+//   onnx.add(model.output);                                        // Quantizable<Linear<B>>
 //   onnx.write("model.onnx");
+//
+// A Sequential of such layers, of Relu, MaxPool2d, AvgPool2d and Flatten is added as a whole.
+// Nothing else can be written: no float layer, norm, embedding, attention or spatial transformer.
 //
 // integers   QuantizeLinear, MatMulInteger or ConvInteger, then one product with both scales and
 //            the bias: ONNX Runtime without graph optimizations gives the bits of the integer
 //            layers. Inputs are u8 around 128, the one form that every ConvInteger takes: the same
 //            integers, shifted.
 // qdq        QuantizeLinear and DequantizeLinear around MatMul and Conv, what converters and
-//            compilers for accelerators look for. The same integers; sums are in floats.
+//            compilers for accelerators look for. The same integers of the weights; sums are in
+//            floats, so a value that lies between two integers may be rounded to the other one.
 //
 // A range that is narrower than the integers' own is kept to by a Clip before it. Weights of four
-// bits are written as s8. Refused: weights per group and inputs per token. Opset 13.
+// bits are written as s8, a byte each: opset 13 has no narrower type. Refused: weights per group
+// and inputs per token.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "planck/nn/conv.h"
-#include "planck/nn/linear.h"
+#include "planck/nn/layers.h"
 #include "planck/nn/onnx/protobuf.h"
-#include "planck/nn/state_dict.h"
-#include "planck/ops/pool/pool.problem.h"
+#include "planck/nn/quantize/quantizable.h"
+#include "planck/nn/state.h"
 
 namespace planck::nn {
 
@@ -37,14 +42,28 @@ class OnnxModel {
   // The shape of one input, without its batch.
   OnnxModel(OnnxForm form, const Shape& input);
 
-  // State of an integer layer (nn::convert); `dtype` is that of its quantization, s8 or s4.
-  void linear(const StateDict& layer, const LinearOptions& options, Dtype dtype);
-  void conv2d(const StateDict& layer, const ConvOptions& options, Dtype dtype);
-  // What stands between them.
+  // An integer layer; thrown errors say what is wrong with another.
+  template <class Layer>
+  void add(Quantizable<Layer>& layer) {
+    const Integer<Layer>* integer = layer.integer();
+    if (integer == nullptr) refuse_layer("is not one of integers: nn::convert makes them");
+    if (!integer->input_range()) refuse_layer("has a scale for each token of its input");
+    write_layer(state(layer), integer->options(), integer->input_range()->highest);
+  }
+  // What stands between them, as modules and as functions.
+  void add(const Relu&) { relu(); }
+  void add(const MaxPool2d& pool) { max_pool2d(pool.options); }
+  void add(const AvgPool2d& pool) { avg_pool2d(pool.options); }
+  void add(const Flatten&) { flatten(); }
   void relu();
   void max_pool2d(const PoolOptions& options);
   void avg_pool2d(const PoolOptions& options);
   void flatten();  // [N, …] → [N, …]: all but the batch in one axis
+  // All of them, one after the other.
+  template <class... M>
+  void add(Sequential<M...>& modules) {
+    modules.visit([&](std::string_view, auto& module) { add(module); });
+  }
 
   std::string bytes() const;  // the file
   [[nodiscard]] Result<void> write(const std::string& path) const;
@@ -56,8 +75,12 @@ class OnnxModel {
     float input_scale = 1;
     std::vector<float> bias;  // empty: none
   };
+  [[noreturn]] static void refuse_layer(std::string_view why);
+  // The state of an integer layer; codes of its input lie in -highest … highest.
+  void write_layer(const StateDict& layer, const LinearOptions& options, std::int32_t highest);
+  void write_layer(const StateDict& layer, const ConvOptions& options, std::int32_t highest);
   static Weights weights_of(const StateDict& layer, std::int64_t rows, std::int64_t terms);
-  std::string quantized_input(const Weights& w, Dtype dtype);
+  std::string quantized_input(const Weights& w, std::int32_t highest);
   void finish(const Weights& w, const Shape& over);
   void pool(const char* op, const PoolOptions& options);
 

@@ -221,6 +221,11 @@ class Integer {
     part("input_scale", input_scale_);
     part("bias", bias_);
   }
+  const auto& options() const { return options_; }  // of the float layer it was
+  // The codes of its input; none where every token has a scale of its own.
+  std::optional<IntRange> input_range() const {
+    return per_token_ ? std::nullopt : std::optional(input_range_);
+  }
   // Of the parts weight and weight_scale, in the format of checkpoints.
   StoredScheme stored_weight() const {
     const bool groups = weight_scheme_.granularity == Granularity::per_group;

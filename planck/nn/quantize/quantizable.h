@@ -81,6 +81,8 @@ class Quantizable final : public QuantizableLayer {
   std::shared_ptr<const void> form() const override;
   void restore(const std::shared_ptr<const void>& form) override;
   bool is_float() const { return std::holds_alternative<Layer>(form_->is); }
+  // The integer layer it has become (nn::convert); null where it is anything else.
+  const Integer<Layer>* integer() const { return std::get_if<Integer<Layer>>(&form_->is); }
 
  private:
   static constexpr bool kStored = std::is_same_v<Layer, Linear<B>>;
