@@ -1,5 +1,5 @@
-// Convolutions: Conv2d, weight [out, in / groups, KH, KW]; ConvTranspose2d, its adjoint, weight
-// [in, out / groups, KH, KW].
+// Convolutions of images: Conv2d, weight [out, in / groups, KH, KW]; ConvTranspose2d, its adjoint,
+// weight [in, out / groups, KH, KW]. Lines are in conv1d.h, volumes in conv3d.h.
 #pragma once
 
 #include "planck/nn/initialize.h"
@@ -17,7 +17,8 @@ struct ConvOptions {
 };
 
 namespace detail {
-inline const ConvOptions& checked(const ConvOptions& o) {
+template <class O>
+const O& checked(const O& o) {
   if (o.shape.groups < 1 || o.in % o.shape.groups != 0 || o.out % o.shape.groups != 0)
     refuse("conv: {} channels in and {} out do not divide into {} groups",
            {o.in, o.out, o.shape.groups});
@@ -30,6 +31,17 @@ template <class B>
 Tensor<B> per_channel(const Tensor<B>& bias) {
   return reshape(bias, {bias.extent(0), 1, 1});
 }
+
+namespace detail {
+// y + bias, where there is one: a number per channel, the second axis.
+template <class B>
+Tensor<B> with_bias(Tensor<B> y, const std::optional<Parameter<B>>& bias) {
+  if (!bias) return y;
+  Shape channels{y.extent(1)};
+  for (int d = 2; d < y.rank(); ++d) channels.push_back(1);
+  return std::move(y) + reshape(**bias, channels);
+}
+}  // namespace detail
 
 // [N, in, H, W] → [N, out, OH, OW]
 template <class B>
@@ -58,8 +70,7 @@ Conv2d<B>::Conv2d(Rng& rng, const ConvOptions& o, const Options<B>& at)
       bias(optional_bias<B>(o.bias, rng, o.out, fan_in(o), at)) {}
 template <class B>
 auto Conv2d<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
-  auto y = conv2d(x, *weight, options.shape);
-  return bias ? std::move(y) + per_channel(**bias) : y;
+  return detail::with_bias(conv2d(x, *weight, options.shape), bias);
 }
 
 // The adjoint of Conv2d: its gradient by the input, as a layer.
@@ -89,8 +100,8 @@ ConvTranspose2d<B>::ConvTranspose2d(Rng& rng, const ConvOptions& o, const Option
       bias(optional_bias<B>(o.bias, rng, o.out, fan_in(o), at)) {}
 template <class B>
 auto ConvTranspose2d<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
-  auto y = conv_transpose2d(x, *weight, options.shape, options.output_padding);
-  return bias ? std::move(y) + per_channel(**bias) : y;
+  return detail::with_bias(conv_transpose2d(x, *weight, options.shape, options.output_padding),
+                           bias);
 }
 
 }  // namespace planck::nn

@@ -4,6 +4,8 @@
 #include "planck/nn/attention.h"
 #include "planck/nn/compiled.h"
 #include "planck/nn/conv.h"
+#include "planck/nn/conv1d.h"
+#include "planck/nn/conv3d.h"
 #include "planck/nn/layers.h"
 #include "planck/nn/linear.h"
 #include "planck/nn/load.h"

@@ -49,7 +49,7 @@ FAMILIES = [
 ]
 # Functions that lie elsewhere, by family.
 BESIDE = {"embedding": ["planck/autodiff/row_leaf.h"]}
-MODULES = ["linear", "conv", "norm", "layers", "attention", "spatial_transformer", "module",
+MODULES = ["linear", "conv", "conv1d", "conv3d", "norm", "layers", "attention", "spatial_transformer", "module",
            "quantize/quantizable", "quantize/layers", "quantize/stored", "quantize/fake_quant"]
 HELPERS = [
     ("losses", "Losses"),
