@@ -104,133 +104,201 @@ std::size_t HotElements<C>::partial_bytes(const GridSampleProblem& p) {
   return static_cast<std::size_t>((most + kSpan - 1) / kSpan * row_length(g.channels)) * sizeof(C);
 }
 
-template <class C, class P>
-void input_gradient(const Stream& stream, const GridSampleProblem& p, const PointLocator<C>& where,
-                    const CellLists<C, P>& lists, const GroupRows<C>& dout,
-                    const HotElements<C>& hot, const Planes& dinput, std::int64_t n0,
-                    std::int64_t images) {
-  const SampleGeometry g = p.geometry();
-  const std::int64_t width = g.in[2], height = g.in[1];
-  std::atomic<std::int64_t> hot_count{0};
-  const auto store = [&](std::int64_t image, std::int64_t begin, int count, std::int64_t c0,
-                         int channels, const C* tile, const bool* marked) {
-    if (p.accumulate)
-      add_rows(dinput, n0 + image, begin, count, c0, channels, tile, marked);
-    else
-      store_rows(dinput, n0 + image, begin, count, c0, channels, tile);
-  };
+namespace {
 
-  // A row of four channels is summed where it is found: a list would cost more than it.
-  const bool few =
-      p.mode == SampleMode::bilinear && g.dims == 2 && dout.length == kFewLines && g.channels > 1;
-  const auto tile_gradient = [&](std::int64_t image, std::int64_t begin, int count) {
+// Tiles of neighbouring elements, each the sum of its contributions; then those elements that have
+// very many, by all threads.
+template <class C, class P>
+class InputGradient {
+ public:
+  InputGradient(const GridSampleProblem& p, const PointLocator<C>& where,
+                const CellLists<C, P>& lists, const GroupRows<C>& dout, const HotElements<C>& hot,
+                const Planes& dinput, std::int64_t n0)
+      : p_(p), where_(where), lists_(lists), dout_(dout), hot_(hot), dinput_(dinput), n0_(n0) {}
+
+  void run(const Stream& stream, std::int64_t images) {
+    for_positions(
+        stream, images, g_.pixels(), task_positions(g_.channels),
+        [&](std::int64_t image, std::int64_t first, std::int64_t total) {
+          for (std::int64_t begin = first; begin < first + total; begin += kTilePoints)
+            sum_tile(image, begin,
+                     static_cast<int>(std::min<std::int64_t>(kTilePoints, first + total - begin)));
+        });
+    for (std::int64_t h = 0; h < hot_count_.load(); ++h)
+      sum_hot(stream, hot_.list[h] / g_.pixels(), hot_.list[h] % g_.pixels());
+  }
+
+ private:
+  // Elements [begin, begin + count) of an image, and their contributions where these are few.
+  struct Tile {
+    std::int64_t image, begin;
+    int count;
+    DoutRows<C> from;
     const C* rows[kTilePoints * kSumChunk];
     C weights[kTilePoints * kSumChunk];
+    int total = 0;  // of these
     int counts[kTilePoints];
-    bool marked[kTilePoints], many[kTilePoints];
-    const DoutRows<C> from = dout_rows(g, dout.image(image));
-    const auto contributions = [&](std::int64_t element) {
-      return Contributions<C, P>(p, where, lists, image, element / width / height,
-                                 element / width % height);
-    };
-    alignas(64) C tile[kTileElements];
-    int total = 0;
-    // Counts the contributions of element i; true where they are to be listed now.
-    const auto begin_element = [&](int i, std::int64_t m) {
-      const bool is_hot = m > HotElements<C>::kHot;
-      if (is_hot) hot.list[hot_count.fetch_add(1)] = image * g.pixels() + begin + i;
-      marked[i] = m > 0 && !is_hot;
-      many[i] = m > kSumChunk && !is_hot;
-      counts[i] = m <= kSumChunk ? static_cast<int>(m) : 0;
-      return counts[i] > 0;
-    };
-    const auto list = [&](P point, C weight) {
+    bool marked[kTilePoints], many[kTilePoints];  // has some, summed here; has more than 64
+    alignas(64) C sums[kTileElements];
+
+    void list(P point, C weight) {
       rows[total] = from(point);
       weights[total++] = weight;
-    };
-    for (int i = 0; i < count;) {  // row by row
-      const std::int64_t first = begin + i, x = first % width;
-      const int end = static_cast<int>(std::min<std::int64_t>(count, i + width - x));
-      if (p.mode == SampleMode::bilinear) {
-        const CellLines<C, P> lines(lists, g.dims, image, first / width / height,
-                                    first / width % height);
-        const CellPoint<C, P>* entries = lists.entries(image);
-        for (std::int64_t at = x; i < end; ++i, ++at) {
-          const bool now = begin_element(i, lines.total(at));
-          if (few) {
-            const C start = now ? C(-0.0) : C(0);  // −0 + v is v, whatever v is
-            C sum[kFewLines] = {start, start, start, start};
-            const auto add = [&](P point, C w) {
-              const C* row = from(point);
-              for (int k = 0; k < kFewLines; ++k) sum[k] += w * row[k];
-            };
-            if (now) lines.template each<2>(entries, at, add);
-            for (int k = 0; k < kFewLines; ++k)
-              tile[i * kFewLines + k] = grid_sample_math::canonical(sum[k]);
-            continue;
-          }
-          if (!now) continue;
-          if (g.dims == 3)
-            lines.template each<3>(entries, at, list);
-          else
-            lines.template each<2>(entries, at, list);
-        }
-      } else {
-        Contributions<C, P> all = contributions(first);
-        for (std::int64_t at = x; i < end; ++i, ++at) {
-          all.move_to(at);
-          if (begin_element(i, all.total())) all.each(0, all.total(), list);
-        }
-      }
-    }
-    for (std::int64_t c0 = 0; c0 < g.channels; c0 += kChannelBlock) {
-      const int channels = static_cast<int>(std::min<std::int64_t>(kChannelBlock, g.channels - c0));
-      const int step = tile_stride(channels);
-      if (c0 > 0)
-        for (int k = 0; k < total; ++k) rows[k] += kChannelBlock;
-      if (!few)
-        sample_loops<C>().weighted_sums(rows, weights, counts, 0, count,
-                                        std::min<std::int64_t>(kChannelBlock, dout.length - c0),
-                                        tile, step);
-      for (int i = 0; i < count; ++i) {
-        if (!many[i]) continue;
-        Contributions<C, P> these = contributions(begin + i);
-        these.move_to((begin + i) % width);
-        sum_chunks_of(these, from, 0, these.total(), c0, channels, tile + i * step);
-      }
-      store(image, begin, count, c0, channels, tile, marked);
     }
   };
-  for_positions(stream, images, g.pixels(), task_positions(g.channels),
-                [&](std::int64_t image, std::int64_t first, std::int64_t total) {
-                  for (std::int64_t begin = first; begin < first + total; begin += kTilePoints)
-                    tile_gradient(image, begin,
-                                  static_cast<int>(
-                                      std::min<std::int64_t>(kTilePoints, first + total - begin)));
-                });
 
-  constexpr std::int64_t kSpan = HotElements<C>::kSpan;
-  for (std::int64_t h = 0; h < hot_count.load(); ++h) {
-    const std::int64_t image = hot.list[h] / g.pixels(), element = hot.list[h] % g.pixels();
-    const DoutRows<C> from = dout_rows(g, dout.image(image));
-    Contributions<C, P> all(p, where, lists, image, element / width / height,
-                            element / width % height);
-    all.move_to(element % width);
+  Contributions<C, P> contributions(std::int64_t image, std::int64_t element) const {
+    const std::int64_t row = element / g_.in[2];
+    return Contributions<C, P>(p_, where_, lists_, image, row / g_.in[1], row % g_.in[1]);
+  }
+  void store(std::int64_t image, std::int64_t begin, int count, std::int64_t c0, int channels,
+             const C* tile, const bool* marked) const {
+    if (p_.accumulate)
+      add_rows(dinput_, n0_ + image, begin, count, c0, channels, tile, marked);
+    else
+      store_rows(dinput_, n0_ + image, begin, count, c0, channels, tile);
+  }
+
+  void sum_tile(std::int64_t image, std::int64_t begin, int count) {
+    Tile t;
+    t.image = image;
+    t.begin = begin;
+    t.count = count;
+    t.from = dout_rows(g_, dout_.image(image));
+    for (int i = 0; i < count;) {  // row by row
+      const std::int64_t x = (begin + i) % g_.in[2];
+      const int end = static_cast<int>(std::min<std::int64_t>(count, i + g_.in[2] - x));
+      if (few_)
+        sum_few(t, i, end);
+      else if (p_.mode == SampleMode::bilinear)
+        list_cells(t, i, end);
+      else
+        list_taps(t, i, end);
+      i = end;
+    }
+    finish(t);
+  }
+
+  // Counts the contributions of element i; true where they are to be listed now.
+  bool begin_element(Tile& t, int i, std::int64_t m) {
+    const bool is_hot = m > HotElements<C>::kHot;
+    if (is_hot) hot_.list[hot_count_.fetch_add(1)] = t.image * g_.pixels() + t.begin + i;
+    t.marked[i] = m > 0 && !is_hot;
+    t.many[i] = m > kSumChunk && !is_hot;
+    t.counts[i] = m <= kSumChunk ? static_cast<int>(m) : 0;
+    return t.counts[i] > 0;
+  }
+  CellLines<C, P> lines_of(const Tile& t, int i) const {
+    const std::int64_t row = (t.begin + i) / g_.in[2];
+    return CellLines<C, P>(lists_, g_.dims, t.image, row / g_.in[1], row % g_.in[1]);
+  }
+
+  // Elements [i, end) of one row, bilinear: contributions lie in lists of cells.
+  void list_cells(Tile& t, int i, int end) {
+    const CellLines<C, P> lines = lines_of(t, i);
+    const CellPoint<C, P>* entries = lists_.entries(t.image);
+    const auto list = [&](P point, C weight) { t.list(point, weight); };
+    for (std::int64_t at = (t.begin + i) % g_.in[2]; i < end; ++i, ++at) {
+      if (!begin_element(t, i, lines.total(at))) continue;
+      if (g_.dims == 3)
+        lines.template each<3>(entries, at, list);
+      else
+        lines.template each<2>(entries, at, list);
+    }
+  }
+  // The same with a few channels, summed where they are found: a list would cost more than that.
+  void sum_few(Tile& t, int i, int end) {
+    const CellLines<C, P> lines = lines_of(t, i);
+    const CellPoint<C, P>* entries = lists_.entries(t.image);
+    for (std::int64_t at = (t.begin + i) % g_.in[2]; i < end; ++i, ++at) {
+      const bool now = begin_element(t, i, lines.total(at));
+      const C start = now ? C(-0.0) : C(0);  // −0 + v is v, whatever v is
+      C sum[kFewLines] = {start, start, start, start};
+      const auto add = [&](P point, C w) {
+        const C* row = t.from(point);
+        for (int k = 0; k < kFewLines; ++k) sum[k] += w * row[k];
+      };
+      if (now) lines.template each<2>(entries, at, add);
+      for (int k = 0; k < kFewLines; ++k)
+        t.sums[i * kFewLines + k] = grid_sample_math::canonical(sum[k]);
+    }
+  }
+  // The same, any other mode.
+  void list_taps(Tile& t, int i, int end) {
+    Contributions<C, P> all = contributions(t.image, t.begin + i);
+    const auto list = [&](P point, C weight) { t.list(point, weight); };
+    for (std::int64_t at = (t.begin + i) % g_.in[2]; i < end; ++i, ++at) {
+      all.move_to(at);
+      if (begin_element(t, i, all.total())) all.each(0, all.total(), list);
+    }
+  }
+
+  // Sums what was listed, and elements of more than 64 contributions chunk by chunk; stores all.
+  void finish(Tile& t) const {
+    for (std::int64_t c0 = 0; c0 < g_.channels; c0 += kChannelBlock) {
+      const int channels =
+          static_cast<int>(std::min<std::int64_t>(kChannelBlock, g_.channels - c0));
+      const int step = tile_stride(channels);
+      if (c0 > 0)
+        for (int k = 0; k < t.total; ++k) t.rows[k] += kChannelBlock;
+      if (!few_)
+        sample_loops<C>().weighted_sums(t.rows, t.weights, t.counts, 0, t.count,
+                                        std::min<std::int64_t>(kChannelBlock, dout_.length - c0),
+                                        t.sums, step);
+      for (int i = 0; i < t.count; ++i) {
+        if (!t.many[i]) continue;
+        Contributions<C, P> these = contributions(t.image, t.begin + i);
+        these.move_to((t.begin + i) % g_.in[2]);
+        sum_chunks_of(these, t.from, 0, these.total(), c0, channels, t.sums + i * step);
+      }
+      store(t.image, t.begin, t.count, c0, channels, t.sums, t.marked);
+    }
+  }
+
+  // One element, by all threads.
+  void sum_hot(const Stream& stream, std::int64_t image, std::int64_t element) const {
+    constexpr std::int64_t kSpan = HotElements<C>::kSpan;
+    const DoutRows<C> from = dout_rows(g_, dout_.image(image));
+    Contributions<C, P> all = contributions(image, element);
+    all.move_to(element % g_.in[2]);
     const std::int64_t spans = (all.total() + kSpan - 1) / kSpan;
-    for (std::int64_t c0 = 0; c0 < g.channels; c0 += kChannelBlock) {
-      const int channels = static_cast<int>(std::min<std::int64_t>(kChannelBlock, g.channels - c0));
+    for (std::int64_t c0 = 0; c0 < g_.channels; c0 += kChannelBlock) {
+      const int channels =
+          static_cast<int>(std::min<std::int64_t>(kChannelBlock, g_.channels - c0));
       parallel_for(stream, spans, [&](std::int64_t s) {
         sum_chunks_of(all, from, s * kSpan, (s + 1) * kSpan, c0, channels,
-                      hot.partial + s * channels);
+                      hot_.partial + s * channels);
       });
       ChunkedRows<C> total;  // of sums of 64 chunks each
-      for (std::int64_t s = 0; s < spans; ++s) total.add(hot.partial + s * channels, channels);
+      for (std::int64_t s = 0; s < spans; ++s) total.add(hot_.partial + s * channels, channels);
       alignas(64) C sum[tile_stride(kChannelBlock)];
       total.result(sum, channels);
       const bool marked = true;
       store(image, element, 1, c0, channels, sum, &marked);
     }
   }
+
+  const GridSampleProblem& p_;
+  const SampleGeometry g_ = p_.geometry();
+  const PointLocator<C>& where_;
+  const CellLists<C, P>& lists_;
+  const GroupRows<C>& dout_;
+  const HotElements<C>& hot_;
+  const Planes& dinput_;
+  const std::int64_t n0_;
+  const bool few_ = p_.mode == SampleMode::bilinear && g_.dims == 2 && dout_.length == kFewLines &&
+                    g_.channels > 1;
+  std::atomic<std::int64_t> hot_count_{0};
+};
+
+}  // namespace
+
+template <class C, class P>
+void input_gradient(const Stream& stream, const GridSampleProblem& p, const PointLocator<C>& where,
+                    const CellLists<C, P>& lists, const GroupRows<C>& dout,
+                    const HotElements<C>& hot, const Planes& dinput, std::int64_t n0,
+                    std::int64_t images) {
+  InputGradient<C, P>(p, where, lists, dout, hot, dinput, n0).run(stream, images);
 }
 
 template struct HotElements<float>;
