@@ -3,8 +3,8 @@
 # and are skipped without them.
 find_package(Python3 COMPONENTS Interpreter)
 if(PLANCK_BUILD_TOOLS AND Python3_FOUND)
-  foreach(topic quantize compare demo embedding gradients grid_sample hostile outputs refusals run usage memory kill sources
-      gguf formats compressed_tensors)
+  foreach(topic quantize compare demo embedding gradients grid_sample hostile outputs refusals run shapes usage memory kill sources
+      gguf formats compressed_tensors completion)
     add_test(NAME cli.${topic}
       COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_${topic}.py)
     set_tests_properties(cli.${topic} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT

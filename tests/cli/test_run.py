@@ -167,7 +167,8 @@ class Shapes(CommandTest):
         self.refuse_op("input x is missing", "reshape", {}, "shape=6")
         self.refuse_op("no input is called y", "reshape", {"x": MATRIX, "y": MATRIX}, "shape=6")
         self.refuse_op("input x1 is missing", "cat", {"x0": MATRIX, "x2": MATRIX})
-        self.refuse_op("must be the same", "cat", {"x0": MATRIX, "x1": tensor([1, 3], [1, 2, 3], "I32")})
+        self.refuse_op("cat: x1 is i32, x0 is f32: must be the same", "cat",
+                       {"x0": MATRIX, "x1": tensor([1, 3], [1, 2, 3], "I32")})
         self.refuse_op("the sizes add up to 2", "split", {"x": MATRIX}, "sizes=1,1", "axis=1")
         self.refuse_op("axis is 2", "slice", {"x": MATRIX}, "axis=2")
         self.refuse_op("start=a is not a whole number", "slice", {"x": MATRIX}, "start=a")
@@ -177,6 +178,34 @@ class Shapes(CommandTest):
                             ("expand", "shape=1099511627777x2x3"), ("slice", "step=0")]:
             self.refuse_op(op + ": ", op, {"x": MATRIX}, setting)
         self.assertNotIn("out", self.names())
+
+    def test_a_file_without_tensors_is_refused(self):
+        for op in ("cat", "stack"):
+            for grad in ([], ["--grad"]):
+                self.refuse(op + ": input x0 is missing; 0 are given", *self._run_arguments(op, {}, []), *grad)
+
+    def test_inputs_of_several_dtypes_are_refused(self):
+        """Nothing is read as another dtype: not floats as integers, not bytes as truth values."""
+        dtypes = ("F64", "F32", "F16", "BF16", "I64", "I32", "I8", "U8", "BOOL")
+        for a in dtypes:
+            for b in dtypes:
+                x, y = tensor([2, 2], [1, 0, 1, 1], a), tensor([2, 2], [1, 1, 0, 1], b)
+                for op, tensors, names in [("cat", {"x0": x, "x1": y}, ("x1", "x0")), ("stack", {"x0": x, "x1": y}, ("x1", "x0")),
+                                           ("slice_assign", {"x": x, "values": y}, ("values", "x"))]:
+                    if a == b:
+                        self.run_op(op, tensors)
+                        self.assertEqual(checkpoint.read(self.path("out"))[0]["y"].dtype, a)
+                    else:
+                        text = self.refuse_op(f"{op}: {names[0]} is ", op, tensors)
+                        self.assertIn(f", {names[1]} is ", text)
+                        self.assertIn("must be the same", text)
+
+    def test_truth_values_are_padded_with_truth_values(self):
+        x = {"x": tensor([2], [1, 0], "BOOL")}
+        self.run_op("pad", x, "before=1", "after=1", "value=1")
+        self.assertEqual(checkpoint.read(self.path("out"))[0]["y"].data, bytes([1, 1, 0, 1]))
+        for value in ("7", "-1", "0.5", "nan"):
+            self.refuse_op(f"pad: value={value}, a truth value is 0 or 1", "pad", x, "before=1", "value=" + value)
 
 
 if __name__ == "__main__":

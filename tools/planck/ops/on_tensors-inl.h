@@ -40,7 +40,10 @@ class Moves {
   using T = Tensor<A, K>;
 
   Moves(const TensorRequest& request, const std::vector<T>& in)
-      : op_(*request.op), in_(in), read_(*request.op, request.attributes) {}
+      : op_(*request.op),
+        in_(in),
+        read_(*request.op, request.attributes),
+        truths_(request.inputs.begin()->second.dtype == Dtype::boolean) {}
 
   std::vector<T> run() const {
     const std::string_view name = op_.name;
@@ -90,6 +93,9 @@ class Moves {
     const auto exact = parse_whole(read_.text("value"));
     const Pad op{around("before"), around("after"),
                  exact ? Scalar(*exact) : Scalar(value_or_throw(read_.number("value")))};
+    if (truths_ && exact != 0 && exact != 1)
+      raise(ErrorCode::invalid_problem,
+            fmt::format("{}: value={}, a truth value is 0 or 1", op_.name, read_.text("value")));
     const InputSpec spec{x.dtype(), x.shape()};
     const Assembly assembled = value_or_throw(op.assembly(std::span(&spec, 1)));
     value_or_throw(check_shape(assembled.shape, op_.name));
@@ -112,13 +118,16 @@ class Moves {
   const OpInfo& op_;
   const std::vector<T>& in_;
   AttributeReader read_;
+  const bool truths_;
 };
 
-// Inputs in the order of the op: x0, x1, … where it takes any number.
+// Inputs in the order of the op: x0, x1, … where it takes any number, at least one. All are there,
+// and of one dtype.
 inline std::vector<std::string> input_names(const TensorRequest& request) {
   std::vector<std::string> names;
   if (request.op->operands[0].name == "x0")
-    for (std::size_t i = 0; i < request.inputs.size(); ++i) names.push_back(fmt::format("x{}", i));
+    for (std::size_t i = 0; i < std::max<std::size_t>(request.inputs.size(), 1); ++i)
+      names.push_back(fmt::format("x{}", i));
   else
     for (const OperandInfo& o : request.op->operands)
       if (o.role == Role::input) names.emplace_back(o.name);
@@ -126,22 +135,32 @@ inline std::vector<std::string> input_names(const TensorRequest& request) {
     if (request.inputs.find(name) == request.inputs.end())
       raise(ErrorCode::invalid_problem, fmt::format("{}: input {} is missing; {} are given",
                                                     request.op->name, name, request.inputs.size()));
+  const Dtype first = request.inputs.find(names[0])->second.dtype;
+  for (const std::string& name : names)
+    if (const Dtype dtype = request.inputs.find(name)->second.dtype; dtype != first)
+      raise(ErrorCode::invalid_problem,
+            fmt::format("{}: {} is {}, {} is {}: must be the same", request.op->name, name,
+                        planck::name(dtype), names[0], planck::name(first)));
   return names;
 }
 
 template <class A, class K>
-void move(const TensorRequest& request, Trace<A>& t) {
+void move_elements(const TensorRequest& request, std::span<const std::string> names, Trace<A>& t) {
   std::vector<Tensor<A, K>> in;
-  for (const std::string& name : input_names(request)) {
-    const auto* tensor = std::get_if<Tensor<A, K>>(&t.inputs().find(name)->second);
-    if (tensor == nullptr || (!in.empty() && tensor->dtype() != in[0].dtype()))
-      raise(ErrorCode::invalid_problem,
-            fmt::format("{}: {} is {}, the first input {}: must be the same", request.op->name,
-                        name, planck::name(request.inputs.find(name)->second.dtype),
-                        planck::name(in[0].dtype())));
-    in.push_back(*tensor);
-  }
+  for (const std::string& name : names)
+    in.push_back(std::get<Tensor<A, K>>(t.inputs().find(name)->second));
   for (const auto& piece : Moves<A, K>(request, in).run()) t.keep(piece);
+}
+
+template <class A>
+void move_elements(const TensorRequest& request, Trace<A>& t) {
+  const auto names = input_names(request);
+  if (std::holds_alternative<Tensor<A>>(t.inputs().find(names[0])->second))
+    move_elements<A, FloatKind>(request, names, t);
+  else if (!request.gradients)
+    move_elements<A, IntKind>(request, names, t);
+  else
+    t.refuse_gradient();
 }
 
 template <class P, class A>
@@ -215,17 +234,12 @@ std::vector<HostTensor> OnTensors<D>::run(const TensorRequest& request, const St
     inputs.emplace(name, std::move(tensor));
   }
   Trace<A> t(request.op->name, std::move(inputs));
-  const auto first = t.inputs().begin();
   if (request.problem != nullptr)
     trace_any<ElementwiseProblem, ReduceProblem, SoftmaxProblem, AttentionProblem, NormProblem,
               MatmulProblem, ConvProblem, PoolProblem, IndexProblem, SortProblem, GridSampleProblem,
               AffineGridProblem, EmbeddingProblem, QuantProblem>(*request.problem, t);
-  else if (first != t.inputs().end() && std::holds_alternative<Tensor<A>>(first->second))
-    move<A, FloatKind>(request, t);
-  else if (!request.gradients)
-    move<A, IntKind>(request, t);
   else
-    t.refuse_gradient();
+    move_elements(request, t);
 
   const std::string_view op = request.op->name;
   const auto names = output_names(request, t.outputs().size());
