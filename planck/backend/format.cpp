@@ -186,6 +186,11 @@ void check_single(const Shape& shape) {
     raise(ErrorCode::invalid_problem,
           fmt::format("item: shape {} has {} elements", to_string(shape), numel(shape)));
 }
+void check_axis(int axis, const Shape& shape) {
+  if (axis < -shape.rank() || axis >= shape.rank())
+    raise(ErrorCode::invalid_problem, fmt::format("extent: axis is {}, shape {} has rank {}", axis,
+                                                  to_string(shape), shape.rank()));
+}
 void check_kind(std::string_view function, std::string_view kind, Dtype dtype) {
   const bool fits = kind == FloatKind::name  ? is_float(dtype)
                     : kind == BoolKind::name ? dtype == Dtype::boolean

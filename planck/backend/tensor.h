@@ -47,6 +47,7 @@ struct NoLiteral {
 void check_count(std::size_t values, const Shape& shape);
 void check_element(Dtype tensor, Dtype asked);
 void check_single(const Shape& shape);
+void check_axis(int axis, const Shape& shape);
 void check_kind(std::string_view function, std::string_view kind, Dtype dtype);
 void check_aligned(const void* data, Dtype dtype);
 [[noreturn]] void refuse_tracked_move();
@@ -194,7 +195,10 @@ class Tensor {
   // Extents of the axes.
   decltype(auto) shape() const { return B::shape(primitive_); }
   // One of them; a negative axis counts from the end.
-  std::int64_t extent(int axis) const { return shape()[axis < 0 ? axis + shape().rank() : axis]; }
+  std::int64_t extent(int axis) const {
+    tensor_detail::check_axis(axis, shape());
+    return shape()[axis < 0 ? axis + shape().rank() : axis];
+  }
   // How many axes there are, at most 8.
   int rank() const { return shape().rank(); }
   // How many elements there are.

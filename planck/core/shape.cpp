@@ -2,7 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "planck/core/exception.h"
+
 namespace planck {
+
+void shape_detail::refuse_rank(std::size_t extents) {
+  raise(ErrorCode::invalid_problem,
+        fmt::format("shape: {} extents, at most {} are held", extents, kMaxRank));
+}
 
 Result<void> check_shape(const Shape& shape, std::string_view what) {
   std::int64_t bytes = 8;

@@ -1,9 +1,9 @@
-// Shapes and strides: up to eight int64 values. Strides count elements; 0 broadcasts, negative
-// values flip.
+// Shapes and strides: up to eight int64 values; more are thrown as planck::Exception. Strides count
+// elements; 0 broadcasts, negative values flip.
 #pragma once
 
 #include <array>
-#include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -15,17 +15,24 @@ namespace planck {
 
 inline constexpr int kMaxRank = 8;
 
+namespace shape_detail {
+[[noreturn]] void refuse_rank(std::size_t extents);
+}  // namespace shape_detail
+
 class Extents {
  public:
   constexpr Extents() = default;
   constexpr Extents(std::initializer_list<std::int64_t> values) {
+    check(values.size());
     for (std::int64_t v : values) push_back(v);
   }
   explicit constexpr Extents(std::span<const std::int64_t> values) {
+    check(values.size());
     for (std::int64_t v : values) push_back(v);
   }
   static constexpr Extents filled(int rank, std::int64_t value) {
     Extents e;
+    if (rank > 0) check(static_cast<std::size_t>(rank));
     for (int d = 0; d < rank; ++d) e.push_back(value);
     return e;
   }
@@ -34,7 +41,7 @@ class Extents {
   constexpr std::int64_t operator[](int d) const { return values_[static_cast<std::size_t>(d)]; }
   constexpr std::int64_t& operator[](int d) { return values_[static_cast<std::size_t>(d)]; }
   constexpr void push_back(std::int64_t v) {
-    assert(rank_ < kMaxRank);
+    check(static_cast<std::size_t>(rank_) + 1);
     values_[static_cast<std::size_t>(rank_++)] = v;
   }
   constexpr const std::int64_t* begin() const { return values_.data(); }
@@ -48,6 +55,10 @@ class Extents {
   }
 
  private:
+  static constexpr void check(std::size_t extents) {
+    if (extents > kMaxRank) shape_detail::refuse_rank(extents);
+  }
+
   std::array<std::int64_t, kMaxRank> values_{};
   int rank_ = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "planck/core/exception.h"
 #include "planck/core/view.h"
 #include "planck/math/philox.h"
 #include "planck/verify/tensors/layout.h"
@@ -27,6 +28,30 @@ TEST(Extents, HoldUpToEightValues) {
   EXPECT_NE((Extents{2, 3}), (Extents{2, 3, 1}));
   EXPECT_EQ(Extents::filled(8, 2).rank(), kMaxRank);
   EXPECT_EQ(row_major({2, 3, 5}), (Strides{15, 5, 1}));
+}
+
+template <class F>
+std::string refusal(const F& f) {
+  try {
+    (void)f();
+  } catch (const Exception& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+// With and without NDEBUG: nothing is written behind the eighth.
+TEST(Extents, RefuseANinth) {
+  const std::vector<std::int64_t> many(12, 2);
+  EXPECT_EQ(refusal([] { return Extents{1, 2, 3, 4, 5, 6, 7, 8, 9}; }),
+            "shape: 9 extents, at most 8 are held");
+  EXPECT_EQ(refusal([&] { return Extents(std::span(many)); }),
+            "shape: 12 extents, at most 8 are held");
+  EXPECT_EQ(refusal([] { return Extents::filled(10, 1); }),
+            "shape: 10 extents, at most 8 are held");
+  Extents e = Extents::filled(8, 3);
+  EXPECT_EQ(refusal([&] { return e.push_back(1), e; }), "shape: 9 extents, at most 8 are held");
+  EXPECT_EQ(e, Extents::filled(8, 3));
 }
 
 TEST(Shape, ChecksSayWhatIsWrong) {

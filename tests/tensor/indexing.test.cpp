@@ -115,6 +115,44 @@ TEST(Indexing, RefusesWhatIsNotThere) {
   EXPECT_EQ(refusal([&] { x[0] = 0.5; }), "fill: 0.5 is no integer, the tensor is i64");
 }
 
+// The op behind x[…], given a slice that no x[…] makes.
+TEST(Indexing, OpsRefuseSlicesOutsideOfTheTensor) {
+  const auto x = box();
+  const auto of = [&](const Slice& s) { return refusal([&] { (void)call(SliceAxes{s}, x); }); };
+  const Extents none = {0, 0, 0}, one = {1, 1, 1};
+  EXPECT_EQ(of({none, {2, 3, 5}, one}),
+            "slice: 5 elements from 0 by 1 along axis 2, which has extent 4");
+  EXPECT_EQ(of({{0, 3, 0}, one, one}),
+            "slice: 1 elements from 3 by 1 along axis 1, which has extent 3");
+  EXPECT_EQ(of({{0, 0, 1}, {2, 3, 3}, {1, 1, -1}}),
+            "slice: 3 elements from 1 by -1 along axis 2, which has extent 4");
+  EXPECT_EQ(of({none, {1, 1, 2}, {1, 1, INT64_MAX}}),
+            "slice: 2 elements from 0 by 9223372036854775807 along axis 2, which has extent 4");
+  EXPECT_EQ(of({none, {1, -1, 1}, one}),
+            "slice: -1 elements from 0 by 1 along axis 1, which has extent 3");
+  EXPECT_EQ(of({none, one, {1, 1}}), "slice: 2 axes for a tensor of rank 3");
+  EXPECT_EQ(of({none, {1, 1, 2}, {1, 1, 0}}), "slice: the step along axis 2 is 0");
+  const Slice outside{{2, 0, 0}, one, one};
+  EXPECT_EQ(refusal([&] {
+              (void)call(SliceAxesAssign{outside}, x, x[{0, 0, Range{0, 1}}]);
+            }),
+            "slice_assign: 1 elements from 2 by 1 along axis 0, which has extent 2");
+}
+
+TEST(Extent, IsThatOfAnAxisThatIsThere) {
+  const auto x = box();
+  EXPECT_EQ(x.extent(0), 2);
+  EXPECT_EQ(x.extent(-1), 4);
+  EXPECT_EQ(x.extent(-3), 2);
+  EXPECT_EQ(refusal([&] { (void)x.extent(3); }), "extent: axis is 3, shape [2, 3, 4] has rank 3");
+  EXPECT_EQ(refusal([&] { (void)x.extent(-4); }), "extent: axis is -4, shape [2, 3, 4] has rank 3");
+  EXPECT_EQ(refusal([&] { (void)ones<Cpu>({}).extent(0); }),
+            "extent: axis is 0, shape [] has rank 0");
+  const auto q = dynamic_quantize(ones<Cpu>({2, 3}));
+  EXPECT_EQ(q.extent(-1), 3);
+  EXPECT_EQ(refusal([&] { (void)q.extent(2); }), "extent: axis is 2, shape [2, 3] has rank 2");
+}
+
 TEST(Indexing, GradientsGoWhereElementsCameFrom) {
   const auto x = Tensor<A>::from({1, 2, 3, 4, 5, 6}, {2, 3}).require_grad();
   const auto g = x.grad(sum(square(x[{kAll, Range{.step = 2}}]) * 3).backward());

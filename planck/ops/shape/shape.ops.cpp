@@ -223,9 +223,32 @@ Result<Assembly> Pad::assembly(std::span<const InputSpec> in) const {
   return out;
 }
 
+namespace {
+
+// Every element of the slice is one of x.
+Result<void> check_slice(std::string_view op, const Slice& slice, const Shape& x) {
+  for (const Extents* of : {&slice.start, &slice.extent, &slice.step})
+    if (of->rank() != x.rank())
+      return invalid(op, "{} axes for a tensor of rank {}", of->rank(), x.rank());
+  for (int d = 0; d < x.rank(); ++d) {
+    const std::int64_t start = slice.start[d], extent = slice.extent[d], step = slice.step[d];
+    const auto inside = [&] {
+      std::int64_t last = 0;
+      return start >= 0 && start < x[d] && !__builtin_mul_overflow(extent - 1, step, &last) &&
+             !__builtin_add_overflow(start, last, &last) && last >= 0 && last < x[d];
+    };
+    if (extent < 0 || (extent > 0 && !inside()))
+      return invalid(op, "{} elements from {} by {} along axis {}, which has extent {}", extent,
+                     start, step, d, x[d]);
+    if (extent > 1 && step == 0) return invalid(op, "the step along axis {} is 0", d);
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<View> SliceAxes::view(const View& x) const {
-  if (slice.start.rank() != x.shape.rank())
-    return invalid(name, "{} axes for a tensor of rank {}", slice.start.rank(), x.shape.rank());
+  if (auto ok = check_slice(name, slice, x.shape); !ok) return tl::unexpected(ok.error());
   View out = x;
   std::int64_t offset = 0;
   for (int d = 0; d < x.shape.rank(); ++d) {
@@ -238,8 +261,7 @@ Result<View> SliceAxes::view(const View& x) const {
 
 Result<Assembly> SliceAxesAssign::assembly(std::span<const InputSpec> in) const {
   const Shape& x = in[0].shape;
-  if (slice.start.rank() != x.rank())
-    return invalid(name, "{} axes for a tensor of rank {}", slice.start.rank(), x.rank());
+  if (auto ok = check_slice(name, slice, x); !ok) return tl::unexpected(ok.error());
   if (in[1].shape != slice.extent)
     return invalid(name, "the slice has shape {}, the values {}", to_string(slice.extent),
                    to_string(in[1].shape));
