@@ -47,6 +47,20 @@ TEST(HalfGradients, OfAQuotientByALargeNumberAreNotZero) {
   EXPECT_EQ(g, F(2, static_cast<float>(f16(1e-5f))));
 }
 
+// A bound is a number of f32: f16 need not hold it, and bf16 does not round it.
+TEST(HalfGradients, OfAClampBetweenNumbersThatTheyDoNotHold) {
+  const auto large = Tensor<Cpu>::from({-1.f, 0.f, 3.f, 65504.f}, {4}).to(Dtype::f16);
+  EXPECT_EQ(gradient(large, [](const auto& x) { return clamp(x, 0, 1e5); }), F({0, 1, 1, 1}));
+  EXPECT_EQ(gradient(large, [](const auto& x) { return clamp(x, -1e5, 2.5); }), F({1, 1, 0, 0}));
+  for (Dtype t : {Dtype::f16, Dtype::bf16}) {
+    const auto x = Tensor<Cpu>::from({0.1f, 0.3f}, {2}).to(t);
+    const auto above = x.to(Dtype::f32).to_vector<float>();
+    EXPECT_EQ(gradient(x, [](const auto& v) { return clamp(v, 0.1, 0.3); }),
+              F({above[0] >= 0.1f ? 1.f : 0.f, above[1] <= 0.3f ? 1.f : 0.f}))
+        << name(t);
+  }
+}
+
 // f32 divides by the same number as ever.
 TEST(HalfGradients, OfF32KeepTheirBits) {
   Rng rng{.seed = 2};

@@ -154,8 +154,9 @@ template <class R>
 auto pullback(const Clamp& op, const R& r) {
   return [x = in<0>(r), op](auto& g) {
     const auto v = g[x];
-    const auto inside =
-        logical_and(ge(v, full_like(v, op.lowest)), le(v, full_like(v, op.highest)));
+    // Bounds may be numbers that 16 bits do not hold.
+    const auto inside = logical_and(operator_detail::compared(Ge{}, v, op.lowest),
+                                    operator_detail::compared(Le{}, v, op.highest));
     g.give(masked(g.dy(), inside));
   };
 }
