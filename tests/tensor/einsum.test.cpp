@@ -1,9 +1,10 @@
-// einsum against a naive sum over all letters, and its gradients against those of the same sum.
+// einsum against a naive sum over all letters, and its gradients against those of the same sum;
+// products over nothing.
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "planck/planck.h"
+#include "planck/training.h"
 
 namespace planck {
 namespace {
@@ -127,6 +128,31 @@ TEST(Einsum, WithoutAnArrowLettersThatStandOnceInOrder) {
   EXPECT_EQ(einsum("ij, jk", a, b).to_vector<float>(), matmul(a, b).to_vector<float>());
   EXPECT_EQ(einsum("ba", a).shape(), (Shape{3, 2}));
   EXPECT_EQ(einsum("ii", matmul(a, transpose(a))).shape(), (Shape{}));
+}
+
+// A sum of no products is 0, and no gradient comes from it.
+TEST(Products, OfNoColumnsAreZero) {
+  Rng rng{.seed = 8};
+  nn::Linear<A> layer(rng, {0, 3});
+  const auto x = zeros<A>({2, 5, 0}).require_grad();
+  const auto y = layer(x);
+  EXPECT_EQ(y.shape(), (Shape{2, 5, 3}));
+  const auto bias = (*layer.bias)->inner().to_vector<float>();
+  const auto got = y.inner().to_vector<float>();
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], bias[i % 3]) << i;
+  const auto grads = sum(y).backward();
+  EXPECT_EQ(x.grad(grads)->shape(), (Shape{2, 5, 0}));
+  EXPECT_EQ(layer.weight->grad(grads)->shape(), (Shape{3, 0}));
+  EXPECT_EQ((*layer.bias)->grad(grads)->to_vector<float>(), std::vector<float>(3, 10));
+  for (const Shape& batch : {Shape{}, Shape{4}, Shape{2, 5}, Shape{0}, Shape{2, 0}}) {
+    Shape a = batch, c = batch;
+    for (std::int64_t v : {6, 0}) a.push_back(v);
+    for (std::int64_t v : {6, 3}) c.push_back(v);
+    const auto product = matmul(zeros<Cpu>(a), zeros<Cpu>({0, 3}));
+    EXPECT_EQ(product.shape(), c);
+    EXPECT_EQ(product.to_vector<float>(),
+              std::vector<float>(static_cast<std::size_t>(numel(c)), 0.f));
+  }
 }
 
 TEST(Einsum, SaysWhatDoesNotFit) {

@@ -20,7 +20,9 @@ Tensor<B, K> matmul(const Tensor<B, K>& a, const Tensor<B, K>& b, MatmulOptions 
   if (b.rank() == 2 && a.rank() > 2) {  // one matrix for all: rows of all batches in one product
     Shape shape = a.shape();
     shape[a.rank() - 1] = b.shape()[1];
-    return reshape(call(op, reshape(a, {-1, a.shape()[a.rank() - 1]}), b), shape);
+    std::int64_t rows = 1;  // counted: where K is 0, no element tells
+    for (int d = 0; d + 1 < a.rank(); ++d) rows *= a.shape()[d];
+    return reshape(call(op, reshape(a, {rows, a.shape()[a.rank() - 1]}), b), shape);
   }
   Shape batch_a, batch_b;
   for (int d = 0; d + 2 < a.rank(); ++d) batch_a.push_back(a.shape()[d]);
