@@ -7,6 +7,7 @@
 // ErrorCode::not_a_number: which op, in a forward pass or in the gradient of which op, where in the
 // result, and whether its inputs had a NaN already, which then came from outside the scope. Looking
 // costs a pass over memory, and on CUDA a copy to the host: a mode to search in, not to train in.
+// What the op was given is as it was: no op writes over its inputs while they are watched so.
 // For ops of Cpu and Cuda.
 #pragma once
 
@@ -15,12 +16,15 @@
 namespace planck {
 
 class Anomaly final : public Observer {
+ public:
+  Anomaly() : Observer(true) {}
+
  protected:
   void begin(const RunningOp&) noexcept override;
   void end(const RunningOp& op) override;
 
  private:
-  std::ptrdiff_t inputs_with_nan_ = -1;  // the first of them; an op may write over its inputs
+  std::ptrdiff_t inputs_with_nan_ = -1;  // the first of them
 };
 
 }  // namespace planck

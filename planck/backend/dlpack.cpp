@@ -91,14 +91,6 @@ Managed* lend_as(const StoredView& x, bool copy) {
   return &lent->managed;
 }
 
-// Calls the deleter with the last tensor.
-template <class Managed>
-std::shared_ptr<const void> owner_of(Managed* managed) {
-  return {managed, [](Managed* m) {
-            if (m->deleter != nullptr) m->deleter(m);
-          }};
-}
-
 void check_device(DeviceId from, const Stream& stream) {
   const Device device = stream.device();
   const bool host = from.type == cpu || from.type == cuda_host;
@@ -136,6 +128,26 @@ View view_of(const Tensor& t, const Stream& stream, std::string_view kind) {
   return view;
 }
 
+// Calls the deleter with the last tensor.
+template <class Managed>
+struct Owner {
+  Managed* managed = nullptr;
+  Owner() = default;
+  Owner(const Owner&) = delete;
+  ~Owner() {
+    if (managed != nullptr && managed->deleter != nullptr) managed->deleter(managed);
+  }
+};
+
+template <class Managed>
+StoredView borrow_as(Managed* managed, const Stream& stream, std::string_view kind) {
+  const View view = view_of(managed->tensor, stream, kind);
+  const auto owner = std::make_shared<Owner<Managed>>();
+  StoredView elements = backend_detail::borrow(stream, view, owner);
+  owner->managed = managed;  // nothing can fail any more: until here it is the caller's
+  return elements;
+}
+
 }  // namespace
 
 ManagedTensorVersioned* lend(const StoredView& x, bool copy) {
@@ -150,12 +162,10 @@ StoredView borrow(ManagedTensorVersioned* managed, const Stream& stream, std::st
   if (managed->version.major != kMajor)
     refuse_as(ErrorCode::unsupported, "from_dlpack: version {}.{}, {}.x is known",
               managed->version.major, managed->version.minor, kMajor);
-  const View view = view_of(managed->tensor, stream, kind);
-  return backend_detail::borrow(stream, view, owner_of(managed));
+  return borrow_as(managed, stream, kind);
 }
 StoredView borrow(ManagedTensor* managed, const Stream& stream, std::string_view kind) {
-  const View view = view_of(managed->tensor, stream, kind);
-  return backend_detail::borrow(stream, view, owner_of(managed));
+  return borrow_as(managed, stream, kind);
 }
 
 void refuse_tracked() {

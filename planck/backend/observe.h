@@ -21,11 +21,19 @@ struct RunningOp {
 // Watches this thread's ops from construction to destruction. Scopes nest; all of them watch.
 class Observer {
  public:
-  Observer() : outer_(innermost_) { innermost_ = this; }
+  // keeps_inputs: one that may refuse what an op gave. No op then writes over an input, so that the
+  // input is as it was when end() throws.
+  explicit Observer(bool keeps_inputs = false)
+      : outer_(innermost_),
+        keeps_inputs_(keeps_inputs || (outer_ != nullptr && outer_->keeps_inputs_)) {
+    innermost_ = this;
+  }
   Observer(const Observer&) = delete;
   virtual ~Observer() { innermost_ = outer_; }
 
   static bool any() { return innermost_ != nullptr; }
+  // Whether one of those that watch keeps inputs.
+  static bool inputs_are_kept() { return any() && innermost_->keeps_inputs_; }
   static void begin_all(const RunningOp& op) noexcept;
   static void end_all(const RunningOp& op);
 
@@ -39,6 +47,7 @@ class Observer {
  private:
   static inline constinit thread_local Observer* innermost_ = nullptr;
   Observer* const outer_;
+  const bool keeps_inputs_;  // this one, or one around it
 };
 
 namespace backend_detail {

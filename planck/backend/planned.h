@@ -51,7 +51,7 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
     workspace = {room->data(), room->bytes()};
   }
   std::size_t next_input = 0, next_output = 0;
-  struct Taken {  // an input's buffer, which goes back to it where the op fails
+  struct Taken {  // an input's buffer, which goes back to it where the op cannot be run
     StoredView *from = nullptr, *to = nullptr;
     ~Taken() {
       if (from != nullptr) from->storage = std::move(to->storage);
@@ -72,7 +72,7 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
     if (next_output == outputs.size()) continue;
     auto& [storage, view] = *outputs[next_output++];
     view = View{nullptr, spec.dtype, spec.shape, row_major(spec.shape), true};
-    if (info.in_place && !spec.count_only && bits(spec.dtype) >= 8)
+    if (info.in_place && !spec.count_only && bits(spec.dtype) >= 8 && !Observer::inputs_are_kept())
       for (StoredView* spare : spares)
         if (spare != nullptr && spare->storage && spare->view.dtype == spec.dtype &&
             spare->view.shape == spec.shape && spare->view.strides == view.strides) {
@@ -88,12 +88,14 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
     }
     operands[i] = view;
   }
-  const auto run = [&] { value_or_throw(plan.run(stream, workspace, operands)); };
+  const auto run = [&] {
+    value_or_throw(plan.run(stream, workspace, operands));
+    for (Taken& t : taken) t.from = nullptr;  // written to: the buffer is the output's
+  };
   if (!Observer::any())
     run();
   else
     observed(info.name, stream, inputs, views_of(outputs), run);
-  for (Taken& t : taken) t.from = nullptr;
 }
 
 }  // namespace backend_detail

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <fstream>
 #include <map>
-#include <thread>
+#include <nlohmann/json.hpp>
 
 #include "planck/core/exception.h"
 
@@ -31,6 +31,10 @@ std::string readable(std::size_t bytes) {
   if (b < 1e7) return fmt::format("{:.1f} kB", b * 1e-3);
   if (b < 1e10) return fmt::format("{:.1f} MB", b * 1e-6);
   return fmt::format("{:.1f} GB", b * 1e-9);
+}
+// Text as JSON has it, in quotation marks.
+std::string as_json(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 std::string where(std::string_view gradient_of) {
   return gradient_of.empty() ? "forward" : fmt::format("gradient of {}", gradient_of);
@@ -102,14 +106,12 @@ std::string Profile::trace() const {
   for (std::size_t i = 0; i < events_.size(); ++i) {
     const Event& e = events_[i];
     text += fmt::format(
-        "{}\n{{\"name\": \"{}\", \"cat\": \"{}\", \"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"ts\": "
-        "{:.3f}, "
-        "\"dur\": {:.3f}, \"args\": {{\"where\": \"{}\", \"bytes_read\": {}, \"bytes_written\": "
-        "{}, "
-        "\"dtype\": \"{}\", \"shape\": \"{}\"}}}}",
-        i == 0 ? "" : ",", e.op, e.gradient_of.empty() ? "forward" : "backward", e.begin_us,
-        e.microseconds, where(e.gradient_of), e.bytes_read, e.bytes_written, e.dtype,
-        to_string(e.shape));
+        "{}\n{{\"name\": {}, \"cat\": \"{}\", \"ph\": \"X\", \"pid\": 1, \"tid\": 1, "
+        "\"ts\": {:.3f}, \"dur\": {:.3f}, \"args\": {{\"where\": {}, \"bytes_read\": {}, "
+        "\"bytes_written\": {}, \"dtype\": \"{}\", \"shape\": \"{}\"}}}}",
+        i == 0 ? "" : ",", as_json(e.op), e.gradient_of.empty() ? "forward" : "backward",
+        e.begin_us, e.microseconds, as_json(where(e.gradient_of)), e.bytes_read, e.bytes_written,
+        e.dtype, to_string(e.shape));
   }
   return text + "\n]}\n";
 }
