@@ -3,7 +3,7 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 add_executable(tensor_test tensor/creation.test.cpp tensor/einsum.test.cpp tensor/exchange.test.cpp
-  tensor/half_gradients.test.cpp tensor/indexing.test.cpp tensor/scalars.test.cpp)
+  tensor/half_gradients.test.cpp tensor/half_quantized.test.cpp tensor/indexing.test.cpp tensor/scalars.test.cpp)
 if(PLANCK_SANITIZE)
   target_compile_options(tensor_test PRIVATE -O0)
 else()

@@ -247,7 +247,7 @@ void Flow<B>::give(std::size_t input, Tensor<B> gradient) {
     refuse("{}: the pullback gives input {} a gradient of shape {}, the input has {}",
            {node_.op(), static_cast<std::int64_t>(input), Shape(gradient.shape()), wanted->shape});
   if (wanted && gradient.dtype() != wanted->dtype)
-    refuse("{}: the pullback gives input {} a gradient of {}, the input is {}",
+    refuse("{}: the pullback gives input {} a gradient of {}, {} is expected",
            {node_.op(), static_cast<std::int64_t>(input), gradient.dtype(), wanted->dtype});
   pass_.give(edge, std::move(gradient).primitive());
 }

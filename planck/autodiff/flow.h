@@ -33,7 +33,8 @@ struct Tracked {
 };
 
 // Integers of Autodiff<B, C> that stand for floats. Their gradient is a float tensor of their
-// shape: quantize and dequantize pass it straight through.
+// shape, in the type that the floats are computed in: f64 for f64, else f32. quantize and
+// dequantize pass it straight through.
 template <class B>
 struct TrackedCodes {
   using Kind = CodeKind;

@@ -67,11 +67,8 @@ struct TrackedTensors {
   // The inner tensor of a float, any other tensor as it is; vectors element by element.
   static const InnerFloat& value(const FloatTensor& t) { return t.value; }
   static const auto& value(const CodeTensor& t) { return t.value; }
-  static std::vector<InnerFloat> value(const std::vector<FloatTensor>& all) {
-    std::vector<InnerFloat> values;
-    for (const auto& t : all) values.push_back(t.value);
-    return values;
-  }
+  static auto value(const std::vector<FloatTensor>& all) { return values_of(all); }
+  static auto value(const std::vector<CodeTensor>& all) { return values_of(all); }
   template <class T>
   static const T& value(const T& other) {
     return other;
@@ -105,9 +102,10 @@ struct TrackedTensors {
 
   static bool any_tracked(const FloatTensor& t) { return t.is_tracked(); }
   static bool any_tracked(const CodeTensor& t) { return t.is_tracked(); }
-  static bool any_tracked(const std::vector<FloatTensor>& all) {
+  template <class T>
+  static bool any_tracked(const std::vector<T>& all) {
     for (const auto& t : all)
-      if (t.is_tracked()) return true;
+      if (any_tracked(t)) return true;
     return false;
   }
   static bool any_tracked(const auto&) { return false; }
@@ -123,9 +121,18 @@ struct TrackedTensors {
     for (const auto& t : all) kept.push_back(t.saved());
     return kept;
   }
+  static auto keep(const std::vector<CodeTensor>& all) { return values_of(all); }
   template <class T>
   static T keep(const T& other) {
     return other;
+  }
+
+ private:
+  template <class T>
+  static auto values_of(const std::vector<T>& all) {
+    std::vector<decltype(T::value)> values;
+    for (const auto& t : all) values.push_back(t.value);
+    return values;
   }
 };
 
@@ -152,15 +159,42 @@ std::vector<Edge<B>> edges_of(const std::vector<T>& all) {
   return edges;
 }
 
-template <class B, class... Out>
-void set_node(const Shared<Node<B>>& node, const std::tuple<Out&...>& out) {
+// The dtype of the gradients of the codes that an op gives: what its float input is computed in, so
+// that nothing is rounded to 16 bits on the way through the integers; of an op on codes, as before.
+template <class B>
+std::optional<Dtype> code_gradient(const auto&) {
+  return std::nullopt;
+}
+template <class B>
+std::optional<Dtype> code_gradient(const Tracked<B>& t) {
+  return compute_dtype(B::dtype(t.value));
+}
+template <class B>
+std::optional<Dtype> code_gradient(const TrackedCodes<B>& t) {
+  if (!t.is_tracked()) return std::nullopt;
+  const auto& given = t.from.node->output(t.from.output);
+  return given ? std::optional(given->dtype) : std::nullopt;
+}
+template <class B, class T>
+std::optional<Dtype> code_gradient(const std::vector<T>& all) {
+  for (const T& t : all)
+    if (const auto dtype = code_gradient<B>(t)) return dtype;
+  return std::nullopt;
+}
+
+template <class B, class... Out, class... In>
+void set_node(const Shared<Node<B>>& node, const std::tuple<Out&...>& out, const In&... in) {
   if constexpr (sizeof...(Out) > 1) node->other_outputs.resize(sizeof...(Out) - 1);
   std::uint32_t position = 0;
   const auto set = [&](auto& t) {
     if constexpr (requires { t.from; }) {
+      auto& given = position == 0 ? node->first_output : node->other_outputs[position - 1];
+      std::optional<Dtype> dtype;
       if constexpr (std::same_as<std::remove_cvref_t<decltype(t)>, Tracked<B>>)
-        (position == 0 ? node->first_output : node->other_outputs[position - 1]) =
-            InputSpec{B::dtype(t.value), B::shape(t.value)};
+        dtype = B::dtype(t.value);
+      else
+        ((dtype = dtype ? dtype : code_gradient<B>(in)), ...);
+      if (dtype) given = InputSpec{*dtype, B::shape(t.value)};
       t.from = {node, position};
     }
     ++position;
@@ -193,7 +227,7 @@ inline void connect(const Op& op, Recomputes recomputes, const std::tuple<Out&..
                   "an op that gives floats needs a pullback(const Op&, const R&) beside it");
     const auto node = make_node<B, Op>(pullback(op, record), edges_of<B>(in...));
     node->recipes = std::move(record.recipes);
-    set_node<B>(node, out);
+    set_node<B>(node, out, in...);
   }
 }
 

@@ -1,7 +1,7 @@
 // Tensor<B, QuantizedKind>: integers that stand for floats, scale (values − zero_point), in groups
 // that the scheme says. A value, as all tensors are. quantize() and dynamic_quantize() make one, or
 // it is put together, QuantizedTensor<B>(values, scale, zero_point, scheme). dequantize() undoes
-// it; reshape, permute, slice and q_matmul take it as it is.
+// it; the functions of shapes and q_matmul take it as it is.
 //
 // On Autodiff gradients pass straight through: that of the integers is a float tensor of their
 // shape, and that of the scale goes where the scale came from.

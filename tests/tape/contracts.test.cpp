@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <functional>
 
 #include "planck/training.h"
 
@@ -28,6 +29,26 @@ auto pullback(const Twisted& op, const R&) {
     if (op.wrong == Wrong::dtype) return g.give(to_float(dy, Dtype::f64));
     if (op.wrong == Wrong::input) return g.give(1, dy);
     g.give(dy * 2);
+  };
+}
+
+// The same on the integers of a quantized tensor, whose gradient is a float tensor.
+struct TwistedCodes {
+  static constexpr std::string_view name = "twisted_codes";
+  static constexpr bool computes = true;
+  using Gives = FloatKind;
+  Wrong wrong = Wrong::nothing;
+  template <class B>
+  Tensor<B> compute(const Tensor<B, IntKind>& q) const {
+    return to_float(q, Dtype::f32);
+  }
+};
+template <class R>
+auto pullback(const TwistedCodes& op, const R&) {
+  return [op](auto& g) {
+    if (op.wrong == Wrong::shape) return g.give(sum(g.dy()));
+    if (op.wrong == Wrong::dtype) return g.give(to_float(g.dy(), Dtype::f16));
+    g.give(g.dy());
   };
 }
 
@@ -58,11 +79,41 @@ TEST(HandedOver, PullbacksGiveTheDtypeAndShapeOfTheInput) {
   EXPECT_EQ(of(Wrong::shape),
             "twisted: the pullback gives input 0 a gradient of shape [], the input has [3]");
   EXPECT_EQ(of(Wrong::dtype),
-            "twisted: the pullback gives input 0 a gradient of f64, the input is f32");
+            "twisted: the pullback gives input 0 a gradient of f64, f32 is expected");
   EXPECT_EQ(of(Wrong::output),
             "twisted: the pullback reads the gradient of output 1, which has none; has() tells");
   EXPECT_EQ(of(Wrong::input),
             "twisted: the pullback gives input 1 a gradient, the op has 1 inputs");
+}
+
+// Of the integers' shape, in the type that the floats are computed in; ops in between pass that on.
+TEST(HandedOver, PullbacksGiveIntegersFloatsOfTheirShape) {
+  using Q = QuantizedTensor<A>;
+  const std::function<Q(const Q&)> ways[] = {
+      [](const Q& q) { return q; },
+      [](const Q& q) { return reshape(q, {6}); },
+      [](const Q& q) { return slice(q, 1, 0, 2); },
+      [](const Q& q) {
+        return cat(std::vector{q, q}, 1);
+      },
+      [](const Q& q) { return flip(q, {0}); },
+  };
+  for (Dtype t : {Dtype::f16, Dtype::f32})
+    for (const auto& way : ways) {
+      const auto x = Tensor<A>(ones<Cpu>({2, 3}, t)).require_grad();
+      const auto seen = [&] {
+        return way(quantize(x, ones<A>({1}, t), zeros<A, IntKind>({1}, Dtype::i32)));
+      };
+      const auto of = [&](Wrong wrong) {
+        return message_of([&] { (void)call(TwistedCodes{wrong}, seen().codes()).backward(); });
+      };
+      EXPECT_EQ(of(Wrong::nothing), "nothing was thrown");
+      EXPECT_EQ(of(Wrong::shape),
+                "twisted_codes: the pullback gives input 0 a gradient of shape [], the input has " +
+                    to_string(seen().shape()));
+      EXPECT_EQ(of(Wrong::dtype),
+                "twisted_codes: the pullback gives input 0 a gradient of f16, f32 is expected");
+    }
 }
 
 TEST(HandedOver, HooksGiveTheDtypeAndShapeOfTheLeaf) {

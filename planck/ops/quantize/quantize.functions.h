@@ -1,5 +1,6 @@
 // Quantization on tensors. A quantized tensor is integers with their scale, zero point and scheme
-// (backend/quantized_tensor.h). Gradients pass straight through it.
+// (backend/quantized_tensor.h). Gradients pass straight through it. shapes.functions.h sees it in
+// other shapes.
 #pragma once
 
 #include "planck/backend/call.h"
@@ -7,6 +8,7 @@
 #include "planck/ops/elementwise/elementwise.functions.h"
 #include "planck/ops/matmul/matmul.functions.h"
 #include "planck/ops/quantize/quantize.ops.h"
+#include "planck/ops/quantize/shapes.functions.h"
 #include "planck/ops/reduce/reduce.functions.h"
 
 namespace planck {
@@ -29,8 +31,8 @@ QuantizedTensor<B> dynamic_quantize(const Tensor<B>& x, const QuantScheme& schem
   else
     return {codes, scale, zero_point, scheme};
 }
-// scale (values − zero_point). The gradient of the integers is scale · dy, a float tensor; that of
-// a tracked scale Σ dy (values − zero_point).
+// scale (values − zero_point). The gradient of the integers is scale · dy, a float tensor (f32 for
+// 16-bit floats); that of a tracked scale Σ dy (values − zero_point).
 template <class B>
 Tensor<B> dequantize(const QuantizedTensor<B>& q) {
   return call(Dequantize{q.scheme()}, q.codes(), q.scale(), q.zero_point());
@@ -41,48 +43,6 @@ template <class B>
 Tensor<B> fake_quantize(const Tensor<B>& x, const Tensor<B>& scale,
                         const Tensor<B, IntKind>& zero_point, const QuantScheme& scheme = {}) {
   return call(FakeQuantize{scheme}, x, scale, zero_point);
-}
-
-// The same integers in another shape; one extent may be −1. Groups must stay whole: a channel axis
-// an axis, the last extent of tokens, for groups a last extent that they divide.
-template <class B>
-QuantizedTensor<B> reshape(const QuantizedTensor<B>& q, const Shape& shape) {
-  const auto whole = value_or_throw(complete_shape("reshape", shape, q.numel()));
-  const auto scheme = value_or_throw(reshaped(q.scheme(), q.shape(), whole));
-  return {reshape(q.codes(), whole), q.scale(), q.zero_point(), scheme};
-}
-// Axis d of the result is axis axes[d] of q. Of tokens and groups the last axis stays the last.
-template <class B>
-QuantizedTensor<B> permute(const QuantizedTensor<B>& q, const Extents& axes) {
-  const auto codes = permute(q.codes(), axes);
-  Extents from_front = axes;
-  for (int d = 0; d < axes.rank(); ++d)
-    if (axes[d] < 0) from_front[d] += axes.rank();
-  const auto [scheme, moves, unused] = value_or_throw(permuted(q.scheme(), q.shape(), from_front));
-  if (!moves) return {codes, q.scale(), q.zero_point(), scheme};
-  const Shape groups = q.scheme().group_shape(q.shape());
-  return {codes, permute(reshape(q.scale(), groups), *moves),
-          permute(reshape(q.zero_point(), groups), *moves), scheme};
-}
-// Elements start, start + step, … before stop, as q[start:stop:step] in Python, with the scales
-// they need. Groups along the last axis are taken whole; 4-bit integers from even positions of it.
-template <class B>
-QuantizedTensor<B> slice(const QuantizedTensor<B>& q, int axis, std::int64_t start,
-                         std::int64_t stop = INT64_MAX, std::int64_t step = 1) {
-  const int at = value_or_throw(checked_axis("slice", axis, q.rank()));
-  const auto codes = slice(q.codes(), at, start, stop, step);
-  const auto s = SliceAxis{at, start, stop, step}.span(q.shape()[at]);
-  const auto moved = value_or_throw(sliced(q.scheme(), q.shape(), at, s.first, s.count, s.step));
-  if (!moved.slice) return {codes, q.scale(), q.zero_point(), moved.scheme};
-  const Shape groups = q.scheme().group_shape(q.shape());
-  const auto taken = [&](const auto& t) {
-    const auto& [d, first, count, by] = *moved.slice;
-    if (count == 0) return slice(reshape(t, groups), d, 0, 0);
-    // One before the first, counted from the end, where a slice goes down to element 0.
-    const std::int64_t end = first + count * by;
-    return slice(reshape(t, groups), d, first, end < 0 ? INT64_MAX : end, by);
-  };
-  return {codes, taken(q.scale()), taken(q.zero_point()), moved.scheme};
 }
 
 // Σ (a − za) (b − zb) over K, exact in integers and rounded once to `dtype`: a [..., M, K] and
@@ -130,15 +90,23 @@ struct StepsMatmul {
   }
 };
 // a [..., M, K] × b [..., K, N] for s8 and u8 with any zero points: exact integer sums, then one
-// product with both scales. a is quantized per tensor or per token, b per tensor or per channel
-// along its last axis. Gradients are those of dequantize(a) × dequantize(b).
+// product with both scales in the compute type, rounded once to theirs. a is quantized per tensor
+// or per token, b per tensor or per channel along its last axis. Gradients are those of
+// dequantize(a) × dequantize(b).
 template <class B>
 Tensor<B> q_matmul(const QuantizedTensor<B>& a, const QuantizedTensor<B>& b) {
   const auto [rows, columns] =
       value_or_throw(factor_groups(a.scheme(), a.shape(), b.scheme(), b.shape()));
-  const auto steps = call(StepsMatmul{a.scheme(), b.scheme(), rows, columns, a.scale().dtype()},
-                          a.codes(), a.zero_point(), b.codes(), b.zero_point());
-  return steps * reshape(a.scale(), rows) * reshape(b.scale(), columns);
+  const Dtype dtype = a.scale().dtype(), compute = compute_dtype(dtype);
+  if (b.scale().dtype() != dtype)
+    refuse("q_matmul: the scale of a is {}, that of b is {}: must be the same",
+           {dtype, b.scale().dtype()});
+  const auto steps = call(StepsMatmul{a.scheme(), b.scheme(), rows, columns, compute}, a.codes(),
+                          a.zero_point(), b.codes(), b.zero_point());
+  const auto scaled = [&](const Tensor<B>& scale, const Shape& groups) {
+    return reshape(scale, groups).to(compute);
+  };
+  return (steps * scaled(a.scale(), rows) * scaled(b.scale(), columns)).to(dtype);
 }
 
 }  // namespace planck

@@ -3,13 +3,22 @@
 // The gradient of the integers of a quantized tensor is a float tensor of their shape: dequantize
 // gives s · dy, and quantize makes dx = dq / s of it, in range. A tracked scale gets Σ dy (q − z)
 // from dequantize and −Σ dx x / s from quantize: together what fake_quantize gives it. Zero points
-// have no gradient.
+// have no gradient. For 16-bit floats all of this is in f32: what reaches x and the scale is
+// rounded once, where it is given to them.
 #pragma once
 
 #include "planck/autodiff/flow.h"
 #include "planck/ops/quantize/quantize.functions.h"
 
 namespace planck {
+
+namespace quantize_detail {
+// x in the type it is computed in.
+template <class B>
+Tensor<B> computed(const Tensor<B>& x) {
+  return x.to(compute_dtype(x.dtype()));
+}
+}  // namespace quantize_detail
 
 template <class R>
 auto pullback(const FakeQuantize& op, const R& r) {
@@ -40,10 +49,12 @@ auto pullback(const FakeQuantizeBackward<true>&, const R&) {
 template <class R>
 auto pullback(const Quantize& op, const R& r) {
   return [op, x = in<0>(r), scale = in<1>(r), zero_point = in<2>(r)](auto& g) {
-    const auto s = g[scale];
-    const auto dx = call(QuantizeBackward{op.scheme}, g.dy(), g[x], s, zero_point);
-    if (g.needs(0)) g.give(0, dx);
-    if (g.needs(1)) g.give(1, -reshape(sum_groups(dx * g[x], op.scheme), s.shape()) / s);
+    const auto s = quantize_detail::computed(g[scale]), v = quantize_detail::computed(g[x]);
+    const auto dx = call(QuantizeBackward{op.scheme}, g.dy(), v, s, zero_point);
+    if (g.needs(0)) g.give(0, dx.to(g[x].dtype()));
+    if (!g.needs(1)) return;
+    const auto ds = -reshape(sum_groups(dx * v, op.scheme), s.shape()) / s;
+    g.give(1, ds.to(g[scale].dtype()));
   };
 }
 // Linear in dy; the steps of the mask have slope 0. dx = dy / s.
@@ -61,11 +72,12 @@ auto pullback(const QuantizeBackward& op, const R& r) {
 template <class R>
 auto pullback(const Dequantize& op, const R& r) {  // ds = Σ dy (q − z), over each group
   return [op, q = in<0>(r), scale = in<1>(r), zero_point = in<2>(r)](auto& g) {
-    const auto s = g[scale];
-    if (g.needs(0)) g.give(0, call(DequantizeBackward{op.scheme}, g.dy(), s));
+    const auto s = quantize_detail::computed(g[scale]), dy = quantize_detail::computed(g.dy());
+    if (g.needs(0)) g.give(0, call(DequantizeBackward{op.scheme}, dy, s));
     if (!g.needs(1)) return;
     const auto steps = call(op, q, ones_like(s), zero_point);
-    g.give(1, reshape(sum_groups(g.dy() * steps, op.scheme), s.shape()));
+    const auto ds = reshape(sum_groups(dy * steps, op.scheme), s.shape());
+    g.give(1, ds.to(g[scale].dtype()));
   };
 }
 // dq = s · dy
@@ -85,7 +97,9 @@ auto pullback(const DynamicQuantize& op, const R& r) {
       refuse(ErrorCode::not_differentiable,
              "{}: a scale found from the data is a constant; use fake_quantize to learn one",
              {g.op()});
-    g.give(0, call(QuantizeBackward{op.scheme}, g.dy(), g[x], g[scale], zero_point));
+    const auto v = quantize_detail::computed(g[x]), s = quantize_detail::computed(g[scale]);
+    const auto dx = call(QuantizeBackward{op.scheme}, g.dy(), v, s, zero_point);
+    g.give(0, dx.to(g[x].dtype()));
   };
 }
 template <class R>

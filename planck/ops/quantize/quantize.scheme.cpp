@@ -182,6 +182,74 @@ Result<MovedGroups> sliced(const QuantScheme& scheme, const Shape& shape, int ax
   return moved;
 }
 
+MovedGroups expanded(const QuantScheme& scheme, const Shape& from, const Shape& to) {
+  MovedGroups moved{scheme};
+  if (scheme.granularity == Granularity::per_tensor) return moved;
+  if (scheme.granularity == Granularity::per_channel) moved.scheme.axis += to.rank() - from.rank();
+  if (const Shape wide = moved.scheme.group_shape(to); wide != scheme.group_shape(from))
+    moved.wide = wide;
+  return moved;
+}
+
+std::uint32_t flipped_groups(const QuantScheme& scheme, const Shape& shape, std::uint32_t axes) {
+  switch (scheme.granularity) {
+    case Granularity::per_tensor:
+      return 0;
+    case Granularity::per_channel:
+      return axes >> scheme.axis & 1u;
+    case Granularity::per_token:
+      return axes & ~(1u << (shape.rank() - 1));
+    case Granularity::per_group:
+      return axes;
+  }
+  return axes;
+}
+
+Result<JoinedGroups> joined(const QuantScheme& scheme, const Shape& shape, int axis) {
+  if (is_packed(scheme.dtype))
+    return fail(ErrorCode::unsupported,
+                fmt::format("cat: values are {}, two to a byte, must be s8 or u8: dequantize them "
+                            "first",
+                            name(scheme.dtype)));
+  JoinedGroups found{scheme, axis};
+  switch (scheme.granularity) {
+    case Granularity::per_tensor:
+      found.scheme.granularity = Granularity::per_channel;
+      found.scheme.axis = axis;
+      found.axis = 0;
+      break;
+    case Granularity::per_channel:
+      if (axis != scheme.axis)
+        return invalid("cat",
+                       "along axis {} a channel would have a scale from each tensor: per_channel "
+                       "axis={} tensors follow each other along axis {}",
+                       axis, scheme.axis, scheme.axis);
+      found.axis = 0;
+      break;
+    case Granularity::per_token:
+      if (axis == shape.rank() - 1)
+        return invalid("cat",
+                       "along axis {}, the last, a token would have a scale from each tensor: "
+                       "per_token tensors follow each other along the others",
+                       axis);
+      break;
+    case Granularity::per_group:
+      break;
+  }
+  return found;
+}
+
+Result<void> check_joined(std::size_t number, const QuantScheme& scheme, Dtype scale,
+                          const QuantScheme& first, Dtype first_scale) {
+  if (!(scheme == first))
+    return invalid("cat", "tensor {} is quantized {}, the first {}", number, to_string(scheme),
+                   to_string(first));
+  if (scale != first_scale)
+    return invalid("cat", "the scale of tensor {} is {}, that of the first {}", number, name(scale),
+                   name(first_scale));
+  return {};
+}
+
 Result<FactorGroups> factor_groups(const QuantScheme& a, const Shape& shape_a, const QuantScheme& b,
                                    const Shape& shape_b) {
   constexpr std::string_view kOp = "q_matmul";

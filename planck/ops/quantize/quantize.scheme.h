@@ -64,8 +64,8 @@ struct QuantizedParts {
 };
 [[nodiscard]] Result<void> check_parts(const QuantScheme& scheme, const QuantizedParts& parts);
 
-// What the scales and zero points of a tensor go through when the tensor is permuted or sliced, and
-// its scheme afterwards. Axes are those of group_shape().
+// What the scales and zero points of a tensor go through when the tensor is permuted, sliced or
+// expanded, and its scheme afterwards. Axes are those of group_shape().
 struct MovedGroups {
   QuantScheme scheme;
   std::optional<Extents> permutation = {};
@@ -74,6 +74,7 @@ struct MovedGroups {
     std::int64_t first, count, step;
   };
   std::optional<Slice> slice = {};
+  std::optional<Shape> wide = {};  // that they are expanded to
 };
 // Each says what it would cut apart where the groups cannot follow. Axes count from the front.
 [[nodiscard]] Result<QuantScheme> reshaped(const QuantScheme& scheme, const Shape& from,
@@ -82,6 +83,22 @@ struct MovedGroups {
                                            const Extents& axes);
 [[nodiscard]] Result<MovedGroups> sliced(const QuantScheme& scheme, const Shape& shape, int axis,
                                          std::int64_t first, std::int64_t count, std::int64_t step);
+// Where the tensor is expanded to a shape that it can have; groups always follow.
+MovedGroups expanded(const QuantScheme& scheme, const Shape& from, const Shape& to);
+// The axes of group_shape() that are reversed with these axes of the tensor, both as bit masks.
+std::uint32_t flipped_groups(const QuantScheme& scheme, const Shape& shape, std::uint32_t axes);
+
+// Tensors one after the other along an axis: the scheme of the whole, and the axis of its
+// group_shape() along which their scales follow each other. Tensors of one scale each have it once
+// for each index of the axis.
+struct JoinedGroups {
+  QuantScheme scheme;
+  int axis;
+};
+[[nodiscard]] Result<JoinedGroups> joined(const QuantScheme& scheme, const Shape& shape, int axis);
+// Whether tensor `number` of those that are joined is quantized as the first.
+[[nodiscard]] Result<void> check_joined(std::size_t number, const QuantScheme& scheme, Dtype scale,
+                                        const QuantScheme& first, Dtype first_scale);
 
 // The shapes in which the scales of the factors of a matrix product broadcast over the product; the
 // error says which factor has groups that do not.

@@ -30,3 +30,6 @@ PLANCK_OP(SliceAxesAssign, BoolKind, BoolKind);
 PLANCK_OP(Reshape, CodeKind);
 PLANCK_OP(Permute, CodeKind);
 PLANCK_OP(SliceAxis, CodeKind);
+PLANCK_OP(Expand, CodeKind);
+PLANCK_OP(Flip, CodeKind);
+PLANCK_OP(Cat, std::vector<CodeKind>);
