@@ -2,6 +2,7 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 add_executable(nn_test
+  nn/attention.test.cpp
   nn/conv.test.cpp
   nn/dtypes.test.cpp
   nn/losses.test.cpp

@@ -2,7 +2,9 @@
 // memory, neither forward nor backward (planck/ops/attention).
 #pragma once
 
+#include "planck/nn/key_value_cache.h"
 #include "planck/nn/linear.h"
+#include "planck/nn/rope.h"
 #include "planck/ops/attention/attention.functions.h"
 
 namespace planck::nn {
@@ -50,10 +52,15 @@ Tensor<B> attention(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
 struct AttentionOptions {
   std::int64_t width = 0, heads = 1;
   bool bias = true;
-  bool causal = false;  // position i sees positions up to i, without a mask in memory
+  bool causal = false;               // position i sees positions up to i, without a mask in memory
+  std::int64_t kv_heads = 0;         // of keys and values, each for a group of heads; 0: heads
+  std::int64_t window = 0;           // of what causal leaves, the last so many; 0: all
+  std::optional<double> scale = {};  // of the scores; none: 1 / √(width / heads)
+  std::optional<RopeOptions> rope = {};  // turns queries and keys by their places
 };
 
-// x [N, L, width] attends to itself or to another sequence, in heads of width / heads.
+// x [N, L, width] attends to itself or to another sequence, in heads of width / heads. With a
+// cache, which needs causal, x are the tokens that follow those in it.
 template <class B>
 struct MultiHeadAttention {
   AttentionOptions options;
@@ -67,6 +74,7 @@ struct MultiHeadAttention {
   }
   Tensor<B> operator()(const Tensor<B>& x, const Tensor<B>& seen,
                        const std::optional<Tensor<B, BoolKind>>& hidden) const;
+  Tensor<B> operator()(const Tensor<B>& x, KeyValueCache<B>& cache) const;
   void visit(auto&& part) {
     part("query", query);
     part("key", key);
@@ -74,33 +82,80 @@ struct MultiHeadAttention {
     part("output", output);
   }
 
+  std::int64_t head_width() const { return options.width / options.heads; }
+
  private:
-  static const AttentionOptions& checked(const AttentionOptions& o) {
-    if (o.heads < 1 || o.width % o.heads != 0)
-      refuse("attention: width {} does not divide into {} heads", {o.width, o.heads});
-    return o;
+  static const AttentionOptions& checked(const AttentionOptions& o);
+  static LinearOptions of_keys(const AttentionOptions& o) {
+    return {o.width, o.width / o.heads * (o.kv_heads == 0 ? o.heads : o.kv_heads), o.bias};
   }
+  ScaledDotProductOptions how() const {
+    return {.scale = options.scale, .causal = options.causal, .window = options.window};
+  }
+  // [N, L, heads · d] → [N, heads, L, d], and back
+  Tensor<B> in_heads(const Tensor<B>& t) const {
+    const std::int64_t heads = t.extent(2) / head_width();
+    return permute(reshape(t, {t.extent(0), t.extent(1), heads, head_width()}), {0, 2, 1, 3});
+  }
+  Tensor<B> of_heads(const Tensor<B>& y) const {
+    return output(reshape(permute(y, {0, 2, 1, 3}), {y.extent(0), y.extent(2), options.width}));
+  }
+  // Queries and keys of places `first` and on, turned where that is asked for.
+  std::pair<Tensor<B>, Tensor<B>> placed(const Tensor<B>& x, const Tensor<B>& seen,
+                                         std::int64_t first) const;
 };
 
+template <class B>
+const AttentionOptions& MultiHeadAttention<B>::checked(const AttentionOptions& o) {
+  if (o.heads < 1 || o.width % o.heads != 0)
+    refuse("attention: width {} does not divide into {} heads", {o.width, o.heads});
+  if (o.kv_heads < 0 || (o.kv_heads > 0 && o.heads % o.kv_heads != 0))
+    refuse("attention: {} heads do not divide into {} of keys and values", {o.heads, o.kv_heads});
+  if (o.window < 0) refuse("attention: window is {}, must be at least 0", {o.window});
+  if (o.window > 0 && !o.causal) refuse("attention: window is {}, which needs causal", {o.window});
+  if (o.rope) (void)rope_detail::columns_of(*o.rope, o.width / o.heads);
+  return o;
+}
 template <class B>
 MultiHeadAttention<B>::MultiHeadAttention(Rng& rng, const AttentionOptions& o, const Options<B>& at)
     : options(checked(o)),
       query(rng, {o.width, o.width, o.bias}, at),
-      key(rng, {o.width, o.width, o.bias}, at),
-      value(rng, {o.width, o.width, o.bias}, at),
+      key(rng, of_keys(o), at),
+      value(rng, of_keys(o), at),
       output(rng, {o.width, o.width, o.bias}, at) {}
+template <class B>
+auto MultiHeadAttention<B>::placed(const Tensor<B>& x, const Tensor<B>& seen,
+                                   std::int64_t first) const -> std::pair<Tensor<B>, Tensor<B>> {
+  const auto q = in_heads(query(x)), k = in_heads(key(seen));
+  if (!options.rope) return {q, k};
+  if (q.extent(2) != k.extent(2))
+    refuse("attention: {} queries and {} keys; rope takes as many of both",
+           {q.extent(2), k.extent(2)});
+  const auto by =
+      rope_detail::turns<B>(*options.rope, rope_detail::columns_of(*options.rope, head_width()),
+                            first, q.extent(2), q.dtype(), q.device());
+  return {rope_detail::turned(q, by, options.rope->pairs),
+          rope_detail::turned(k, by, options.rope->pairs)};
+}
 template <class B>
 auto MultiHeadAttention<B>::operator()(const Tensor<B>& x, const Tensor<B>& seen,
                                        const std::optional<Tensor<B, BoolKind>>& hidden) const
     -> Tensor<B> {
-  const auto heads = [&](const Tensor<B>& t) {  // [N, L, width] → [N, heads, L, d]
-    return permute(reshape(t, {t.extent(0), t.extent(1), options.heads, -1}), {0, 2, 1, 3});
-  };
-  const auto q = heads(query(x)), k = heads(key(seen)), v = heads(value(seen));
-  const ScaledDotProductOptions how{.causal = options.causal};
-  const auto y = hidden ? scaled_dot_product_attention(q, k, v, *hidden, how)
-                        : scaled_dot_product_attention(q, k, v, how);
-  return output(reshape(permute(y, {0, 2, 1, 3}), x.shape()));
+  const auto [q, k] = placed(x, seen, 0);
+  const auto v = in_heads(value(seen));
+  return of_heads(hidden ? scaled_dot_product_attention(q, k, v, *hidden, how())
+                         : scaled_dot_product_attention(q, k, v, how()));
+}
+template <class B>
+auto MultiHeadAttention<B>::operator()(const Tensor<B>& x, KeyValueCache<B>& cache) const
+    -> Tensor<B> {
+  if (!options.causal)
+    refuse("attention: {} tokens are in a cache, which needs causal", {cache.tokens()});
+  const auto [q, k] = placed(x, x, cache.tokens());
+  cache.append(k, in_heads(value(x)));
+  const auto y = of_heads(scaled_dot_product_attention(q, cache.keys(), cache.values(), how()));
+  if (options.window > 0) cache.keep(options.window);
+  return y;
 }
 
 }  // namespace planck::nn

@@ -87,6 +87,21 @@ TEST(Dtypes, EveryModuleInEveryDtype) {
       },
       on({2, 4, 3, 3}));
   compare(
+      "conv1d and its adjoint",
+      [](auto o) {
+        auto r = seeded();
+        return nn::Sequential(nn::Conv1d<A>(r, {.in = 4, .out = 6, .shape = {.groups = 2}}, o),
+                              nn::ConvTranspose1d<A>(r, {.in = 6, .out = 3}, o));
+      },
+      on({2, 4, 9}));
+  compare(
+      "conv3d",
+      [](auto o) {
+        auto r = seeded();
+        return nn::Conv3d<A>(r, {.in = 2, .out = 3, .shape = {.padding = {1, 0, 1}}}, o);
+      },
+      on({2, 2, 3, 4, 3}));
+  compare(
       "layer_norm", [](auto o) { return nn::LayerNorm<A>({9}, o); }, on({4, 9}));
   compare(
       "rms_norm", [](auto o) { return nn::RmsNorm<A>({9}, o); }, on({4, 9}));
@@ -97,6 +112,21 @@ TEST(Dtypes, EveryModuleInEveryDtype) {
         return nn::MultiHeadAttention<A>(r, {.width = 8, .heads = 2}, o);
       },
       on({2, 5, 8}));
+  compare(
+      "attention of groups that knows its places",
+      [](auto o) {
+        auto r = seeded();
+        return nn::MultiHeadAttention<A>(r,
+                                         {.width = 16,
+                                          .heads = 4,
+                                          .causal = true,
+                                          .kv_heads = 2,
+                                          .window = 3,
+                                          .scale = 0.4,
+                                          .rope = nn::RopeOptions{}},
+                                         o);
+      },
+      on({2, 5, 16}));
   const auto rows = [](auto& module, Dtype) {
     return module(Tensor<A, IntKind>::from({1, 4, 4, 0}, {2, 2}));
   };

@@ -54,6 +54,7 @@ MODULES = ["linear", "conv", "conv1d", "conv3d", "norm", "layers", "attention", 
 HELPERS = [
     ("losses", "Losses"),
     ("attention", "Attention"),
+    ("rope", "Rotary positions"),
     ("quantize/quantizable", "Quantizing a model"),
     ("quantize/observer", "Observers"),
     ("quantize/quantized_file", "Converted models as files"),

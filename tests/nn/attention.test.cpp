@@ -1,0 +1,191 @@
+// Attention as a module: rotary positions, grouped heads, windows, scales, and a cache, beside
+// which a query has the bits that it has in the whole sequence.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "planck/training.h"
+#include "tests/nn/thrown.h"
+
+namespace planck::test {
+
+namespace {
+
+using A = Autodiff<Cpu>;
+using Doubles = std::vector<double>;
+
+Doubles numbers(const Tensor<Cpu>& x) { return x.to(Dtype::f64).to_vector<double>(); }
+std::vector<std::byte> bytes(const Tensor<Cpu>& x) {
+  std::vector<std::byte> all(bytes_for(x.dtype(), x.numel()));
+  Cpu::to_host(x.primitive(), all.data());
+  return all;
+}
+
+TEST(Rope, TurnsPairsByTheirPlace) {
+  Rng rng{.seed = 1};
+  const std::int64_t length = 3, width = 10, first = 70'000;
+  const auto x = normal<Cpu>(rng, {2, length, width}, 0, 1, Dtype::f64);
+  const Doubles in = numbers(x);
+  for (const nn::RopePairs pairs : {nn::RopePairs::halves, nn::RopePairs::neighbours})
+    for (const std::int64_t columns : {0, 6}) {
+      const nn::RopeOptions options{.base = 500, .columns = columns, .pairs = pairs};
+      const Doubles out = numbers(nn::rope(x, options, first));
+      const std::int64_t turned = columns == 0 ? width : columns, half = turned / 2;
+      for (std::int64_t row = 0; row < 2 * length; ++row) {
+        const auto at = [&](std::int64_t c) { return static_cast<std::size_t>(row * width + c); };
+        for (std::int64_t i = 0; i < half; ++i) {
+          const bool halves = pairs == nn::RopePairs::halves;
+          const std::size_t a = at(halves ? i : 2 * i), b = at(halves ? i + half : 2 * i + 1);
+          const double angle =
+              static_cast<double>(first + row % length) *
+              std::pow(500.0, -2.0 * static_cast<double>(i) / static_cast<double>(turned));
+          EXPECT_NEAR(out[a], in[a] * std::cos(angle) - in[b] * std::sin(angle), 1e-9);
+          EXPECT_NEAR(out[b], in[b] * std::cos(angle) + in[a] * std::sin(angle), 1e-9);
+        }
+        for (std::int64_t c = turned; c < width; ++c) EXPECT_EQ(out[at(c)], in[at(c)]);
+      }
+    }
+}
+
+// The product of two rows knows the distance of their places alone, in every dtype; a place has the
+// same bits alone.
+TEST(Rope, KnowsDistancesAlone) {
+  Rng rng{.seed = 2};
+  const auto q = normal<Cpu>(rng, {1, 8}, 0, 1, Dtype::f64), k = normal<Cpu>(rng, {1, 8});
+  const auto product = [&](std::int64_t i, std::int64_t j) {
+    return sum(nn::rope(q, {}, i) * nn::rope(k.to(Dtype::f64), {}, j)).item<double>();
+  };
+  EXPECT_NEAR(product(5, 3), product(1005, 1003), 1e-11);
+  EXPECT_GT(std::abs(product(5, 3) - product(6, 3)), 1e-3);
+  for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::bf16, Dtype::f16}) {
+    const auto x = normal<Cpu>(rng, {2, 3, 9, 8}, 0, 1, dtype);
+    const auto all = nn::rope(x, {}, 40);
+    EXPECT_EQ(all.dtype(), dtype);
+    for (std::int64_t i = 0; i < 9; ++i)
+      EXPECT_EQ(bytes(slice(all, 2, i, i + 1)), bytes(nn::rope(slice(x, 2, i, i + 1), {}, 40 + i)));
+  }
+  // The gradient is turned back: a rotation keeps products.
+  const auto x = Tensor<A>::from(numbers(normal<Cpu>(rng, {4, 6})), {4, 6}).require_grad();
+  const auto w = Tensor<A>::from(numbers(normal<Cpu>(rng, {4, 6})), {4, 6});
+  const auto slope = x.grad(sum(nn::rope(x, {}, 3) * nn::rope(w, {}, 3)).backward());
+  for (std::size_t i = 0; i < 24; ++i)
+    EXPECT_NEAR(numbers(*slope)[i], numbers(w.inner())[i], 1e-14);
+}
+
+TEST(Rope, RefusesWhatItCannotTurn) {
+  const auto x = ones<Cpu>({3, 7});
+  EXPECT_EQ(message([&] { (void)nn::rope(x); }),
+            "rope: 7 of 7 columns are to be turned; it takes an even number, 2 at least");
+  EXPECT_EQ(message([&] { (void)nn::rope(x, {.columns = 8}); }),
+            "rope: 8 of 7 columns are to be turned; it takes an even number, 2 at least");
+  EXPECT_EQ(message([&] { (void)nn::rope(x, {.base = -1, .columns = 6}); }),
+            "rope: base is -1, must be positive and finite");
+  EXPECT_EQ(message([&] { (void)nn::rope(x, {.columns = 6}, -2); }),
+            "rope: the first place is -2, must be at least 0");
+}
+
+// Grouped heads are those of an attention whose keys and values are the same for each of a group.
+TEST(MultiHeadAttention, HasFewerHeadsOfKeys) {
+  Rng rng{.seed = 3};
+  for (const std::int64_t kv_heads : {1, 2}) {
+    nn::MultiHeadAttention<Cpu> grouped(rng, {.width = 16, .heads = 4, .kv_heads = kv_heads});
+    EXPECT_EQ(grouped.key.weight->shape(), (Shape{4 * kv_heads, 16}));
+    nn::MultiHeadAttention<Cpu> whole(rng, {.width = 16, .heads = 4});
+    whole.query = grouped.query;
+    whole.output = grouped.output;
+    const auto repeated = [&](const Tensor<Cpu>& w) {  // rows of each head, for each of its group
+      const std::int64_t columns = w.numel() / (4 * kv_heads);
+      return reshape(
+          expand(reshape(w, {kv_heads, 1, 4, columns}), {kv_heads, 4 / kv_heads, 4, columns}),
+          columns == 1 ? Shape{16} : Shape{16, 16});
+    };
+    for (const auto& [from, to] :
+         {std::pair{&grouped.key, &whole.key}, std::pair{&grouped.value, &whole.value}}) {
+      to->weight.set(repeated(from->weight.value()));
+      to->bias->set(repeated(from->bias->value()));
+    }
+    const auto x = normal<Cpu>(rng, {2, 7, 16});
+    EXPECT_EQ(bytes(grouped(x)), bytes(whole(x))) << kv_heads;
+  }
+}
+
+TEST(MultiHeadAttention, HasWindowsAndScales) {
+  Rng rng{.seed = 4};
+  nn::MultiHeadAttention<Cpu> plain(rng, {.width = 8, .heads = 2}), windowed = plain;
+  windowed.options.causal = true;
+  windowed.options.window = 3;
+  const auto x = normal<Cpu>(rng, {2, 9, 8});
+  const auto i = reshape(arange<Cpu>(9), {9, 1}), j = reshape(arange<Cpu>(9), {1, 9});
+  EXPECT_EQ(bytes(windowed(x)), bytes(plain(x, logical_or(gt(j, i), le(j, i - 3)))));
+  nn::MultiHeadAttention<Cpu> scaled = plain, stronger = plain;
+  scaled.options.scale = 2;  // of 1 / √4: as queries that are four times as large
+  stronger.query.weight.set(plain.query.weight.value() * 4);
+  stronger.query.bias->set(plain.query.bias->value() * 4);
+  EXPECT_EQ(bytes(scaled(x)), bytes(stronger(x)));
+  EXPECT_NE(bytes(scaled(x)), bytes(plain(x)));
+}
+
+// Tokens in portions of any size, beside a cache, with all that changes what a query sees.
+TEST(MultiHeadAttention, HasTheSameBitsWithACache) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::bf16, Dtype::f16})
+    for (const std::int64_t window : {0, 5, 140})
+      for (const bool turned : {false, true}) {
+        Rng rng{.seed = 5};
+        nn::AttentionOptions options{
+            .width = 16, .heads = 4, .causal = true, .kv_heads = 2, .window = window, .scale = 0.3};
+        if (turned) options.rope = nn::RopeOptions{};
+        const nn::MultiHeadAttention<Cpu> attention(rng, options, dtype);
+        const std::int64_t length = 420;
+        const auto x = normal<Cpu>(rng, {2, length, 16}, 0, 1, dtype);
+        const auto whole = attention(x);
+        nn::KeyValueCache<Cpu> cache;
+        EXPECT_TRUE(cache.empty());
+        std::int64_t at = 0;
+        for (const std::int64_t portion : {1, 200, 1, 1, 150, 66, 1}) {
+          const auto y = attention(slice(x, 1, at, at + portion), cache);
+          EXPECT_EQ(bytes(y), bytes(slice(whole, 1, at, at + portion)))
+              << name(dtype) << " window " << window << " at " << at;
+          at += portion;
+          EXPECT_EQ(cache.tokens(), at);
+        }
+        EXPECT_EQ(at, length);
+        // Blocks of 128 that no later query sees are gone.
+        EXPECT_EQ(cache.held(), window == 0 ? 420 : window == 5 ? 420 - 384 : 420 - 256);
+        cache.clear();
+        EXPECT_EQ(bytes(attention(slice(x, 1, 0, 2), cache)), bytes(slice(whole, 1, 0, 2)));
+      }
+}
+
+TEST(MultiHeadAttention, RefusesWhatDoesNotFit) {
+  Rng rng{.seed = 6};
+  const auto made = [&](const nn::AttentionOptions& o) {
+    return message([&] { nn::MultiHeadAttention<Cpu>(rng, o); });
+  };
+  EXPECT_EQ(made({.width = 8, .heads = 4, .kv_heads = 3}),
+            "attention: 4 heads do not divide into 3 of keys and values");
+  EXPECT_EQ(made({.width = 8, .heads = 4, .window = 3}),
+            "attention: window is 3, which needs causal");
+  EXPECT_EQ(made({.width = 6, .heads = 2, .rope = nn::RopeOptions{}}),
+            "rope: 3 of 3 columns are to be turned; it takes an even number, 2 at least");
+  nn::KeyValueCache<Cpu> cache;
+  const auto x = normal<Cpu>(rng, {1, 3, 8});
+  nn::MultiHeadAttention<Cpu> attention(rng, {.width = 8, .heads = 2, .rope = nn::RopeOptions{}});
+  EXPECT_EQ(message([&] { (void)attention(x, cache); }),
+            "attention: 0 tokens are in a cache, which needs causal");
+  EXPECT_EQ(message([&] {
+              (void)attention(x, normal<Cpu>(rng, {1, 4, 8}), std::nullopt);
+            }),
+            "attention: 3 queries and 4 keys; rope takes as many of both");
+  attention.options.causal = true;
+  (void)attention(x, cache);
+  EXPECT_EQ(
+      message([&] {
+        (void)attention(normal<Cpu>(rng, {2, 3, 8}), cache);
+      }),
+      "cache: keys of shape [2, 2, 3, 4] after [1, 2, 3, 4]: must be the same but for axis 2");
+  EXPECT_EQ(cache.tokens(), 3) << "as it was";
+}
+
+}  // namespace
+
+}  // namespace planck::test
