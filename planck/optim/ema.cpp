@@ -14,11 +14,12 @@ Averages::Averages(double decay) : decay_(decay) {
 void Averages::update(std::span<const std::pair<std::string, StoredView>> weights) {
   std::vector<StepRow> rows;
   std::vector<StoredView> held;
+  KeptMap fresh;
   for (const auto& [path, w] : weights) {
     const auto at = of_.find(path);
     if (at == of_.end()) {
       const Tensor<Cpu> first = nn::widened(Tensor<Cpu>(Primitive<FloatKind>{w}));
-      of_[path].slots.push_back(backend_detail::contiguous(first.primitive()));
+      fresh[path].slots.push_back(backend_detail::contiguous(first.primitive()));
       continue;
     }
     StoredView& average = at->second.slots[0];
@@ -27,6 +28,7 @@ void Averages::update(std::span<const std::pair<std::string, StoredView>> weight
              {path, average.shape(), w.shape()});
     if (average.dtype() != compute_dtype(w.dtype()))
       refuse("ema: the average of {} is {}, the parameter {}", {path, average.dtype(), w.dtype()});
+    check_same_place("ema", "average", path, average.stream(), w.stream());
     make_own(average);
     held.push_back(backend_detail::contiguous(w));
     StepRow row;
@@ -38,7 +40,9 @@ void Averages::update(std::span<const std::pair<std::string, StoredView>> weight
     row.rule = {.keeps = true, .rate = -(1 - decay_), .keep = decay_};
     rows.push_back(row);
   }
-  if (!rows.empty()) run_steps(held[0].stream(), rows);
+  for (const StoredView& w : held) backend_detail::check_place("ema", held[0].stream(), w.stream());
+  if (!rows.empty()) run_steps(held[0].stream(), std::move(rows));
+  of_.merge(fresh);
 }
 
 nn::StateDict Averages::state() const {

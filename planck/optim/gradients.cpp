@@ -7,8 +7,12 @@
 
 namespace planck::optim::detail {
 
+void check_highest(std::string_view what, double highest) {
+  if (!(highest > 0)) refuse("{}: the highest norm is {}, it must be positive", {what, highest});
+}
+
 StoredView clip_of(std::span<const StoredView> tensors, double highest, double scale) {
-  if (!(highest > 0)) refuse("clip: the highest norm is {}, it must be positive", {highest});
+  check_highest("clip", highest);
   if (!(scale > 0)) refuse("clip: the loss is scaled by {}, it must be positive", {scale});
   const Stream stream = tensors.empty() ? Cpu::default_device() : tensors[0].stream();
   for (const StoredView& t : tensors) backend_detail::check_place("clip", stream, t.stream());

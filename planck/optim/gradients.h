@@ -99,6 +99,7 @@ void scale(ModelGradients<B>& gradients, double factor) {
 
 namespace detail {
 
+void check_highest(std::string_view what, double highest);
 double norm_of(std::span<const StoredView> tensors);
 // A norm and a factor, as step/step.h has them; of no tensors at all: 0 and 1 / scale.
 StoredView clip_of(std::span<const StoredView> tensors, double highest, double scale);
@@ -125,6 +126,7 @@ double norm(const ModelGradients<B>& gradients) {
 // Scales all gradients down to this norm where they exceed it. Returns the norm they had.
 template <class B>
 double clip_norm(ModelGradients<B>& gradients, double highest) {
+  detail::check_highest("clip_norm", highest);
   const double before = norm(gradients);
   if (before > highest) scale(gradients, highest / before);
   return before;

@@ -43,6 +43,16 @@ void refuse_shape(std::string_view optimizer, std::string_view what, std::string
          {optimizer, what, path, found, parameter});
 }
 
+void check_same_place(std::string_view optimizer, std::string_view what, std::string_view path,
+                      const Stream& found, const Stream& parameter) {
+  if (found.device() != parameter.device())
+    refuse(ErrorCode::device, "{}: the {} of {} is on {}, the parameter on {}",
+           {optimizer, what, path, to_string(found.device()), to_string(parameter.device())});
+  if (found.native() != parameter.native())
+    refuse(ErrorCode::device, "{}: the {} of {} and the parameter belong to two streams of {}",
+           {optimizer, what, path, to_string(found.device())});
+}
+
 Slots::Slots(const KeptNames& names) : names_(names) {}
 Slots::Slots(const Slots&) = default;
 Slots::Slots(Slots&&) noexcept = default;
@@ -117,26 +127,31 @@ void Slots::load(const nn::StateDict& given, const Stream& stream) {
 }
 
 void Slots::check(const std::map<std::string, ParameterSpec, std::less<>>& model) {
-  loaded_ = false;
   for (const auto& [path, kept] : kept_) {
     const auto at = model.find(path);
     if (at == model.end())
       refuse("{}: the state that was loaded is of {}, the model has no such parameter",
              {names_.optimizer, path});
-    const auto& [dtype, shape] = at->second;
-    const auto fits = [&](std::string_view what, const StoredView& t, Dtype wanted) {
-      if (t.shape() != shape) refuse_shape(names_.optimizer, what, path, t.shape(), shape);
-      if (t.dtype() != wanted)
-        refuse("{}: the {} of {} is {}, the parameter {}; it must be {}",
-               {names_.optimizer, what, path, t.dtype(), dtype, wanted});
-    };
-    if (kept.master && bits(dtype) != 16)
-      refuse("{}: the state has master weights of {}, which is {}",
-             {names_.optimizer, path, dtype});
-    if (kept.master) fits(kMaster, *kept.master, Dtype::f32);
-    for (std::size_t i = 0; i < kept.slots.size(); ++i)
-      fits(names_.slots[i], kept.slots[i], kept.master ? Dtype::f32 : dtype);
+    check_fits(path, kept, at->second);
   }
+  loaded_ = false;
+}
+
+void Slots::check_fits(const std::string& path, const Kept& kept,
+                       const ParameterSpec& parameter) const {
+  const auto& [dtype, shape, place] = parameter;
+  const auto fits = [&](std::string_view what, const StoredView& t, Dtype wanted) {
+    if (t.shape() != shape) refuse_shape(names_.optimizer, what, path, t.shape(), shape);
+    if (t.dtype() != wanted)
+      refuse("{}: the {} of {} is {}, the parameter {}; it must be {}",
+             {names_.optimizer, what, path, t.dtype(), dtype, wanted});
+    check_same_place(names_.optimizer, what, path, t.stream(), place);
+  };
+  if (kept.master && bits(dtype) != 16)
+    refuse("{}: the state has master weights of {}, which is {}", {names_.optimizer, path, dtype});
+  if (kept.master) fits(kMaster, *kept.master, Dtype::f32);
+  for (std::size_t i = 0; i < kept.slots.size(); ++i)
+    fits(names_.slots[i], kept.slots[i], kept.master ? Dtype::f32 : dtype);
 }
 
 }  // namespace planck::optim

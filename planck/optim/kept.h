@@ -37,6 +37,7 @@ struct KeptNames {
 struct ParameterSpec {
   Dtype dtype;
   Shape shape;
+  Stream place;
 };
 
 class Slots {
@@ -57,9 +58,11 @@ class Slots {
   nn::StateDict state() const;
   // All slots of a parameter, or none; and no other names.
   void load(const nn::StateDict& state, const Stream& stream);
-  // Whether a model was loaded since; if so, check() must see its parameters.
+  // Whether a state was loaded since check() last saw parameters that it fits.
   bool unchecked() const { return loaded_; }
   void check(const std::map<std::string, ParameterSpec, std::less<>>& model);
+  // Refuses what is kept of a parameter that has another shape, dtype or place by now.
+  void check_fits(const std::string& path, const Kept& kept, const ParameterSpec& parameter) const;
 
  private:
   KeptNames names_;
@@ -67,6 +70,9 @@ class Slots {
   bool loaded_ = false;
 };
 
+// Refuses a tensor that is not where its parameter is; work on both is ordered.
+void check_same_place(std::string_view optimizer, std::string_view what, std::string_view path,
+                      const Stream& found, const Stream& parameter);
 [[noreturn]] void refuse_shape(std::string_view optimizer, std::string_view what,
                                std::string_view path, const Shape& found, const Shape& parameter);
 

@@ -9,6 +9,7 @@
 // bf16 has the range of f32 and needs none of this.
 #pragma once
 
+#include <cmath>
 #include <limits>
 
 #include "planck/optim/gradients.h"
@@ -37,9 +38,9 @@ class LossScale {
   bool step(Optimizer& optimizer, Module& module, const ModelGradients<B>& gradients,
             double highest_norm = std::numeric_limits<double>::infinity()) {
     const auto found = clip(gradients, highest_norm, scale_);
-    const bool good = adapt(found.norm->template item<double>());
-    if (good) optimizer.step(module, gradients, found);
-    return good;
+    const double norm = found.norm->template item<double>();
+    if (std::isfinite(norm)) optimizer.step(module, gradients, found);
+    return adapt(norm);  // last: a step that is refused counts for nothing
   }
 
   nn::StateDict state() const;

@@ -7,7 +7,7 @@
 //
 // A step changes weights and slots where they lie, in one pass over memory (step/step.h); what
 // others hold is copied first. It reads nothing back from the device. Where it is refused, or where
-// memory runs out, weights have not changed.
+// memory runs out, neither weights nor slots have changed; nor where Anomaly finds a NaN in them.
 //
 // 16-bit parameters have master weights: the optimizer keeps and steps a copy in f32, its slots are
 // f32 too, and the parameter is the copy, rounded. Without them, in a step that is less than half a
@@ -68,18 +68,20 @@ namespace detail {
 // One parameter of a step.
 struct StepItem {
   std::string path;
-  Dtype dtype = Dtype::f32;
-  Shape shape;
-  StepChoice choice;
-  std::vector<double> numbers;  // after the step
-  StoredView g;
+  ParameterSpec of;
+  StepChoice choice = {};
+  StoredView g = {};
   // Rows of the parameter, where g is theirs.
-  std::optional<StoredView> rows;
-  StoredView w;  // the parameter's own tensor, while the step runs
+  std::optional<StoredView> rows = {};
+  StoredView w = {};  // the parameter's own tensor, while the step runs
+  // What is kept after the step, and what takes its place when all is done; null: nothing is kept.
+  Kept kept = {};
+  Kept* to = nullptr;
+  bool begins_master = false;
 };
 
 // All that may fail comes before anything changes: own tensors for every slot, a master for 16-bit
-// parameters.
+// parameters, room for what lies between.
 class PreparedStep {
  public:
   PreparedStep(Slots& slots, std::vector<StepItem>& items, bool master_weights,
@@ -91,13 +93,15 @@ class PreparedStep {
   Slots& slots_;
   std::vector<StepItem>& items_;
   const std::optional<StoredView>& factor_;
+  const bool keeps_inputs_;  // for one who watches: what is stepped are copies
   KeptMap fresh_;
 };
 
-// The item of a parameter, with what its options come to.
-StepItem begin_step(Slots& slots, const std::string& path, Dtype dtype, const Shape& shape,
+// The item of a parameter, with what its options come to; refused where its slots do not fit it.
+StepItem begin_step(Slots& slots, const std::string& path, const ParameterSpec& parameter,
                     const Choose& choose);
-void check_gradient(std::string_view optimizer, const StepItem& item, const StoredView& g);
+// Refuses a gradient that is not the parameter's.
+void check_gradient(std::string_view optimizer, const StepItem& item);
 
 }  // namespace detail
 
@@ -106,11 +110,14 @@ template <class A>
 void step_parameters(Slots& slots, const nn::PartList& parts,
                      const ModelGradients<nn::Inner<A>>& gradients, const Clip<nn::Inner<A>>& clip,
                      bool master_weights, const Choose& choose) {
+  const auto spec = [](const nn::Parameter<A>& p) {
+    return ParameterSpec{p->dtype(), p->shape(),
+                         detail::stream_of<nn::Inner<A>>(p.value().device())};
+  };
   if (slots.unchecked()) {
     std::map<std::string, ParameterSpec, std::less<>> model;
-    parts.for_each<nn::Parameter<A>>([&](const std::string& path, nn::Parameter<A>& p) {
-      model.emplace(path, ParameterSpec{p->dtype(), p->shape()});
-    });
+    parts.for_each<nn::Parameter<A>>(
+        [&](const std::string& path, nn::Parameter<A>& p) { model.emplace(path, spec(p)); });
     slots.check(model);
   }
   std::vector<detail::StepItem> items;
@@ -120,14 +127,14 @@ void step_parameters(Slots& slots, const nn::PartList& parts,
     const auto dense = gradients.find(path);
     const auto rows = gradients.rows.find(path);
     if (dense == gradients.end() && rows == gradients.rows.end()) return;
-    auto item = detail::begin_step(slots, path, p->dtype(), p->shape(), choose);
+    auto item = detail::begin_step(slots, path, spec(p), choose);
     if (dense == gradients.end() && item.choice.rows) {
       item.rows = detail::stored(rows->second.rows);
       item.g = detail::stored(rows->second.values);
     } else {
       item.g = detail::stored(dense != gradients.end() ? dense->second : rows->second.dense());
     }
-    detail::check_gradient(slots.names().optimizer, item, item.g);
+    detail::check_gradient(slots.names().optimizer, item);
     items.push_back(std::move(item));
     parameters.push_back(&p);
   });
@@ -138,6 +145,7 @@ void step_parameters(Slots& slots, const nn::PartList& parts,
   for (std::size_t i = 0; i < items.size(); ++i)
     loans.push_back(std::make_unique<detail::WeightLoan<A>>(*parameters[i], items[i].w));
   prepared.run();
+  for (auto& loan : loans) loan->prepare_return();
   for (auto& loan : loans) loan->give_back();
 }
 

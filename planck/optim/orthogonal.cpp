@@ -14,19 +14,19 @@ using T = Tensor<Cpu>;  // of either device: ops go where their inputs are
 T seen(const StoredView& t) { return T(Primitive<FloatKind>{t}); }
 
 std::int64_t columns(const StepItem& item) {
-  return numel(item.shape) / std::max<std::int64_t>(1, item.shape[0]);
+  return numel(item.of.shape) / std::max<std::int64_t>(1, item.of.shape[0]);
 }
 
 }  // namespace
 
-StoredView orthogonal_direction(const StepItem& item, Kept& kept,
-                                const std::optional<StoredView>& factor) {
+Orthogonal orthogonal_direction(const StepItem& item, const std::optional<StoredView>& factor) {
+  const StoredView& slot = item.kept.slots[0];
   const auto& c = item.choice;
   auto g = nn::widened(seen(item.g));
   if (factor) g = g * nn::as_dtype(seen(*factor), g.dtype());
-  const auto mean = nn::widened(seen(kept.slots[0])) * c.momentum + g * (1 - c.momentum);
+  const auto mean = nn::widened(seen(slot)) * c.momentum + g * (1 - c.momentum);
   const auto ahead = c.rule.nesterov ? g * (1 - c.momentum) + mean * c.momentum : mean;
-  auto x = reshape(ahead, {item.shape[0], columns(item)});
+  auto x = reshape(ahead, {item.of.shape[0], columns(item)});
   const bool tall = x.extent(0) > x.extent(1);
   if (tall) x = transpose(x);
   const auto size = sqrt(sum(square(x)));
@@ -36,12 +36,12 @@ StoredView orthogonal_direction(const StepItem& item, Kept& kept,
     x = x * 3.4445 + matmul(gram * -4.7750 + matmul(gram, gram) * 2.0315, x);
   }
   if (tall) x = transpose(x);
-  kept.slots[0] = nn::as_dtype(mean, kept.slots[0].dtype()).primitive();
-  return backend_detail::contiguous(reshape(x, item.shape).primitive());
+  return {nn::as_dtype(mean, slot.dtype()).primitive(),
+          backend_detail::contiguous(reshape(x, item.of.shape).primitive())};
 }
 
 double matrix_rate(const StepItem& item) {
-  const auto rows = static_cast<double>(item.shape[0]);
+  const auto rows = static_cast<double>(item.of.shape[0]);
   const auto wide = static_cast<double>(columns(item));
   if (item.choice.by_width) return 0.2 * std::sqrt(std::max(rows, wide));
   return std::sqrt(std::max(1.0, rows / wide));

@@ -5,9 +5,11 @@
 
 namespace planck::optim::detail {
 
-// Moves the mean on, in the item's slot 0, and gives the direction, in f32 or f64.
-StoredView orthogonal_direction(const StepItem& item, Kept& kept,
-                                const std::optional<StoredView>& factor);
+struct Orthogonal {
+  StoredView mean;       // moved on: what slot 0 becomes, in its dtype
+  StoredView direction;  // in f32 or f64
+};
+Orthogonal orthogonal_direction(const StepItem& item, const std::optional<StoredView>& factor);
 // What the rate of a matrix [rows, columns] is times.
 double matrix_rate(const StepItem& item);
 

@@ -13,36 +13,34 @@ T seen(const StoredView& t) { return T(Primitive<FloatKind>{t}); }
 
 }  // namespace
 
-void step_rows(StepItem& item, Kept& kept, const double* factor) {
-  const Tensor<Cpu, IntKind> rows(Primitive<IntKind>{*item.rows});
-  const StepRule& r = item.choice.rule;
-  // The rows by themselves, with what is kept of them.
-  std::vector<StoredView*> all{&item.w};
+RowCopies::RowCopies(const StepItem& item, const double* factor)
+    : rows_(backend_detail::contiguous(*item.rows)), g_(backend_detail::contiguous(item.g)) {
+  const Kept& kept = item.kept;
+  tables_.push_back(item.w);
   for (std::size_t s = 0; s < kept.slots.size(); ++s)
-    if (item.choice.slots >> s & 1u) all.push_back(&kept.slots[s]);
-  if (kept.master) all.push_back(&*kept.master);
-  std::vector<StoredView> before, after;
-  for (const StoredView* t : all) {
-    before.push_back(backend_detail::contiguous(index_select(seen(*t), 0, rows).primitive()));
-    after.push_back(before.back());
-    make_own(after.back());
+    if (item.choice.slots >> s & 1u) tables_.push_back(kept.slots[s]);
+  if (kept.master) tables_.push_back(*kept.master);
+  const Tensor<Cpu, IntKind> rows(Primitive<IntKind>{rows_});
+  for (const StoredView& t : tables_) {
+    copies_.push_back(index_select(seen(t), 0, rows).primitive());
+    make_own(copies_.back());
   }
-  const auto g = backend_detail::contiguous(item.g);
-  StepRow row;
-  row.w = after[0].view.data;
-  row.g = g.view.data;
-  row.count = numel(g.shape());
-  row.w_dtype = item.dtype;
-  row.g_dtype = g.dtype();
-  row.factor = factor;
-  row.rule = r;
-  row.slot_dtype = kept.slots.empty() ? item.dtype : kept.slots[0].dtype();
+  step_.w = copies_[0].view.data;
+  step_.g = g_.view.data;
+  step_.count = numel(g_.shape());
+  step_.w_dtype = item.of.dtype;
+  step_.g_dtype = g_.dtype();
+  step_.factor = factor;
+  step_.rule = item.choice.rule;
+  step_.slot_dtype = kept.slots.empty() ? item.of.dtype : kept.slots[0].dtype();
   std::size_t next = 1;
   for (std::size_t s = 0; s < kept.slots.size(); ++s)
-    if (item.choice.slots >> s & 1u) row.slot[s] = after[next++].view.data;
-  if (kept.master) row.master = static_cast<float*>(after[next].view.data);
-  run_steps(g.stream(), std::span(&row, 1));
-  for (std::size_t i = 0; i < all.size(); ++i) put_rows(*all[i], *item.rows, after[i]);
+    if (item.choice.slots >> s & 1u) step_.slot[s] = copies_[next++].view.data;
+  if (kept.master) step_.master = static_cast<float*>(copies_[next].view.data);
+}
+
+void RowCopies::put() const {
+  for (std::size_t i = 0; i < tables_.size(); ++i) put_rows(tables_[i], rows_, copies_[i]);
 }
 
 }  // namespace planck::optim::detail

@@ -5,7 +5,21 @@
 
 namespace planck::optim::detail {
 
-// Of f32 and f64 tables, sgd and adagrad have the bits of the whole step.
-void step_rows(StepItem& item, Kept& kept, const double* factor);
+// The rows by themselves, with what is kept of them. Their step changes copies, put() the table; of
+// f32 and f64 tables, sgd and adagrad have the bits of the whole step.
+class RowCopies {
+ public:
+  RowCopies(const StepItem& item, const double* factor);
+  const StepRow& step() const { return step_; }
+  const StoredView& gradient() const { return g_; }
+  std::span<const StoredView> copies() const { return copies_; }  // the weight's first
+  // Takes no memory.
+  void put() const;
+
+ private:
+  StoredView rows_, g_;
+  std::vector<StoredView> tables_, copies_;
+  StepRow step_;
+};
 
 }  // namespace planck::optim::detail

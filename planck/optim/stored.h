@@ -59,20 +59,27 @@ class WeightLoan {
     if constexpr (kIsStored<B>)
       if (loan_) loan_->value = {std::move(w_)};
   }
-  void give_back() {
-    if constexpr (kIsStored<B>) {
-      loan_->value = {std::move(w_)};
-      loan_.reset();
-    } else {
-      const auto device = parameter_->value().device();
-      parameter_->set(Tensor<B>(primitive_of<B>(w_, device)));
+  // What may fail of giving it back.
+  void prepare_return() {
+    if constexpr (!kIsStored<B>) {
+      back_ = primitive_of<B>(w_, parameter_->value().device());
+      loan_.emplace(*parameter_);
     }
+  }
+  void give_back() {
+    if constexpr (kIsStored<B>)
+      loan_->value = {std::move(w_)};
+    else
+      loan_->value = std::move(*back_);
+    loan_.reset();
   }
 
  private:
   StoredView& w_;
   std::optional<typename nn::Parameter<A>::Loan> loan_;
+  // Of tensors that went through the host.
   nn::Parameter<A>* parameter_ = nullptr;
+  std::optional<typename B::FloatTensor> back_;
 };
 
 }  // namespace planck::optim::detail

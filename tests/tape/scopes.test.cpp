@@ -127,6 +127,68 @@ TEST(Anomaly, NamesTheGradient) {
   EXPECT_NE(message.find("(the gradient of sqrt)"), std::string::npos) << message;
 }
 
+// A step is an op like others: what it read and wrote, and whether it made the first NaN.
+struct Stepped {
+  nn::Parameter<A> w{ones<Cpu>({2, 3})}, table{ones<Cpu>({10, 4})};
+  optim::ModelGradients<Cpu> gradients(float first = 1) const {
+    optim::ModelGradients<Cpu> g;
+    g.emplace("w", Tensor<Cpu>::from({1.f, first, 1.f, 1.f, 1.f, 1.f}, {2, 3}));
+    g.rows.emplace("table", RowGradient<Cpu>{Tensor<Cpu, IntKind>::from<std::int64_t>({2, 5}, {2}),
+                                             ones<Cpu>({2, 4}), 10});
+    return g;
+  }
+  void visit(auto&& part) {
+    part("w", w);
+    part("table", table);
+  }
+};
+
+TEST(Profile, SeesOptimizersSteps) {
+  const auto bytes = [](auto optimizer, std::string_view name) {
+    Stepped model;
+    auto g = model.gradients();
+    if (name == "muon") g.rows.clear();
+    const Profile profile;
+    optimizer.step(model, g);
+    for (const auto& row : profile.rows())
+      if (row.op == name) return std::pair{row.bytes_read, row.bytes_written};
+    ADD_FAILURE() << profile.table();
+    return std::pair<std::size_t, std::size_t>{};
+  };
+  using Bytes = std::pair<std::size_t, std::size_t>;
+  const std::size_t w = 24, rows = 32, table = 160;
+  EXPECT_EQ(bytes(optim::Sgd<A>({.rate = 0.1}), "sgd"), Bytes(2 * (w + rows), w + rows));
+  EXPECT_EQ(bytes(optim::Adam<A>({.rate = 0.1, .lazy = true}), "adam"),
+            Bytes(4 * (w + rows), 3 * (w + rows)));
+  EXPECT_EQ(bytes(optim::Lamb<A>({.rate = 0.1}), "lamb"), Bytes(4 * (w + table), 3 * (w + table)));
+  EXPECT_EQ(bytes(optim::Muon<A>({.rate = 0.1}), "muon"), Bytes(2 * w, w))
+      << "the direction is that of ops before it";
+}
+
+TEST(Anomaly, SeesOptimizersSteps) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const auto says = [](float first) {
+    Stepped model;
+    const auto g = model.gradients(first);
+    optim::Adam<A> adam({.rate = 0.1, .lazy = true});
+    adam.step(model, model.gradients());
+    const auto weights = nn::state(model), slots = adam.state();
+    const Anomaly watch;
+    const std::string said = message_of([&] { adam.step(model, g); });
+    if (said != "nothing was thrown") {
+      EXPECT_EQ(nn::state(model), weights);
+      EXPECT_EQ(adam.state(), slots);
+    }
+    return said;
+  };
+  EXPECT_EQ(says(1), "nothing was thrown");
+  EXPECT_EQ(says(inf),
+            "adam: made the first NaN, at [0, 1] of its f32 result of shape [2, 3] (forward)");
+  EXPECT_EQ(says(std::numeric_limits<float>::quiet_NaN()),
+            "adam: the result f32 of shape [2, 3] has a NaN at [0, 1] (forward), which came in "
+            "with input 0: no op that was watched made it");
+}
+
 TEST(Profile, CountsTimeAndBytes) {
   const auto x = Tensor<A>::from({1.f, 2.f, 3.f, 4.f}, {2, 2}).require_grad();
   std::size_t events = 0;

@@ -44,4 +44,11 @@ struct StepRow {
   StepRule rule;
 };
 
+// Dense elements of one tensor, whose squares are added up.
+struct SquareRow {
+  const void* data;
+  std::int64_t count;
+  Dtype dtype;
+};
+
 }  // namespace planck::optim

@@ -20,17 +20,24 @@ constexpr std::int64_t kTask = 1 << 16;  // elements of a task, and of a partial
 
 bool on_cpu(const Stream& stream) { return stream.device().kind == DeviceKind::cpu; }
 
+std::int64_t tasks_of(std::int64_t count) { return (count + kTask - 1) / kTask; }
+
+// The first task of each tensor, and the number of all tasks.
+template <class Count>
+std::vector<std::int64_t> first_tasks(std::size_t tensors, const Count& count) {
+  std::vector<std::int64_t> first(tensors + 1);
+  for (std::size_t i = 0; i < tensors; ++i) first[i + 1] = first[i] + tasks_of(count(i));
+  return first;
+}
 // Calls f(tensor, begin, n, task) for ranges of at most kTask elements of every tensor.
 template <class Count, class F>
-void for_ranges(const Stream& stream, std::size_t tensors, const Count& count, const F& f) {
-  std::vector<std::int64_t> first(tensors + 1);  // task of each tensor
-  for (std::size_t i = 0; i < tensors; ++i)
-    first[i + 1] = first[i] + (count(i) + kTask - 1) / kTask;
-  parallel_for(stream, first[tensors], [&](std::int64_t task) {
+void for_ranges(const Stream& stream, std::span<const std::int64_t> first, const Count& count,
+                const F& f) {
+  parallel_for(stream, first.back(), [&](std::int64_t task) {
     const auto after = std::upper_bound(first.begin(), first.end(), task);
     const auto i = static_cast<std::size_t>(after - first.begin() - 1);
     const std::int64_t begin = (task - first[i]) * kTask;
-    f(i, begin, std::min(kTask, count(i) - begin), task);
+    f(i, begin, std::min(kTask, count(i) - begin), static_cast<std::size_t>(task));
   });
 }
 
@@ -55,45 +62,12 @@ double wide_partial(const View& t, std::int64_t begin, std::int64_t n) {
   return sum.result();
 }
 
-// Σ x² of one tensor from its partial sums, in their canonical order.
+// Σ x² of one tensor from its partial sums, in their canonical order; they are overwritten.
 template <class C>
-double joined(std::vector<C> partials) {
+double joined(std::span<C> partials) {
   if (partials.empty()) return 0;
   return static_cast<double>(
       reduce_sums<C>().tree(Join::add, partials.data(), static_cast<int>(partials.size())));
-}
-
-std::vector<double> cpu_squares(const Stream& stream, std::span<const StoredView> tensors) {
-  const auto count = [&](std::size_t i) { return numel(tensors[i].shape()); };
-  std::vector<std::vector<double>> wide(tensors.size());
-  std::vector<std::vector<float>> narrow(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto parts = static_cast<std::size_t>((count(i) + kTask - 1) / kTask);
-    tensors[i].dtype() == Dtype::f64 ? wide[i].resize(parts) : narrow[i].resize(parts);
-  }
-  for_ranges(stream, tensors.size(), count,
-             [&](std::size_t i, std::int64_t begin, std::int64_t n, std::int64_t) {
-               const auto part = static_cast<std::size_t>(begin / kTask);
-               if (tensors[i].dtype() == Dtype::f64)
-                 wide[i][part] = partial<double>(tensors[i].view, begin, n);
-               else
-                 narrow[i][part] = partial<float>(tensors[i].view, begin, n);
-             });
-  std::vector<double> squares(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const bool f64 = tensors[i].dtype() == Dtype::f64;
-    squares[i] = f64 ? joined(std::move(wide[i])) : joined(std::move(narrow[i]));
-    if (f64 || usual_squares(squares[i]) || count(i) == 0) continue;
-    wide[i].resize(static_cast<std::size_t>((count(i) + kTask - 1) / kTask));
-    for_ranges(
-        stream, 1, [&](std::size_t) { return count(i); },
-        [&](std::size_t, std::int64_t begin, std::int64_t n, std::int64_t) {
-          wide[i][static_cast<std::size_t>(begin / kTask)] =
-              wide_partial(tensors[i].view, begin, n);
-        });
-    squares[i] = joined(std::move(wide[i]));
-  }
-  return squares;
 }
 
 std::span<double> numbers(const StoredView& t) {
@@ -102,29 +76,72 @@ std::span<double> numbers(const StoredView& t) {
 
 }  // namespace
 
-void run_steps(const Stream& stream, std::span<const StepRow> rows) {
-  if (!on_cpu(stream)) return value_or_throw(step_cuda(stream, rows));
+Steps::Steps(const Stream& stream, std::vector<StepRow> rows)
+    : stream_(stream), rows_(std::move(rows)) {
+  if (on_cpu(stream_))
+    first_ = first_tasks(rows_.size(), [&](std::size_t i) { return rows_[i].count; });
+}
+void Steps::run() const {
+  if (!on_cpu(stream_)) return value_or_throw(step_cuda(stream_, rows_));
   for_ranges(
-      stream, rows.size(), [&](std::size_t i) { return rows[i].count; },
-      [&](std::size_t i, std::int64_t begin, std::int64_t n, std::int64_t) {
-        step_range(rows[i], begin, n);
+      stream_, first_, [&](std::size_t i) { return rows_[i].count; },
+      [&](std::size_t i, std::int64_t begin, std::int64_t n, std::size_t) {
+        step_range(rows_[i], begin, n);
       });
 }
+void run_steps(const Stream& stream, std::vector<StepRow> rows) {
+  Steps(stream, std::move(rows)).run();
+}
 
-StoredView squares_of(const Stream& stream, std::span<const StoredView> tensors) {
-  std::vector<StoredView> dense;
-  for (const StoredView& t : tensors) dense.push_back(backend_detail::contiguous(t));
-  auto out = StoredView::empty(stream, Dtype::f64, {static_cast<std::int64_t>(tensors.size())});
+Squares::Squares(const Stream& stream, std::span<const StoredView> tensors) : stream_(stream) {
+  for (const StoredView& t : tensors) dense_.push_back(backend_detail::contiguous(t));
+  out_ = StoredView::empty(stream, Dtype::f64, {static_cast<std::int64_t>(tensors.size())});
   if (on_cpu(stream)) {
-    std::ranges::copy(cpu_squares(stream, dense), numbers(out).begin());
-    return out;
+    first_ = first_tasks(dense_.size(), [&](std::size_t i) { return numel(dense_[i].shape()); });
+    wide_.resize(static_cast<std::size_t>(first_.back()));
+    narrow_.resize(wide_.size());
+    return;
   }
-  std::vector<SquareRow> rows;
-  for (const StoredView& t : dense) rows.push_back({t.view.data, numel(t.shape()), t.dtype()});
-  const auto workspace = Storage::allocate(stream, squares_workspace(rows));
-  value_or_throw(
-      squares_cuda(stream, rows, workspace->data(), static_cast<double*>(out.view.data)));
-  return out;
+  for (const StoredView& t : dense_) rows_.push_back({t.view.data, numel(t.shape()), t.dtype()});
+  workspace_ = Storage::allocate(stream, squares_workspace(rows_));
+}
+
+void Squares::run_on_cpu() {
+  const auto count = [&](std::size_t i) { return numel(dense_[i].shape()); };
+  for_ranges(stream_, first_, count,
+             [&](std::size_t i, std::int64_t begin, std::int64_t n, std::size_t task) {
+               if (dense_[i].dtype() == Dtype::f64)
+                 wide_[task] = partial<double>(dense_[i].view, begin, n);
+               else
+                 narrow_[task] = partial<float>(dense_[i].view, begin, n);
+             });
+  for (std::size_t i = 0; i < dense_.size(); ++i) {
+    const auto begin = static_cast<std::size_t>(first_[i]),
+               parts = static_cast<std::size_t>(first_[i + 1]) - begin;
+    const std::span wide = std::span(wide_).subspan(begin, parts);
+    const bool f64 = dense_[i].dtype() == Dtype::f64;
+    double& squares = numbers(out_)[i];
+    squares = f64 ? joined(wide) : joined(std::span(narrow_).subspan(begin, parts));
+    if (f64 || usual_squares(squares) || parts == 0) continue;
+    parallel_for(stream_, static_cast<std::int64_t>(parts), [&](std::int64_t part) {
+      const std::int64_t at = part * kTask;
+      wide[static_cast<std::size_t>(part)] =
+          wide_partial(dense_[i].view, at, std::min(kTask, count(i) - at));
+    });
+    squares = joined(wide);
+  }
+}
+
+const StoredView& Squares::run() {
+  if (on_cpu(stream_))
+    run_on_cpu();
+  else
+    value_or_throw(
+        squares_cuda(stream_, rows_, workspace_->data(), static_cast<double*>(out_.view.data)));
+  return out_;
+}
+StoredView squares_of(const Stream& stream, std::span<const StoredView> tensors) {
+  return Squares(stream, tensors).run();
 }
 
 StoredView norm_and_factor(const StoredView& squares, double highest, double scale) {
@@ -139,18 +156,13 @@ StoredView norm_and_factor(const StoredView& squares, double highest, double sca
   return out;
 }
 
-StoredView ratios_of(const StoredView& a, const StoredView& b) {
-  const Stream stream = a.stream();
-  auto out = StoredView::empty(stream, Dtype::f64, a.shape());
+void ratios_of(const StoredView& a, const StoredView& b, const StoredView& out) {
+  const Stream& stream = out.stream();
   auto* to = static_cast<double*>(out.view.data);
   const auto *x = static_cast<const double*>(a.view.data),
              *y = static_cast<const double*>(b.view.data);
-  if (!on_cpu(stream)) {
-    value_or_throw(ratios_cuda(stream, x, y, numel(a.shape()), to));
-    return out;
-  }
+  if (!on_cpu(stream)) return value_or_throw(ratios_cuda(stream, x, y, numel(a.shape()), to));
   for (std::int64_t i = 0; i < numel(a.shape()); ++i) to[i] = norm_ratio(x[i], y[i]);
-  return out;
 }
 
 void put_rows(const StoredView& table, const StoredView& at, const StoredView& values) {
@@ -170,11 +182,13 @@ void put_rows(const StoredView& table, const StoredView& at, const StoredView& v
                   from + static_cast<std::size_t>(k) * bytes, bytes);
 }
 
-void make_own(StoredView& t) {
-  if (t.storage->writable() && is_contiguous(t.shape(), t.view.strides)) return;
+StoredView copied(const StoredView& t) {
   auto own = StoredView::empty(t.stream(), t.dtype(), t.shape());
   backend_detail::copy(t.view, own.view, t.stream());
-  t = std::move(own);
+  return own;
+}
+void make_own(StoredView& t) {
+  if (!t.storage->writable() || !is_contiguous(t.shape(), t.view.strides)) t = copied(t);
 }
 
 }  // namespace planck::optim

@@ -15,21 +15,53 @@
 
 namespace planck::optim {
 
-// All rows lie on the stream's device.
-void run_steps(const Stream& stream, std::span<const StepRow> rows);
+// Steps that are ready: on the CPU run() needs no memory. All rows lie on the stream's device.
+class Steps {
+ public:
+  Steps(const Stream& stream, std::vector<StepRow> rows);
+  void run() const;
 
-// Where squares[i] = Σ x² of the i-th tensor lie, as f64 on the tensors' device. Any strides.
+ private:
+  Stream stream_;
+  std::vector<StepRow> rows_;
+  std::vector<std::int64_t> first_;  // task of each row, on the CPU
+};
+void run_steps(const Stream& stream, std::vector<StepRow> rows);
+
+// Σ x² of tensors of any strides, with the memory that takes; run() computes them.
+class Squares {
+ public:
+  Squares(const Stream& stream, std::span<const StoredView> tensors);
+  // Where squares[i] of the i-th tensor lie, as f64 on the tensors' device.
+  const StoredView& run();
+
+ private:
+  void run_on_cpu();
+
+  Stream stream_;
+  std::vector<StoredView> dense_;
+  StoredView out_;
+  // On the CPU: partial sums, and where those of each tensor begin.
+  std::vector<std::int64_t> first_;
+  std::vector<double> wide_;
+  std::vector<float> narrow_;
+  // On CUDA.
+  std::vector<SquareRow> rows_;
+  Shared<Storage> workspace_;
+};
 StoredView squares_of(const Stream& stream, std::span<const StoredView> tensors);
 
 // [2], f64 on the device: the norm of all tensors together over `scale`; and what times the
 // elements has the norm `highest` at most: 1 / scale, less where the norm exceeds it.
 StoredView norm_and_factor(const StoredView& squares, double highest, double scale);
-// [n]: ‖a[i]‖ / ‖b[i]‖; 1 where either is 0.
-StoredView ratios_of(const StoredView& squares_a, const StoredView& squares_b);
+// out[i] = ‖a[i]‖ / ‖b[i]‖; 1 where either is 0. All f64 [n].
+void ratios_of(const StoredView& squares_a, const StoredView& squares_b, const StoredView& out);
 
 // table[rows[k], :] = values[k, :], in place; rows are distinct i64, all dense.
 void put_rows(const StoredView& table, const StoredView& rows, const StoredView& values);
 
+// The same elements, row-major, in memory of their own.
+StoredView copied(const StoredView& t);
 // A tensor that its holder alone sees, row-major: itself, or a copy in its place.
 void make_own(StoredView& t);
 

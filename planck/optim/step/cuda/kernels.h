@@ -14,12 +14,6 @@ namespace planck::optim {
 // One launch per few hundred tensors, whose table travels as the kernel's parameter.
 PLANCK_CUDA_LIBRARY Result<void> step_cuda(const Stream&, std::span<const StepRow> rows);
 
-// Dense elements of one tensor.
-struct SquareRow {
-  const void* data;
-  std::int64_t count;
-  Dtype dtype;
-};
 inline constexpr std::int64_t kSquareChunk = 8192;  // elements of one partial sum
 // A f64 for each chunk of every tensor.
 inline std::size_t squares_workspace(std::span<const SquareRow> rows) {
