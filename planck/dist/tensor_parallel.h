@@ -57,12 +57,15 @@ Tensor<B> gathered_last(Communicator& workers, const Tensor<B>& x) {
   }
   return cat(parts, 1);
 }
+// As matmul(a, b) of the whole, so with the meaning that the stream of a says.
 template <class B>
 Tensor<B> chained(Communicator& workers, const Tensor<B>& a, const Tensor<B>& b) {
   const auto left = to_host(a), right = to_host(b);
   const std::int64_t m = a.extent(0), n = b.extent(1);
+  ProductMath math = default_product_math(a.dtype());
+  if constexpr (std::same_as<typename B::Device, Stream>) math = a.device().product_math(a.dtype());
   std::vector<std::byte> c(bytes_for(a.dtype(), m * n));
-  multiply(workers, {a.dtype(), m, n, a.extent(1), left.data(), right.data(), c.data()});
+  multiply(workers, {a.dtype(), math, m, n, a.extent(1), left.data(), right.data(), c.data()});
   return from_host(c, {m, n}, a);
 }
 
@@ -156,6 +159,18 @@ Tensor<B> as_matrix(const Tensor<B>& x, const F& f) {
 }
 }  // namespace detail
 
+// What all of these layers are; split_state.h saves and loads by it.
+struct SplitLayer {
+  Communicator* workers;
+  std::int64_t extent;  // rows or columns of the whole layer's weight
+  Range part;           // of them, this worker's
+  int weight_axis;      // 0: rows
+  bool splits_bias = false;
+
+  SplitLayer(Communicator& c, std::int64_t n, int axis, bool with_bias = false)
+      : workers(&c), extent(n), part(part_of(c, n)), weight_axis(axis), splits_bias(with_bias) {}
+};
+
 struct SplitLinearOptions {
   // Column: give the whole output, not this worker's columns. Row: x is whole, not a part.
   bool whole = true;
@@ -163,17 +178,14 @@ struct SplitLinearOptions {
 
 // A whole layer's rows [out / workers, in].
 template <class B>
-struct ColumnLinear {
-  Communicator* workers;
+struct ColumnLinear : SplitLayer {
   SplitLinearOptions options;
-  Range part;
   nn::Parameter<B> weight;
   std::optional<nn::Parameter<B>> bias;
 
   ColumnLinear(Communicator& c, const nn::Linear<B>& whole, const SplitLinearOptions& o = {})
-      : workers(&c),
+      : SplitLayer(c, whole.options.out, 0, true),
         options(o),
-        part(part_of(c, whole.options.out)),
         weight(slice(whole.weight.value(), 0, part.first, part.end)) {
     if (whole.bias) bias.emplace(slice(whole.bias->value(), 0, part.first, part.end));
   }
@@ -192,17 +204,14 @@ struct ColumnLinear {
 
 // A whole layer's columns [out, in / workers].
 template <class B>
-struct RowLinear {
-  Communicator* workers;
+struct RowLinear : SplitLayer {
   SplitLinearOptions options;
-  Range part;
   nn::Parameter<B> weight;
   std::optional<nn::Parameter<B>> bias;
 
   RowLinear(Communicator& c, const nn::Linear<B>& whole, const SplitLinearOptions& o = {})
-      : workers(&c),
+      : SplitLayer(c, whole.options.in, 1),
         options(o),
-        part(part_of(c, whole.options.in)),
         weight(slice(whole.weight.value(), 1, part.first, part.end)) {
     if (whole.bias) bias.emplace(whole.bias->value());
   }
@@ -221,15 +230,12 @@ struct RowLinear {
 
 // A whole table's rows.
 template <class B>
-struct RowEmbedding {
-  Communicator* workers;
-  Range part;
+struct RowEmbedding : SplitLayer {
   nn::Parameter<B> weight;
   std::int64_t padding_idx;
 
   RowEmbedding(Communicator& c, const nn::Embedding<B>& whole)
-      : workers(&c),
-        part(part_of(c, whole.weight->extent(0))),
+      : SplitLayer(c, whole.weight->extent(0), 0),
         weight(slice(whole.weight.value(), 0, part.first, part.end)),
         padding_idx(whole.padding_idx) {}
   Tensor<B> operator()(const Tensor<B, IntKind>& indices) const {
@@ -245,15 +251,12 @@ struct RowEmbedding {
 
 // A whole table's columns.
 template <class B>
-struct ColumnEmbedding {
-  Communicator* workers;
-  Range part;
+struct ColumnEmbedding : SplitLayer {
   nn::Parameter<B> weight;
   std::int64_t padding_idx;
 
   ColumnEmbedding(Communicator& c, const nn::Embedding<B>& whole)
-      : workers(&c),
-        part(part_of(c, whole.weight->extent(1))),
+      : SplitLayer(c, whole.weight->extent(1), 1),
         weight(slice(whole.weight.value(), 1, part.first, part.end)),
         padding_idx(whole.padding_idx) {}
   Tensor<B> operator()(const Tensor<B, IntKind>& indices) const {
