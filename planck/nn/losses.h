@@ -4,7 +4,8 @@
 // smoothing e; rows of ignore_index count for nothing:
 //   loss[n] = w[t] (1 − e) (−log softmax(x)[t])  +  (e / C) Σ_c w[c] (−log softmax(x)[c])
 //   mean    = Σ loss / Σ w[t] over the rows that count; NaN where none does
-// Logits may have more axes, [N, C, …] with targets [N, …].
+// Logits may have more axes, [N, C, …] with targets [N, …]. Losses of 16-bit rows are added up and
+// divided in f32, and rounded once.
 #pragma once
 
 #include "planck/nn/parameter.h"
@@ -72,35 +73,34 @@ Tensor<B> cross_entropy_loss(const Tensor<B>& logits, const Tensor<B, IntKind>& 
   const double smoothing = options.label_smoothing;
   if (!(smoothing >= 0 && smoothing <= 1))
     refuse("cross_entropy: the label smoothing is {}, it must be in [0, 1]", {smoothing});
-  Tensor<B> loss = cross_entropy(logits, targets, options.ignore_index);
+  const auto each = cross_entropy(logits, targets, options.ignore_index);
   const std::int64_t rows = logits.extent(0), classes = logits.extent(1);
-  const auto& weight = options.weight;
-  if (weight && weight->shape() != Shape{classes})
+  if (options.weight && (options.weight->rank() != 1 || options.weight->extent(0) != classes))
     refuse("cross_entropy: there are {} classes, their weights have shape {}",
-           {classes, Shape(weight->shape())});
+           {classes, Shape(options.weight->shape())});
   const auto chosen = to_int(targets);  // i64
   const auto ignored = eq(chosen, full_like(chosen, Scalar(options.ignore_index)));
-  std::optional<Tensor<B>> share;  // what each row counts for
-  if (weight) {
+  Tensor<B> loss = widened(each);
+  std::optional<Tensor<B>> weight, share;  // of each class; what each row counts for
+  if (options.weight) {
+    weight = widened(*options.weight);
     const auto of_target = index_select(*weight, 0, mask_fill(chosen, ignored, 0));
     share = mask_fill(of_target, ignored, 0);
     loss = loss * *share;
   }
   if (smoothing > 0) {
-    const auto logarithms = log_softmax(logits, 1);
+    const auto logarithms = log_softmax(widened(logits), 1);
     const auto all = sum(weight ? logarithms * *weight : logarithms, 1);
     loss = loss * (1 - smoothing) -
            mask_fill(all, ignored, 0) * (smoothing / static_cast<double>(classes));
   }
-  if (options.reduction != Reduction::mean) return detail::reduced(loss, options.reduction);
-  if (share) return mean(loss) / mean(*share);
-  // Means, not sums: 16-bit sums overflow. How many rows count stays where they are: a factor of 1
-  // where all do.
+  if (options.reduction != Reduction::mean)
+    return as_dtype(detail::reduced(loss, options.reduction), each.dtype());
+  if (share) return as_dtype(mean(loss) / mean(*share), each.dtype());
+  // How many rows count stays where they are: a factor of 1 where all do.
   const auto counted = static_cast<double>(rows) - to_float(sum(to_int(ignored)), Dtype::f64);
-  const auto all = mean(loss);
-  const auto wide = widened(all);
-  const auto factor = as_dtype(static_cast<double>(rows) / counted, wide.dtype());
-  return as_dtype(wide * factor, all.dtype());
+  const auto factor = as_dtype(static_cast<double>(rows) / counted, loss.dtype());
+  return as_dtype(mean(loss) * factor, each.dtype());
 }
 
 // (y − target)²

@@ -48,6 +48,41 @@ TEST(Losses, ManyRowsOfF16) {  // their sum is beyond 65,504
   EXPECT_NEAR(loss, std::log(2.0), 1e-3);
 }
 
+// One row of very many counts: their number is beyond 65,504, and so is what its loss is times.
+TEST(Losses, AFewRowsOfManyInF16) {
+  constexpr std::int64_t kRows = 100'000;
+  const auto ignored = to_int(full<Cpu>({kRows - 1}, -100));
+  const auto t = cat(std::vector{full_like(slice(ignored, 0, 0, 1), 1), ignored}, 0);
+  const auto weight = nn::constant<A>(full<Cpu>({2}, 1, Dtype::f16));
+  for (const bool weighted : {false, true}) {
+    const auto x = nn::constant<A>(zeros<Cpu>({kRows, 2}, Dtype::f16)).require_grad();
+    nn::CrossEntropyOptions<A> options;
+    if (weighted) options.weight = weight;
+    const auto loss = nn::cross_entropy_loss(x, nn::constant<A>(t), options);
+    EXPECT_EQ(loss.dtype(), Dtype::f16);
+    EXPECT_NEAR(to_float(loss.inner(), Dtype::f32).item<float>(), std::log(2.0), 4e-4) << weighted;
+    const auto dx = to_float(*x.grad(loss.backward()), Dtype::f32).to_vector<float>();
+    EXPECT_EQ(dx[0], 0.5f) << weighted;
+    EXPECT_EQ(dx[1], -0.5f) << weighted;
+    for (std::size_t i = 2; i < dx.size(); ++i) ASSERT_EQ(dx[i], 0) << weighted << " at " << i;
+  }
+}
+
+// Of many classes: −Σ log p is beyond f16's numbers, e / C below them.
+TEST(Losses, SmoothedOverManyClassesOfF16) {
+  constexpr std::int64_t kClasses = 40'000;
+  const auto t = Tensor<A, IntKind>::from({7, 9}, {2});
+  const auto run = [&](Dtype dtype) {
+    const auto x = nn::constant<A>(zeros<Cpu>({2, kClasses}, dtype)).require_grad();
+    const auto loss = nn::cross_entropy_loss(x, t, {.label_smoothing = 0.5});
+    const auto dx = to_float(*x.grad(loss.backward()), Dtype::f32).to_vector<float>();
+    return std::pair{to_float(loss.inner(), Dtype::f32).item<float>(), dx[7]};
+  };
+  const auto [loss, slope] = run(Dtype::f16);
+  EXPECT_NEAR(loss, std::log(static_cast<double>(kClasses)), 8e-3);
+  EXPECT_NEAR(slope, run(Dtype::f32).second, 2e-4);
+}
+
 // d/dx of (dloss/dx · v), against differences of the gradient.
 TEST(Losses, SecondDerivativesOfCrossEntropy) {
   using AA = Autodiff<A>;
