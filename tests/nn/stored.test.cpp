@@ -78,6 +78,41 @@ TEST_F(StoredLayers, RunOnZeroPoints) {
             "stored layer: its input has shape [1, 2], it takes [..., N, 3]");
 }
 
+// In f32 up to the bias, and rounded once: to what the same layer in f32 gives.
+TEST_F(StoredLayers, RunInNarrowerModels) {
+  const auto run = [&](Dtype dtype) {
+    Rng rng{.seed = 1};
+    QLinear layer(nn::Linear<A>(rng, {4, 2}, dtype));
+    nn::load_quantized(layer, path_, {.cast = true});
+    EXPECT_FALSE(layer.is_float());
+    const auto x =
+        to_float(Tensor<Cpu>::from({1.25, -0.75, 0.5, 3.0, 0.0, 2.0, -1.5, 0.25}, {2, 4}), dtype);
+    const auto y = nn::plain(layer(nn::constant<A>(x)));
+    EXPECT_EQ(y.dtype(), dtype);
+    return y;
+  };
+  for (const bool groups : {false, true}) {
+    nn::SavedState saved = good();
+    saved.state["weight"] = bytes_of(Dtype::s8, {2, 4}, {1, 200, 3, 255, 0, 128, 77, 5});
+    saved.state.erase("weight_zero_point");
+    const std::vector<float> scales = {0.01f, 0.3f, 0.07f, 0.002f};
+    const auto bytes = std::as_bytes(std::span(scales).first(groups ? 4 : 2));
+    saved.state["weight_scale"] = {Dtype::f32, {groups ? 4 : 2}, {bytes.begin(), bytes.end()}};
+    saved.state["bias"] = nn::to_entry(Tensor<Cpu>::from({0.5, -2.0}, {2}));
+    saved.metadata["planck.quantized:weight"] =
+        scheme_text({.scheme = groups ? "per_group" : "per_channel",
+                     .group = 2,
+                     .dtype = Dtype::s8,
+                     .range = {-128, 127},
+                     .symmetric = true,
+                     .original_shape = {2, 4}});
+    value_or_throw(nn::save_state(path_, saved.state, saved.metadata));
+    const auto wide = run(Dtype::f32);
+    for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f64})
+      EXPECT_EQ(nn::to_entry(run(dtype)), nn::to_entry(to_float(wide, dtype))) << name(dtype);
+  }
+}
+
 TEST_F(StoredLayers, RefuseWhatDoesNotFit) {
   EXPECT_EQ(refused([](auto&) {}), "nothing was thrown");
   EXPECT_EQ(refused([](auto& s) { s.metadata.erase("planck.quantized"); }),

@@ -4,8 +4,9 @@
 //
 //   y = f32(Σ q(x) (W − z)) · (s_x s_W) + b        q(x): s8, a scale s_x for each token, from x
 //
-// The sums are exact integers, rounded to f32 once; per group, once for each group. For running,
-// not for training: no gradient passes. nn::load_quantized makes them (quantized_file.h).
+// The sums are exact integers, rounded to f32 once; per group, once for each group. Up to the bias
+// everything is f32; the result has x's dtype, rounded once. For running, not for training: no
+// gradient passes. nn::load_quantized makes them (quantized_file.h).
 #pragma once
 
 #include "planck/nn/quantize/layers.h"
@@ -83,7 +84,7 @@ StoredLinear<B>::StoredLinear(const Linear<B>& layer, const StoredWeight& w)
 }
 template <class B>
 auto StoredLinear<B>::operator()(const Tensor<B>& x) -> Tensor<B> {
-  const auto in = plain(x);
+  const auto in = as_dtype(plain(x), Dtype::f32);
   if (in.rank() < 2 || in.extent(-1) != options_.in)
     refuse("stored layer: its input has shape {}, it takes [..., N, {}]",
            {in.shape(), options_.in});
@@ -99,8 +100,8 @@ auto StoredLinear<B>::operator()(const Tensor<B>& x) -> Tensor<B> {
              sx;
     return sums(q.values(), transpose(codes), zero) * (sx * reshape(scale_.value, {-1}));
   }();
-  if (bias_) y = std::move(y) + bias_->value;
-  return constant<B>(y);
+  if (bias_) y = std::move(y) + as_dtype(bias_->value, Dtype::f32);
+  return constant<B>(as_dtype(y, x.dtype()));
 }
 template <class B>
 auto StoredLinear<B>::sums(const Tensor<I, IntKind>& a, const Tensor<I, IntKind>& w,
