@@ -54,7 +54,7 @@ struct EmbeddingBag {
 
 // Zeroes elements with a probability and scales up the rest, in training. Draws from a generator of
 // its own, which is part of the state: a resumed run drops the same elements, and so does a segment
-// that runs again.
+// that runs again. Where it fails, nothing is drawn.
 struct Dropout {
   double probability;
   Rng rng;
@@ -66,8 +66,14 @@ struct Dropout {
   template <class B>
   Tensor<B> operator()(const Tensor<B>& x) {
     if (!mode.training || probability == 0) return x;
-    const auto kept = bernoulli<Inner<B>>(rng, x.shape(), 1 - probability, x.dtype(), x.device());
-    return x * constant<B>(kept * (1 / (1 - probability)));
+    const Rng before = rng;
+    try {
+      const auto kept = bernoulli<Inner<B>>(rng, x.shape(), 1 - probability, x.dtype(), x.device());
+      return x * constant<B>(kept * (1 / (1 - probability)));
+    } catch (...) {
+      rng = before;
+      throw;
+    }
   }
   void visit(auto&& part) {
     part("rng", rng);

@@ -82,6 +82,12 @@ class Training {
     adam_.step(net_, optim::collect<X>(net_, grads));
   }
   Net<X>& net() { return net_; }
+  nn::StateDict weights() {
+    nn::StateDict all;
+    nn::parts_of(net_).template for_each<nn::Parameter<X>>(
+        [&](const std::string& path, nn::Parameter<X>& p) { all[path] = nn::to_entry(p.value()); });
+    return all;
+  }
   std::string hash() { return nn::sha256_of(nn::state(net_)); }
   // As it was when it was made.
   void restore(const nn::StateDict& model, const nn::StateDict& optimizer) {
@@ -136,56 +142,162 @@ TYPED_TEST(Failures, OfBackwardLeaveTheGraph) {
   }
 }
 
-// A step that fails leaves a model that runs and trains on, and whose state can be put back: the
-// step that follows is the step that was meant.
+// A step that fails leaves weights and slots as they were, a model that runs and trains on, and
+// whose state can be put back: the step that follows is the step that was meant. The first step
+// makes the slots.
 TYPED_TEST(Failures, OfAStepLeaveTheModel) {
   using X = TypeParam;
-  Training<X> training;
-  training.step();
-  const auto before = nn::state(training.net());
-  const auto slots = training.optimizer();
-  training.step();
-  const auto expected = training.hash();
-  for (Of of : {Of::heap, Of::blocks}) {
-    training.restore(before, slots);
-    const auto count = fail_each(
-        of, [&] { training.step(); },
-        [&](std::int64_t n, bool failed) {
-          if (!failed) return;
-          ASSERT_TRUE(std::isfinite(training.loss().inner().template item<float>())) << n;
-          training.step();
-          ASSERT_TRUE(std::isfinite(training.loss().inner().template item<float>())) << n;
-          training.restore(before, slots);
-          training.step();
-          ASSERT_EQ(training.hash(), expected) << "after failure " << n;
-          training.restore(before, slots);
-        });
-    EXPECT_GT(count, of == Of::heap ? 100 : 50) << "the optimizer itself takes no blocks";
-    this->RecordProperty(of == Of::heap ? "heap" : "blocks", std::to_string(count));
+  Training<X>().step();  // plans are selected
+  for (const int steps : {0, 1}) {
+    Training<X> training;
+    for (int i = 0; i < steps; ++i) training.step();
+    const auto before = nn::state(training.net());
+    const auto weights = training.weights();
+    const auto slots = training.optimizer();
+    EXPECT_EQ(slots.empty(), steps == 0);
+    training.step();
+    const auto expected = training.hash();
+    for (Of of : {Of::heap, Of::blocks}) {
+      training.restore(before, slots);
+      const auto count = fail_each(
+          of, [&] { training.step(); },
+          [&](std::int64_t n, bool failed) {
+            if (!failed) return;
+            ASSERT_EQ(training.weights(), weights) << "after failure " << n;
+            ASSERT_EQ(training.optimizer(), slots) << "after failure " << n;
+            ASSERT_TRUE(std::isfinite(training.loss().inner().template item<float>())) << n;
+            training.step();
+            ASSERT_TRUE(std::isfinite(training.loss().inner().template item<float>())) << n;
+            training.restore(before, slots);
+            training.step();
+            ASSERT_EQ(training.hash(), expected) << "after failure " << n;
+            training.restore(before, slots);
+          });
+      EXPECT_GT(count, of == Of::heap ? 100 : 50);
+      this->RecordProperty((of == Of::heap ? "heap" : "blocks") + std::to_string(steps),
+                           std::to_string(count));
+    }
   }
 }
 
-// What a forward pass that fails had drawn and gathered is as before.
-TYPED_TEST(Failures, OfAForwardPassMoveNoStatistics) {
+// Matrices, a vector, a table of which rows have gradients.
+struct Words {
+  nn::Embedding<A> words;
+  nn::Linear<A> last;
+  explicit Words(Dtype dtype) : Words(dtype, {.seed = 3}) {}
+  Words(Dtype dtype, Rng rng)
+      : words(rng, 9, 4, dtype, kNoPaddingIndex, true), last(rng, {4, 3}, dtype) {}
+  optim::ModelGradients<Cpu> gradients() {
+    const auto y = last(words(Tensor<A, IntKind>::from({1, 7, 7, 2}, {4})));
+    return optim::collect<A>(*this, mean(square(to_float(y, Dtype::f32))).backward());
+  }
+  void visit(auto&& part) {
+    part("words", words);
+    part("last", last);
+  }
+};
+
+// Fails every allocation of an optimizer's first and second step, alone and where a copy of it
+// holds the same slots.
+template <class Optimizer>
+void fail_steps(const std::string& what, const Optimizer& made) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f64})
+    for (const int steps : {0, 1, 2})
+      for (Of of : {Of::heap, Of::blocks}) {
+        SCOPED_TRACE(what + " of " + std::string(name(dtype)) + ", step " + std::to_string(steps));
+        Words model(dtype);
+        Optimizer optimizer = made;
+        const auto gradients = [&] {
+          auto g = model.gradients();
+          if (what == "muon") g.erase("last.bias");
+          return g;
+        };
+        const auto step = [&](const auto& g) { optimizer.step(model, g, optim::clip(g, 0.5)); };
+        for (int i = 0; i < steps; ++i) step(gradients());
+        const auto weights = nn::state(model), slots = optimizer.state();
+        const auto g = gradients();
+        const auto begin = [&] {
+          nn::load_state(model, weights);
+          optimizer = made;
+          if (steps > 0) optimizer.load_state(slots);
+        };
+        begin();
+        step(g);
+        const auto expected = nn::state(model), expected_slots = optimizer.state();
+        ASSERT_NE(expected, weights);
+        begin();
+        std::optional<Optimizer> copy;
+        if (steps == 2) copy = optimizer;
+        const auto count = fail_each(
+            of, [&] { step(g); },
+            [&](std::int64_t n, bool failed) {
+              if (failed) {
+                ASSERT_EQ(nn::state(model), weights) << "after failure " << n;
+                ASSERT_EQ(optimizer.state(), slots) << "after failure " << n;
+                step(g);
+              }
+              ASSERT_EQ(nn::state(model), expected) << "after failure " << n;
+              ASSERT_EQ(optimizer.state(), expected_slots) << "after failure " << n;
+              begin();
+              if (steps == 2) copy = optimizer;
+            });
+        EXPECT_GT(count, of == Of::heap ? 10 : 1);
+      }
+}
+
+TEST(StepFailures, LeaveWeightsAndSlots) {
+  fail_steps("sgd", optim::Sgd<A>({.rate = 0.1}));
+  fail_steps("momentum", optim::Sgd<A>({.rate = 0.1, .momentum = 0.9}));
+  fail_steps("adam", optim::Adam<A>({.rate = 0.1}));
+  fail_steps("lazy adam", optim::Adam<A>({.rate = 0.1, .lazy = true}));
+  fail_steps("adagrad", optim::Adagrad<A>({.rate = 0.1}));
+  fail_steps("rmsprop", optim::RmsProp<A>({.rate = 0.1, .momentum = 0.5, .centered = true}));
+  fail_steps("lion", optim::Lion<A>({.rate = 0.1}));
+  fail_steps("lamb", optim::Lamb<A>({.rate = 0.1}));
+  fail_steps("muon", optim::Muon<A>({.rate = 0.1}));
+}
+
+TEST(StepFailures, LeaveAverages) {
+  Words model(Dtype::bf16);
+  for (const int updates : {0, 1}) {
+    optim::Ema<A> made(0.5);
+    for (int i = 0; i < updates; ++i) made.update(model);
+    const auto before = made.state();
+    for (auto& p : {&model.words.weight, &model.last.weight}) p->set(p->value() * 2);
+    for (Of of : {Of::heap, Of::blocks}) {
+      optim::Ema<A> average = made;
+      const auto count = fail_each(
+          of, [&] { average.update(model); },
+          [&](std::int64_t n, bool failed) {
+            if (failed) {
+              ASSERT_EQ(average.state(), before) << "after failure " << n;
+            }
+          });
+      EXPECT_GT(count, 1);
+      EXPECT_NE(average.state(), before);
+    }
+  }
+}
+
+// A module whose pass fails has drawn and gathered nothing.
+TYPED_TEST(Failures, OfAModulesPassMoveNoState) {
   using X = TypeParam;
   Training<X> training;
   training.step();
-  nn::Buffer<X>& mean = training.net().norm.running_mean;
-  const auto seen = [&] {
-    return std::pair{mean.value.template to_vector<float>(),
-                     training.net().norm.running_var.value.template to_vector<float>()};
+  const auto x = ones<X>({4, 5});
+  const auto pass = [&](auto& module) {
+    for (Of of : {Of::heap, Of::blocks}) {
+      const auto before = nn::state(module);
+      const auto count = fail_each(
+          of, [&] { (void)module(x); },
+          [&](std::int64_t n, bool failed) {
+            ASSERT_EQ(nn::state(module) == before, failed) << "after failure " << n;
+          });
+      EXPECT_GT(count, 2);
+    }
   };
-  auto before = seen();
-  int moved = 0;
-  fail_each(
-      Of::blocks,
-      [&] {
-        (void)training.net().norm(ones<X>({4, 5}));
-      },
-      [&](std::int64_t, bool failed) {
-        if (failed && seen() != before) ++moved;
-      });
-  EXPECT_EQ(moved, 0);
+  pass(training.net().norm);
+  pass(training.net().drop);
 }
 
 // An op that would have written to its input's buffer, and could not be run, leaves it there.
