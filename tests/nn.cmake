@@ -12,9 +12,11 @@ add_executable(nn_test
   nn/quantize.test.cpp
   nn/quantized_state.test.cpp
   nn/rows.test.cpp
+  nn/slots.test.cpp
   nn/state.test.cpp
   nn/steps.test.cpp
   nn/stored.test.cpp
+  parity/modules.test.cpp
   parity/parity.test.cpp)
 target_compile_options(nn_test PRIVATE -O1)
 target_compile_definitions(nn_test PRIVATE PLANCK_PARITY_FOLDER="${CMAKE_CURRENT_SOURCE_DIR}/parity")
@@ -60,7 +62,7 @@ endif()
 add_executable(gpt_test nn/gpt.test.cpp)
 target_compile_options(gpt_test PRIVATE -O1)
 target_include_directories(gpt_test PRIVATE ${PROJECT_SOURCE_DIR})
-target_link_libraries(gpt_test PRIVATE planck::planck planck_build_flags GTest::gtest_main)
+target_link_libraries(gpt_test PRIVATE planck::dist planck::planck planck_build_flags GTest::gtest_main)
 gtest_discover_tests(gpt_test TEST_PREFIX nn. DISCOVERY_TIMEOUT 60)
 
 add_executable(optim_bench EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/optim.cpp)

@@ -257,18 +257,56 @@ def modules(out):
     for name, p in net.named_parameters():
         out["net/gradient/" + name] = p.grad
     out["net/running_mean"], out["net/running_var"] = net.norm.running_mean, net.norm.running_var
+    return checkpoint
 
-    up = torch.nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2).double()
-    rows = torch.nn.EmbeddingBag(5, 3, mode="mean").double()
-    for name, module, args in (("up", up, (random(2, 4, 3, 3),)),
-                               ("bag", rows, (torch.tensor([1, 4, 2, 2, 0]), torch.tensor([0, 2])))):
+
+class RmsNorm(torch.nn.Module):
+    """In no release of PyTorch that Debian has: its formula."""
+
+    def __init__(self, width, eps=1e-5):
+        super().__init__()
+        self.weight, self.eps = torch.nn.Parameter(torch.ones(width)), eps
+
+    def forward(self, x):
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + self.eps) * self.weight
+
+
+def modules_alone(out):
+    """One module at a time: what it gives, and for a gradient of that those of its input and its parameters."""
+    nn = torch.nn
+    indices, offsets, picture = torch.tensor([1, 4, 2, 2, 0]), torch.tensor([0, 2]), random(2, 2, 7, 5)
+    bend = torch.cat([random(2, 6), torch.tensor([[0, -30, 30, 1e-3, -1e-3, 8]]).double()])
+    for name, module, args in (
+        ("up", nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2), (random(2, 4, 3, 3),)),
+        ("rms_norm", RmsNorm(5), (random(3, 2, 5),)),
+        ("embedding", nn.Embedding(6, 3, padding_idx=2), (torch.tensor([[1, 2, 4], [4, 4, 0]]),)),
+        ("bag mean", nn.EmbeddingBag(5, 3, mode="mean"), (indices, offsets)),
+        ("bag sum", nn.EmbeddingBag(5, 3, mode="sum", padding_idx=2), (indices, offsets)),
+        ("bag max", nn.EmbeddingBag(5, 3, mode="max"), (indices, offsets)),
+        ("max_pool", nn.MaxPool2d((3, 2), stride=2, padding=1), (picture,)),
+        ("max_pool wide", nn.MaxPool2d(2, stride=(2, 3), dilation=2, ceil_mode=True), (picture,)),
+        ("avg_pool", nn.AvgPool2d((3, 2), stride=2, padding=1), (picture,)),
+        ("avg_pool inside", nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True, count_include_pad=False), (picture,)),
+        ("adaptive_avg_pool", nn.AdaptiveAvgPool2d((3, 2)), (picture,)),
+        ("relu", nn.ReLU(), (bend,)), ("leaky_relu", nn.LeakyReLU(0.1), (bend,)), ("gelu", nn.GELU(), (bend,)),
+        ("silu", nn.SiLU(), (bend,)), ("tanh", nn.Tanh(), (bend,)), ("sigmoid", nn.Sigmoid(), (bend,)),
+        ("softplus", nn.Softplus(), (bend,)),
+    ):
+        module, args = module.double(), [a.clone().requires_grad_() if a.is_floating_point() else a for a in args]
         for key, p in module.named_parameters():
             p.data = random(*p.shape)
+            if getattr(module, "padding_idx", None) is not None:
+                p.data[module.padding_idx] = 0  # as PyTorch makes it
             out[f"{name}/{key}"] = p
         for i, a in enumerate(args):
             out[f"{name}/in{i}"] = a
-        out[f"{name}/out"] = module(*args)
-    return checkpoint
+        y = module(*args)
+        dy = random(*y.shape)
+        y.backward(dy)
+        out[f"{name}/out"], out[f"{name}/dout"] = y, dy
+        for key, p in list(module.named_parameters()) + [("in0", args[0])]:
+            if p.grad is not None:
+                out[f"{name}/gradient/{key}"] = p.grad
 
 
 def main():
@@ -280,6 +318,7 @@ def main():
     checkpoint = modules(out)
     newer_optimizers(out)
     schedules(out)
+    modules_alone(out)
     out = {k: v.double() if v.is_floating_point() else v for k, v in out.items()}
     files = {FOLDER / "fixtures.safetensors": out, FOLDER / "checkpoint.safetensors": checkpoint}
     if "--check" not in sys.argv:

@@ -4,45 +4,11 @@
 
 #include <cmath>
 
-#include "planck/training.h"
+#include "tests/parity/fixtures.h"
 
 namespace planck::test {
 
 namespace {
-
-using A = Autodiff<Cpu>;
-using Numbers = std::vector<double>;
-constexpr double kF64 = 1e-12, kF32 = 1e-5;
-
-const nn::StateDict& fixtures() {
-  static const nn::StateDict all =
-      value_or_throw(nn::read_state(PLANCK_PARITY_FOLDER "/fixtures.safetensors")).state;
-  return all;
-}
-Tensor<Cpu> floats(const std::string& name) {
-  return nn::to_tensor<Cpu, FloatKind>(fixtures().at(name), Cpu::default_device());
-}
-Tensor<Cpu, IntKind> integers(const std::string& name) {
-  return nn::to_tensor<Cpu, IntKind>(fixtures().at(name), Cpu::default_device());
-}
-Tensor<Cpu> narrow(const std::string& name) { return to_float(floats(name), Dtype::f32); }
-
-Numbers numbers(const Tensor<Cpu>& t) { return to_float(t, Dtype::f64).to_vector<double>(); }
-
-// Differences are of the largest magnitude.
-void expect_near(const Tensor<Cpu>& found, const Tensor<Cpu>& wanted, double bound,
-                 const std::string& what) {
-  ASSERT_EQ(found.shape(), wanted.shape()) << what;
-  const Numbers a = numbers(found), b = numbers(wanted);
-  double largest = 1e-3;
-  for (double v : b)
-    if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
-  for (std::size_t i = 0; i < a.size(); ++i)
-    if (std::isnan(b[i]))
-      EXPECT_TRUE(std::isnan(a[i])) << what << " at " << i;
-    else
-      EXPECT_NEAR(a[i], b[i], bound * largest) << what << " at " << i;
-}
 
 constexpr std::pair<const char*, nn::Reduction> kReductions[] = {
     {"none", nn::Reduction::none}, {"mean", nn::Reduction::mean}, {"sum", nn::Reduction::sum}};
@@ -351,21 +317,6 @@ TEST(Parity, ModulesOfEveryDtype) {
   compare_net(Dtype::f64, 1e-11, 1e-11);
   compare_net(Dtype::f16, 6e-3, 3e-2);
   compare_net(Dtype::bf16, 5e-2, 2.5e-1);
-}
-
-TEST(Parity, OtherModules) {
-  Rng rng{.seed = 1};
-  nn::ConvTranspose2d<A> up(rng, {.in = 4,
-                                  .out = 6,
-                                  .shape = {.stride = {2, 2}, .padding = {1, 1}, .groups = 2},
-                                  .output_padding = {1, 1}});
-  up.weight.set(narrow("up/weight"));
-  up.bias->set(narrow("up/bias"));
-  expect_near(up(nn::constant<A>(narrow("up/in0"))).inner(), floats("up/out"), kF32, "up");
-  nn::EmbeddingBag<A> bag(rng, 5, 3);
-  bag.weight.set(narrow("bag/weight"));
-  const auto y = bag(nn::constant<A>(integers("bag/in0")), nn::constant<A>(integers("bag/in1")));
-  expect_near(y.inner(), floats("bag/out"), kF32, "bag");
 }
 
 }  // namespace
