@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include "planck/core/exception.h"
 #include "planck/dist/transport/threads.h"
@@ -239,6 +240,31 @@ TEST(Threads, AWorkerThatFailsEndsTheOthers) {
     }
     EXPECT_EQ(told, workers - 1);
   }
+}
+
+// Messages are taken back while they are being fetched: neither side may lose count of them.
+TEST(Threads, MessagesOnTheirWayWhenAWorkerFails) {
+  constexpr int kMessages = 64;
+  for (int round = 0; round < 300; ++round)
+    EXPECT_THROW(Threads::run(4,
+                              [&](Communicator& c) {
+                                std::vector<int> in(2 * kMessages), out(2 * kMessages, c.rank());
+                                std::vector<Outgoing> outgoing;
+                                std::vector<Incoming> incoming;
+                                for (std::size_t i = 0; i < kMessages; ++i)
+                                  for (const int d : {1, 2}) {
+                                    const std::size_t at = 2 * i + static_cast<std::size_t>(d) - 1;
+                                    outgoing.push_back({(c.rank() + d) % 3, &out[at], sizeof(int)});
+                                    incoming.push_back({(c.rank() + d) % 3, &in[at], sizeof(int)});
+                                  }
+                                if (c.rank() == 3) {
+                                  for (int i = 0; i < round; ++i) std::this_thread::yield();
+                                  raise(ErrorCode::io, "the disk is full");
+                                }
+                                for (int i = 0; i < 100; ++i) c.exchange(outgoing, incoming);
+                                c.barrier();  // which the last one never reaches
+                              }),
+                 Exception);
 }
 
 TEST(Threads, MessagesOfOtherLengthsAreRefused) {

@@ -18,7 +18,8 @@ namespace {
 struct Message {
   const void* data;
   std::size_t bytes;
-  int* waiting;  // of the sender: how many of its messages are not fetched yet
+  // Of the sender, under its mutex: how many of its messages are not fetched yet.
+  int* waiting;
 };
 
 struct Failure {  // of all worlds of one run
@@ -71,33 +72,29 @@ class Threads::World {
           "exchange: worker {} sent {} bytes, worker {} expects {}",
           {i.from, static_cast<std::int64_t>(m.bytes), rank, static_cast<std::int64_t>(i.bytes)});
   }
-  void wait_fetched(int rank, const int* waiting) {
+  void wait_fetched(int rank, int* waiting) {
     Box& box = at(rank);
     std::unique_lock lock(box.mutex);
     box.changed.wait(lock, [&] { return failed_ || *waiting == 0; });
     if (*waiting == 0) return;
     // Receivers may still be looking at them: none of the messages may be left behind.
     lock.unlock();
-    withdraw(waiting);
+    const int withdrawn = withdraw(rank, waiting);
     lock.lock();
+    *waiting -= withdrawn;
     box.changed.wait(lock, [&] { return *waiting == 0; });
     lock.unlock();
     raise_failure();
   }
-  // Takes back messages of a sender that nobody has fetched.
-  void withdraw(const int* waiting) {
+  // Takes back messages of a sender that nobody has fetched, and says how many.
+  int withdraw(int from, const int* waiting) {
+    std::size_t count = 0;
     for (Box& box : boxes_) {
       std::lock_guard lock(box.mutex);
-      for (auto& queue : box.from)
-        for (auto m = queue.begin(); m != queue.end();) {
-          if (m->waiting != waiting) {
-            ++m;
-            continue;
-          }
-          --*m->waiting;
-          m = queue.erase(m);
-        }
+      count += std::erase_if(box.from[static_cast<std::size_t>(from)],
+                             [&](const Message& m) { return m.waiting == waiting; });
     }
+    return static_cast<int>(count);
   }
 
   void fail(int rank, std::string line, std::exception_ptr thrown) {
