@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <mutex>
+#include <optional>
 
 #include "planck/core/cuda/runtime.h"
 #include "planck/dist/data_parallel.h"
@@ -105,6 +107,103 @@ TEST(Staged, ExchangesCollectivesAndGroups) {
     pair.host().all_gather(&mine, sizeof mine, two.data());
     EXPECT_EQ(two, (c.rank() < 2 ? std::vector{10, 11} : std::vector{13, 12}));
     staged.exchange({}, {});
+  });
+}
+
+// A communicator of the host with collectives of its own, as MPI has: no exchange meets them.
+class OwnCollectives final : public Communicator {
+ public:
+  explicit OwnCollectives(Communicator& inner) : inner_(inner) {}
+  explicit OwnCollectives(std::unique_ptr<Communicator> own)
+      : own_(std::move(own)), inner_(*own_) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
+                const Arrived& arrived) override {
+    inner_.exchange(outgoing, incoming, arrived);
+  }
+  void broadcast(void* data, std::size_t bytes, int from) override {
+    knock();
+    inner_.broadcast(data, bytes, from);
+  }
+  void all_gather(const void* mine, std::size_t bytes, void* all) override {
+    knock();
+    inner_.all_gather(mine, bytes, all);
+  }
+  void abort(std::string_view line) override {
+    inner_.abort(line);
+    std::terminate();  // not reached
+  }
+  std::unique_ptr<Communicator> duplicate() override {
+    return std::make_unique<OwnCollectives>(inner_.duplicate());
+  }
+
+ private:
+  void knock() {  // messages of a length that nobody else sends
+    const std::array<std::byte, 3> mine{};
+    std::vector<std::byte> all(3 * static_cast<std::size_t>(size()));
+    inner_.all_gather(mine.data(), mine.size(), all.data());
+  }
+  std::unique_ptr<Communicator> own_;
+  Communicator& inner_;
+};
+
+TEST(Staged, MixesWithWorkersOfOtherCollectives) {
+  for (const int workers : {2, 3, 4})
+    Threads::run(workers, [&](Communicator& threads) {
+      OwnCollectives c(threads);
+      std::optional<Staged> staged;
+      if (c.rank() % 2 == 1) staged.emplace(c, kOne);
+      Communicator& mine = staged ? static_cast<Communicator&>(*staged) : c;
+      int value = c.rank() == 1 ? 77 : 0;
+      mine.broadcast(&value, sizeof value, 1);
+      EXPECT_EQ(value, 77);
+      std::vector<int> all(static_cast<std::size_t>(workers));
+      value = 10 * c.rank();
+      mine.all_gather(&value, sizeof value, all.data());
+      for (int r = 0; r < workers; ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], 10 * r);
+      for (const Way way : {Way::gather, Way::direct}) {
+        const Grains grains(5, workers);
+        std::vector<std::vector<float>> roots;
+        std::vector<const void*> pointers;
+        for (const Range& r : grains.roots(c.rank()))
+          roots.emplace_back(100, static_cast<float>(r.count()));
+        for (const auto& r : roots) pointers.push_back(r.data());
+        std::vector<float> sum(100);
+        AllReduce reduce(mine, {.way = way});
+        reduce(grains, pointers, sum.data(), 100, Dtype::f32);
+        EXPECT_EQ(sum, std::vector<float>(100, 5));
+      }
+      mine.barrier();
+    });
+}
+
+// Memory of a GPU that nobody has: whatever is given to it is wrong.
+class Elsewhere final : public Communicator {
+ public:
+  explicit Elsewhere(Communicator& host) : host_(host) {}
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  Communicator& host() override { return host_; }
+  void exchange(std::span<const Outgoing>, std::span<const Incoming>, const Arrived&) override {
+    raise(ErrorCode::device, "memory of the host is given to a GPU");
+  }
+  void abort(std::string_view line) override {
+    host_.abort(line);
+    std::terminate();  // not reached
+  }
+  std::unique_ptr<Communicator> duplicate() override { return std::make_unique<Elsewhere>(host_); }
+
+ private:
+  Communicator& host_;
+};
+
+TEST(Staged, BarriersAreOfTheHost) {
+  Threads::run(4, [](Communicator& c) {
+    Elsewhere gpu(c);
+    EXPECT_NO_THROW(gpu.barrier());
+    Group pair(gpu, c.rank() < 2 ? std::vector{0, 1} : std::vector{3, 2});
+    EXPECT_NO_THROW(pair.barrier());
   });
 }
 

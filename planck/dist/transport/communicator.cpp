@@ -53,9 +53,10 @@ void Communicator::all_gather(const void* mine, std::size_t bytes, void* all) {
 }
 
 void Communicator::barrier() {
+  value_or_throw(stream().synchronize());
   const std::byte mine{};
   std::vector<std::byte> all(static_cast<std::size_t>(size()));
-  all_gather(&mine, 1, all.data());
+  host().all_gather(&mine, 1, all.data());
 }
 
 std::vector<std::vector<std::byte>> gather_all(Communicator& workers,
@@ -81,6 +82,10 @@ std::vector<std::vector<std::byte>> gather_all(Communicator& workers,
   return all;
 }
 
+std::chrono::milliseconds turn_to_speak(int rank) {
+  return std::chrono::milliseconds(300) * std::min(rank, 10);
+}
+
 int or_abort(Communicator& workers, std::string_view name, const std::function<int()>& work) {
   std::string what;
   try {
@@ -90,8 +95,7 @@ int or_abort(Communicator& workers, std::string_view name, const std::function<i
   }
   for (char& c : what)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  // Mistakes that all make are told by the first worker, which ends the others meanwhile.
-  if (workers.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::this_thread::sleep_for(turn_to_speak(workers.rank()));
   std::string line(name);
   if (workers.size() > 1)
     line += ": worker " + std::to_string(workers.rank()) + " of " + std::to_string(workers.size());

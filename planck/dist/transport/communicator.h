@@ -9,6 +9,7 @@
 // connection that is lost, is thrown as planck::Exception with ErrorCode::device.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -60,7 +61,7 @@ class Communicator {
   virtual void broadcast(void* data, std::size_t bytes, int from);
   // The bytes of worker r at all + r * bytes, on every worker.
   virtual void all_gather(const void* mine, std::size_t bytes, void* all);
-  // Returns when every worker has called it.
+  // Returns when every worker has called it, and what the stream was given before is done.
   virtual void barrier();
 
   // Ends the job on every worker, with one line on standard error from this one.
@@ -86,6 +87,10 @@ class Alone final : public Communicator {
 // Every worker's bytes, however many each has: worker r's are result[r]. Memory of the host.
 std::vector<std::vector<std::byte>> gather_all(Communicator& workers,
                                                std::span<const std::byte> mine);
+
+// How long a worker that has failed waits before it says so. Of several that fail together the one
+// with the lowest rank speaks, and ends the others meanwhile. Beyond ten, two may speak.
+std::chrono::milliseconds turn_to_speak(int rank);
 
 // What `work` returns. Where it throws on any worker, that worker says so in one line,
 // "NAME: worker 2 of 4: …", and the job ends on all of them. The first failure speaks: what the

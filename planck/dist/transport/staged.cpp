@@ -88,6 +88,23 @@ void Staged::exchange(std::span<const Outgoing> outgoing, std::span<const Incomi
   });
 }
 
+// The host's own collectives, which workers that are not staged call too; through its memory.
+void Staged::broadcast(void* data, std::size_t bytes, int from) {
+  std::byte* const here = room(bytes);
+  if (rank() == from && bytes > 0) fetch(stream_, here, data, bytes);
+  value_or_throw(stream_.synchronize());
+  host_.broadcast(here, bytes, from);
+  if (rank() != from && bytes > 0) bring(stream_, data, here, bytes);
+}
+void Staged::all_gather(const void* mine, std::size_t bytes, void* all) {
+  const std::size_t every = bytes * static_cast<std::size_t>(size());
+  std::byte* const here = room(in_lines(every) + bytes);
+  std::byte* const own = here + in_lines(every);
+  if (bytes > 0) fetch(stream_, own, mine, bytes);
+  value_or_throw(stream_.synchronize());
+  host_.all_gather(own, bytes, here);
+  if (bytes > 0) bring(stream_, all, here, every);
+}
 void Staged::barrier() {
   value_or_throw(stream_.synchronize());
   host_.barrier();

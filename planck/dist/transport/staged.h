@@ -4,8 +4,8 @@
 //   dist::Staged gpu(*mpi, Stream::cuda());
 //   dist::DataParallel<Autodiff<Cuda>> parallel(gpu);      // gradients are summed on the GPU
 //
-// Workers may share a GPU. What is sent, and in which messages, is what workers without a GPU send:
-// some workers may use Staged and others the host's communicator itself.
+// Workers may share a GPU. What is sent, and in which messages, is what workers without a GPU send,
+// collectives too: some workers may use Staged and others the host's communicator itself.
 #pragma once
 
 #include "planck/dist/transport/communicator.h"
@@ -27,7 +27,9 @@ class Staged final : public Communicator {
   std::size_t piece_bytes() const override { return host_.piece_bytes(); }
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
                 const Arrived& arrived = nullptr) override;
-  void barrier() override;  // of the host, and of what the stream has been given
+  void broadcast(void* data, std::size_t bytes, int from) override;
+  void all_gather(const void* mine, std::size_t bytes, void* all) override;
+  void barrier() override;
   [[noreturn]] void abort(std::string_view line) override;
   std::unique_ptr<Communicator> duplicate() override;  // on a stream of its own
 
