@@ -1,14 +1,19 @@
 // The ordered all-reduce among processes, against a recursive sum: a program for mpirun. The last
-// line of the first worker is a hash that no number of workers changes.
+// line of the first worker is a hash that no number of workers changes. With an argument: what is
+// wrong, or only slow, among them; tests/dist/test_workers.py says how each must end.
 #include "planck/dist/transport/mpi.h"
 
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <thread>
 
 #include "planck/core/exception.h"
 #include "planck/dist/all_reduce.h"
 #include "planck/dist/sparse_rows.h"
+#include "planck/dist/transport/staged.h"
 #include "planck/io/sha256.h"
 
 namespace planck::dist {
@@ -56,6 +61,8 @@ int check(Communicator& workers, Sha256& hash, std::int64_t n, std::int64_t coun
   return wrong;
 }
 
+void pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
 int run(Communicator& workers) {
   Sha256 hash;
   int wrong = 0;
@@ -63,6 +70,13 @@ int run(Communicator& workers) {
     for (const std::int64_t count : {8, 5000, 300000 / 8 * 8})
       for (const Way way : {Way::automatic, Way::halving, Way::direct, Way::gather})
         if (count < 10000 || n == 7 || n == 8) wrong += check(workers, hash, n, count, way);
+  // Workers that stage their messages among those that do not.
+  Staged staged(workers, Stream::cpu(1));
+  Sha256 mixed;
+  for (const std::int64_t count : {8, 5000})
+    for (const Way way : {Way::automatic, Way::gather})
+      wrong += check(workers.rank() % 2 == 1 ? static_cast<Communicator&>(staged) : workers, mixed,
+                     7, count, way);
   const auto apart = workers.duplicate();
   int value = workers.rank() == 0 ? 41 : 0;
   apart->broadcast(&value, sizeof value, 0);
@@ -76,10 +90,84 @@ int run(Communicator& workers) {
   return 0;
 }
 
+// Worker 0 sends so many bytes, worker 1 expects others.
+int other_lengths(Communicator& workers, std::size_t sent, std::size_t expected) {
+  std::vector<std::byte> bytes(std::max(sent, expected));
+  if (workers.rank() == 0) workers.send(1, bytes.data(), sent);
+  if (workers.rank() == 1) workers.receive(0, bytes.data(), expected);
+  workers.barrier();
+  return 0;
+}
+// Everyone waits for bytes that nobody sends.
+int nothing_arrives(Communicator& workers, std::size_t bytes) {
+  std::vector<std::byte> in(bytes);
+  workers.receive((workers.rank() + 1) % workers.size(), in.data(), bytes);
+  return 0;
+}
+// Worker 0 leaves while the others wait for it.
+int one_leaves(Communicator& workers) {
+  int value = 0;
+  if (workers.rank() != 0) workers.receive(0, &value, sizeof value);
+  return 0;
+}
+int some_fail(Communicator& workers, int first) {
+  workers.barrier();
+  if (workers.rank() >= first) raise(ErrorCode::io, "the disk is full");
+  workers.barrier();
+  return 0;
+}
+// The last worker computes while all others wait.
+int one_is_slow(Communicator& workers, double seconds) {
+  if (workers.rank() == workers.size() - 1) pause(seconds);
+  workers.barrier();
+  if (workers.rank() == 0) std::printf("done\n");
+  return 0;
+}
+// Both workers wait all the time, and a part of what they wait for arrives every two seconds.
+int bytes_are_slow(Communicator& workers, double seconds) {
+  const auto apart = workers.duplicate();
+  const auto parts = static_cast<std::size_t>(seconds / 2);
+  int value = 0;
+  if (workers.rank() == 0) {
+    std::vector<int> values(parts);
+    std::vector<Incoming> in;
+    for (int& v : values) in.push_back({1, &v, sizeof v});
+    apart->exchange({}, in);
+    workers.send(1, &value, sizeof value);
+    std::printf("done\n");
+  } else {
+    std::thread sends([&] {
+      for (std::size_t i = 0; i < parts; ++i) {
+        pause(2);
+        const int part = 7;
+        apart->send(0, &part, sizeof part);
+      }
+    });
+    workers.receive(0, &value, sizeof value);
+    sends.join();
+  }
+  return 0;
+}
+
+int run(Communicator& workers, const std::string& what, double number) {
+  if (what.empty()) return run(workers);
+  if (what == "short") return other_lengths(workers, 4, 8);
+  if (what == "long") return other_lengths(workers, 8, 4);
+  if (what == "lost") return nothing_arrives(workers, static_cast<std::size_t>(number));
+  if (what == "leaves") return one_leaves(workers);
+  if (what == "fail") return some_fail(workers, static_cast<int>(number));
+  if (what == "slow") return one_is_slow(workers, number);
+  if (what == "trickle") return bytes_are_slow(workers, number);
+  raise(ErrorCode::invalid_problem, what + ": no such test");
+}
+
 }  // namespace
 }  // namespace planck::dist
 
-int main() {
+int main(int count, char** arguments) {
+  const std::string what = count > 1 ? arguments[1] : "";
+  const double number = count > 2 ? std::atof(arguments[2]) : 0;
   const auto workers = planck::value_or_throw(planck::dist::Mpi::join());
-  return planck::dist::or_abort(*workers, "mpi_test", [&] { return planck::dist::run(*workers); });
+  return planck::dist::or_abort(*workers, "mpi_test",
+                                [&] { return planck::dist::run(*workers, what, number); });
 }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "planck/core/exception.h"
+#include "planck/core/refuse.h"
 #include "planck/dist/transport/mpi_watch-inl.h"
 
 namespace planck::dist {
@@ -30,8 +31,9 @@ void check(int code, const char* what) {
   if (code != MPI_SUCCESS) raise(ErrorCode::device, fmt::format("{}: {}", what, text_of(code)));
 }
 
-// MPI counts in int.
-constexpr std::size_t kMostBytes = 1u << 30;
+// Messages go in parts: whether a large one is on its way is seen by those of its parts that have
+// arrived (MpiWatch), and MPI counts in int.
+constexpr std::size_t kMostBytes = 1u << 20;
 template <class F>
 void in_parts(std::size_t bytes, const F& f) {
   std::size_t at = 0;
@@ -42,7 +44,21 @@ void in_parts(std::size_t bytes, const F& f) {
   } while (at < bytes);
 }
 
+// Both sides agree on the bytes of a message, or one of them is wrong.
+void check_length(const MPI_Status& status, int failed, int bytes, int from, int rank) {
+  int kind = MPI_SUCCESS, count = 0;
+  MPI_Error_class(failed, &kind);
+  if (kind == MPI_ERR_TRUNCATE)
+    refuse("exchange: worker {} sent more than the {} bytes that worker {} expects",
+           {from, bytes, rank});
+  check(failed, "MPI_Irecv");
+  MPI_Get_count(&status, MPI_BYTE, &count);
+  if (count != bytes)
+    refuse("exchange: worker {} sent {} bytes, worker {} expects {}", {from, count, rank, bytes});
+}
+
 std::atomic<int> users{0};
+bool started_here = false;  // MPI, and not by the program
 MpiWatch* watch = nullptr;  // of the process; a program that exits on its way does not wait for it
 
 }  // namespace
@@ -53,6 +69,7 @@ struct Mpi::Session {
 
   explicit Session(MPI_Comm parent) {
     ++users;
+    const MpiWatch::Call call;
     check(MPI_Comm_dup(parent, &comm), "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
@@ -61,10 +78,13 @@ struct Mpi::Session {
   ~Session() {
     // While an error is on its way other workers may be stuck: nothing collective is done then.
     if (std::uncaught_exceptions() > 0) return;
-    MPI_Comm_free(&comm);
+    {
+      const MpiWatch::Call call;
+      MPI_Comm_free(&comm);
+    }
     if (--users > 0) return;
     delete std::exchange(watch, nullptr);
-    MPI_Finalize();
+    if (started_here) MPI_Finalize();
   }
   Session(const Session&) = delete;
 };
@@ -84,15 +104,25 @@ Result<std::unique_ptr<Mpi>> Mpi::join() {
   // and not the silent end of this process.
   if (const auto before = std::signal(SIGPIPE, SIG_IGN); before != SIG_DFL)
     (void)std::signal(SIGPIPE, before);
-  int done = 0;
-  MPI_Initialized(&done);
-  if (done == 0) {
-    int level = 0;
+  int begun = 0, ended = 0, level = 0;
+  MPI_Initialized(&begun);
+  MPI_Finalized(&ended);
+  if (ended != 0)
+    return fail(ErrorCode::device, "mpi: it has ended in this process, and begins once");
+  if (begun != 0) {
+    MPI_Query_thread(&level);
+    if (level < MPI_THREAD_MULTIPLE)
+      return fail(ErrorCode::unsupported,
+                  fmt::format("mpi: the program started it with thread level {}, it must be "
+                              "MPI_THREAD_MULTIPLE ({}): call MPI_Init_thread, or nothing",
+                              level, MPI_THREAD_MULTIPLE));
+  } else {
     if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS)
       return fail(ErrorCode::device, "mpi: MPI_Init_thread failed");
     if (level < MPI_THREAD_MULTIPLE)
       return fail(ErrorCode::unsupported,
                   "mpi: this MPI library lets one thread communicate, several are needed");
+    started_here = true;
   }
   auto session = std::make_unique<Session>(MPI_COMM_WORLD);
   MPI_Comm local = MPI_COMM_NULL;
@@ -112,64 +142,68 @@ int Mpi::local_rank() const { return session_->local_rank; }
 
 void Mpi::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
                    const Arrived& arrived) {
-  std::size_t bytes = 0;
-  for (const Outgoing& o : outgoing) bytes += o.bytes;
-  for (const Incoming& i : incoming) bytes += i.bytes;
-  const MpiWatch::Call call(bytes);
-  std::vector<MPI_Request> receives, sends;
-  std::vector<std::size_t> message;  // of each receive
-  std::vector<int> parts(incoming.size(), 0);
+  const MpiWatch::Call call;
+  struct Part {  // of an incoming message
+    std::size_t message;
+    int bytes;
+  };
+  std::vector<MPI_Request> requests;  // receives, then sends
+  std::vector<Part> parts;
+  std::vector<int> missing(incoming.size(), 0);  // parts of each
   for (std::size_t m = 0; m < incoming.size(); ++m)
     in_parts(incoming[m].bytes, [&](std::size_t at, int count) {
       check(MPI_Irecv(static_cast<std::byte*>(incoming[m].data) + at, count, MPI_BYTE,
-                      incoming[m].from, 0, session_->comm, &receives.emplace_back()),
+                      incoming[m].from, 0, session_->comm, &requests.emplace_back()),
             "MPI_Irecv");
-      message.push_back(m);
-      ++parts[m];
+      parts.push_back({m, count});
+      ++missing[m];
     });
   for (const Outgoing& o : outgoing)
     in_parts(o.bytes, [&](std::size_t at, int count) {
       check(MPI_Isend(static_cast<const std::byte*>(o.data) + at, count, MPI_BYTE, o.to, 0,
-                      session_->comm, &sends.emplace_back()),
+                      session_->comm, &requests.emplace_back()),
             "MPI_Isend");
     });
-  std::vector<int> which(receives.size());
-  for (std::size_t done = 0; arrived && done < receives.size();) {
+  std::vector<int> which(requests.size());
+  std::vector<MPI_Status> statuses(requests.size());
+  for (std::size_t done = 0; done < requests.size();) {
     int count = 0;
-    check(MPI_Waitsome(static_cast<int>(receives.size()), receives.data(), &count, which.data(),
-                       MPI_STATUSES_IGNORE),
-          "MPI_Waitsome");
+    const int code = MPI_Waitsome(static_cast<int>(requests.size()), requests.data(), &count,
+                                  which.data(), statuses.data());
+    if (code != MPI_ERR_IN_STATUS) check(code, "MPI_Waitsome");
     MpiWatch::moved();
-    for (int i = 0; i < count; ++i) {
-      const std::size_t m = message[static_cast<std::size_t>(which[static_cast<std::size_t>(i)])];
-      if (--parts[m] == 0) arrived(m);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      const auto request = static_cast<std::size_t>(which[i]);
+      const int failed = code == MPI_ERR_IN_STATUS ? statuses[i].MPI_ERROR : MPI_SUCCESS;
+      if (request >= parts.size()) {
+        check(failed, "MPI_Isend");
+        continue;
+      }
+      const auto [message, bytes] = parts[request];
+      check_length(statuses[i], failed, bytes, incoming[message].from, session_->rank);
+      if (--missing[message] == 0 && arrived) arrived(message);
     }
     done += static_cast<std::size_t>(count);
   }
-  if (!arrived)
-    check(MPI_Waitall(static_cast<int>(receives.size()), receives.data(), MPI_STATUSES_IGNORE),
-          "MPI_Waitall");
-  check(MPI_Waitall(static_cast<int>(sends.size()), sends.data(), MPI_STATUSES_IGNORE),
-        "MPI_Waitall");
 }
-
 void Mpi::broadcast(void* data, std::size_t bytes, int from) {
-  const MpiWatch::Call call(bytes);
+  const MpiWatch::Call call;
   in_parts(bytes, [&](std::size_t at, int count) {
     check(MPI_Bcast(static_cast<std::byte*>(data) + at, count, MPI_BYTE, from, session_->comm),
           "MPI_Bcast");
+    MpiWatch::moved();
   });
 }
 void Mpi::all_gather(const void* mine, std::size_t bytes, void* all) {
   if (bytes * static_cast<std::size_t>(size()) > kMostBytes)
     return Communicator::all_gather(mine, bytes, all);
-  const MpiWatch::Call call(bytes * static_cast<std::size_t>(size()));
+  const MpiWatch::Call call;
   const int count = static_cast<int>(bytes);
   check(MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, session_->comm),
         "MPI_Allgather");
 }
 void Mpi::barrier() {
-  const MpiWatch::Call call(0);
+  const MpiWatch::Call call;
   check(MPI_Barrier(session_->comm), "MPI_Barrier");
 }
 
@@ -196,6 +230,7 @@ std::unique_ptr<Communicator> Mpi::duplicate() {
 }
 
 void Mpi::unordered_all_reduce(const float* mine, float* sum, std::int64_t count) {
+  const MpiWatch::Call call;
   check(MPI_Allreduce(mine, sum, static_cast<int>(count), MPI_FLOAT, MPI_SUM, session_->comm),
         "MPI_Allreduce");
 }

@@ -16,7 +16,8 @@ class Mpi final : public Communicator {
   static bool built();     // whether this build has MPI
   static bool launched();  // whether this process was started by mpirun or the like
   // The communicator of all processes of this job; of one where it was started alone. MPI starts
-  // with it and ends with the last of its copies.
+  // with it and ends with the last of its copies, unless the program has started it, with
+  // MPI_THREAD_MULTIPLE, and ends it.
   static Result<std::unique_ptr<Mpi>> join();
 
   ~Mpi() override;

@@ -2,16 +2,18 @@
 // some libraries, without what was on its way, and then everyone waits forever.
 //
 // A thread of each process tells all others, once a second, how long its calls have been waiting
-// with nothing done. Where everyone's have for kNothingSeconds, or somebody cannot be heard for
-// kSilentSeconds, the job ends with one line. A worker that computes is not waiting, however slow
-// it is. PLANCK_LOST_AFTER=0 turns it off, for debuggers; other numbers take the place of both.
+// with no part of a message sent or received. Where everyone's have for kNothingSeconds, or
+// somebody cannot be heard for kSilentSeconds, the job ends with one line. A worker that computes
+// is not waiting, however slow it is; nor is one whose bytes arrive, however slowly. One that has
+// left MPI has no calls any more, and does not keep others from being lost. PLANCK_LOST_AFTER=0
+// turns it off, for debuggers; other numbers take the place of both.
 #pragma once
 
 #include <mpi.h>
 
 #include <atomic>
 #include <condition_variable>
-#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <thread>
 
@@ -27,24 +29,17 @@ class MpiWatch {
   ~MpiWatch();
   MpiWatch(const MpiWatch&) = delete;
 
-  // A call that may wait, as long as it lives. Large ones may take their time.
+  // A call that may wait, as long as it lives.
   class Call {
    public:
-    explicit Call(std::size_t bytes) {
-      ++calls_;
-      bytes_ += bytes;
-      own_ = bytes;
-    }
+    Call() { ++calls_; }
     ~Call() {
       moved();
-      bytes_ -= own_;
       --calls_;
     }
     Call(const Call&) = delete;
-
-   private:
-    std::size_t own_;
   };
+  // A part of a message has gone, or come.
   static void moved() { done_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
@@ -57,7 +52,6 @@ class MpiWatch {
   [[noreturn]] void give_up(const char* what) const;
 
   static inline constinit std::atomic<int> calls_{0};
-  static inline constinit std::atomic<std::size_t> bytes_{0};
   static inline constinit std::atomic<std::uint64_t> done_{0};
 
   MPI_Comm comm_ = MPI_COMM_NULL;

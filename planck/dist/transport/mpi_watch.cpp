@@ -7,12 +7,13 @@
 #include <exception>
 #include <vector>
 
+#include "planck/core/exception.h"
+#include "planck/dist/transport/communicator.h"
 #include "planck/dist/transport/mpi_watch-inl.h"
 
 namespace planck::dist {
 
 namespace {
-constexpr double kSlowestBytes = 10e6;  // per second: a call may wait as long as this needs
 constexpr auto kPeriod = std::chrono::seconds(1);
 
 double now() {
@@ -23,12 +24,12 @@ double now() {
 MpiWatch::MpiWatch(MPI_Comm comm) {
   if (const char* text = std::getenv("PLANCK_LOST_AFTER"); text != nullptr)
     nothing_ = silent_ = std::max(0.0, std::atof(text));
-  MPI_Comm_dup(comm, &comm_);
-  MPI_Comm_rank(comm_, &rank_);
-  MPI_Comm_size(comm_, &size_);
   // One that does not watch would keep the others waiting for what it tells: all agree.
   double least = silent_;
-  MPI_Allreduce(&silent_, &least, 1, MPI_DOUBLE, MPI_MIN, comm_);
+  if (MPI_Comm_dup(comm, &comm_) != MPI_SUCCESS || MPI_Comm_rank(comm_, &rank_) != MPI_SUCCESS ||
+      MPI_Comm_size(comm_, &size_) != MPI_SUCCESS ||
+      MPI_Allreduce(&silent_, &least, 1, MPI_DOUBLE, MPI_MIN, comm_) != MPI_SUCCESS)
+    raise(ErrorCode::device, "mpi: a connection is lost");
   if (least <= 0) return;
   last_time_ = now();
   thread_ = std::thread([this] { work(); });
@@ -56,9 +57,8 @@ MpiWatch::Report MpiWatch::report() {
   else
     waiting_ += time - last_time_;
   last_time_ = time, last_done_ = done;
-  const double allowed = static_cast<double>(bytes_.load()) / kSlowestBytes;
   std::lock_guard lock(mutex_);
-  return {std::max(0.0, waiting_ - allowed), leaving_ ? 1.0 : 0.0};
+  return {waiting_, leaving_ ? 1.0 : 0.0};
 }
 
 void MpiWatch::work() {
@@ -70,7 +70,9 @@ void MpiWatch::work() {
     }
     const Report mine = report();
     MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Iallgather(&mine, 2, MPI_DOUBLE, all.data(), 2, MPI_DOUBLE, comm_, &request);
+    if (MPI_Iallgather(&mine, 2, MPI_DOUBLE, all.data(), 2, MPI_DOUBLE, comm_, &request) !=
+        MPI_SUCCESS)
+      give_up("a connection is lost");
     const double began = now();
     for (int done = 0; done == 0;) {
       if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
@@ -78,20 +80,19 @@ void MpiWatch::work() {
       if (done == 0 && now() - began > silent_) give_up("others cannot be heard any more");
       if (done == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-    bool leave = true;
-    double waiting = all[0].waiting;
+    bool all_leave = true, all_wait = true;  // of those that are still there
     for (const Report& r : all) {
-      leave &= r.leaving > 0;
-      waiting = std::min(waiting, r.waiting);
+      if (r.leaving > 0) continue;
+      all_leave = false;
+      all_wait &= r.waiting >= nothing_;
     }
-    if (leave) return;
-    if (waiting >= nothing_) give_up("everyone waits and nothing arrives: a message is lost");
+    if (all_leave) return;
+    if (all_wait) give_up("everyone waits and nothing arrives: a message is lost");
   }
 }
 
 void MpiWatch::give_up(const char* what) const {
-  // The first worker speaks, and ends the others meanwhile.
-  if (rank_ != 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  std::this_thread::sleep_for(turn_to_speak(rank_));
   std::fprintf(stderr, "%s: worker %d of %d: mpi: %s\n", program_invocation_short_name, rank_,
                size_, what);
   std::fflush(nullptr);
