@@ -2,7 +2,9 @@
 // some parameters, steps those, and sends them to the others. The same bits as the whole optimizer.
 //
 //   dist::Sharded<A, optim::Adam<A>> adam(workers, optim::Adam<A>({.rate = 1e-3}));
-//   adam.step(model, found.gradients);
+//   adam.step(model, found.gradients, optim::clip(found.gradients, 1.0));
+//
+// Gradients are those of the whole model, the same on every worker, and so are clip and loss scale.
 //
 // Who owns which parameter is a function of the parameters' sizes and the number of workers: each,
 // from the largest to the smallest, goes to the worker that has the fewest elements so far.
@@ -38,17 +40,19 @@ class Sharded {
   Optimizer& optimizer() { return optimizer_; }
 
   template <class Module>
-  void step(Module& module, const optim::ModelGradients<B>& gradients) {
-    step(nn::parts_of(module), gradients);
+  void step(Module& module, const optim::ModelGradients<B>& gradients,
+            const optim::Clip<B>& clip = {}) {
+    step(nn::parts_of(module), gradients, clip);
   }
-  void step(const nn::PartList& parts, const optim::ModelGradients<B>& gradients) {
+  void step(const nn::PartList& parts, const optim::ModelGradients<B>& gradients,
+            const optim::Clip<B>& clip = {}) {
     find_owners(parts);
     optim::ModelGradients<B> mine;
     for (const auto& [path, g] : gradients)
       if (owners_.at(path) == workers_.rank()) mine.emplace(path, g);
     for (const auto& [path, g] : gradients.rows)
       if (owners_.at(path) == workers_.rank()) mine.rows.emplace(path, g);
-    optimizer_.step(parts, mine);
+    optimizer_.step(parts, mine, clip);
     share(parts, gradients);
   }
 

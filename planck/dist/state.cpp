@@ -75,6 +75,16 @@ nn::StateDict unpack(std::span<const std::byte> all) {
   return state;
 }
 
+nn::StateDict hashes_of(const nn::StateDict& state) {
+  nn::StateDict hashes;
+  for (const auto& [name, e] : state) {
+    const std::string text = nn::sha256_of({{name, e}});
+    const auto bytes = std::as_bytes(std::span(text));
+    hashes[name] = {Dtype::u8, {64}, {bytes.begin(), bytes.end()}};
+  }
+  return hashes;
+}
+
 nn::StateDict broadcast(Communicator& workers, const nn::StateDict& state, int from) {
   if (workers.size() == 1) return state;
   std::vector<std::byte> bytes;
@@ -103,14 +113,8 @@ std::optional<std::string> difference(Communicator& workers, const nn::StateDict
   for (int r = 1; r < workers.size(); ++r) equal &= hash_of(r) == hash_of(0);
   if (equal) return std::nullopt;
 
-  nn::StateDict hashes;  // of each entry
-  for (const auto& [name, e] : state) {
-    const std::string text = nn::sha256_of({{name, e}});
-    const auto bytes = std::as_bytes(std::span(text));
-    hashes[name] = {Dtype::u8, {64}, {bytes.begin(), bytes.end()}};
-  }
   std::vector<nn::StateDict> of;
-  for (const auto& bytes : gather_all(workers, pack(hashes))) of.push_back(unpack(bytes));
+  for (const auto& bytes : gather_all(workers, pack(hashes_of(state)))) of.push_back(unpack(bytes));
   nn::StateDict names;
   for (const auto& each : of) names.insert(each.begin(), each.end());
   for (const auto& [name, hash] : names) {

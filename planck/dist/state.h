@@ -12,6 +12,9 @@ namespace planck::dist {
 std::vector<std::byte> pack(const nn::StateDict& state);
 nn::StateDict unpack(std::span<const std::byte> bytes);
 
+// The hash of each entry, under its name.
+nn::StateDict hashes_of(const nn::StateDict& state);
+
 // What `from` has, on every worker.
 nn::StateDict broadcast(Communicator& workers, const nn::StateDict& state, int from = 0);
 void broadcast_state(Communicator& workers, const nn::PartList& parts, int from = 0);

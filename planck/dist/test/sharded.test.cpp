@@ -1,12 +1,17 @@
-// Optimizers, checkpoints and layers in parts: the bits of the whole.
+// Optimizers and checkpoints in parts: the bits of the whole.
 #include "planck/dist/sharded.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <fstream>
+#include <set>
 
 #include "planck/dist/checkpoint.h"
-#include "planck/dist/tensor_parallel.h"
 #include "planck/dist/transport/threads.h"
 #include "planck/io/test/temporary_directory.test.h"
 #include "planck/training.h"
@@ -87,6 +92,34 @@ TEST(Sharded, StepsLikeTheWholeOptimizerAndResumesOnOtherWorkers) {
   }
 }
 
+TEST(Sharded, ClipsAndScalesLikeTheWholeOptimizer) {
+  const auto run = [](Net& net, auto& adam) {
+    optim::LossScale scale({.first = 1024, .interval = 2});
+    std::vector<double> scales;
+    for (int s = 0; s < 6; ++s) {
+      const auto x = input(4, 7, static_cast<std::uint64_t>(s));
+      auto found = optim::collect<A>(net, scale(sum(square(net(x)))).backward());
+      if (s == 2) found.begin()->second = found.begin()->second * 1e38 * 1e38;  // left out
+      if (s % 2 == 0)
+        scale.step(adam, net, found, 0.5);
+      else
+        adam.step(net, found, optim::clip(found, 0.5, scale.value()));
+      scales.push_back(scale.value());
+    }
+    return std::pair(nn::sha256_of(nn::state(net)), scales);
+  };
+  const optim::AdamOptions options{.rate = 0.01};
+  Net whole(Rng{.seed = 2});
+  optim::Adam<A> adam(options);
+  const auto right = run(whole, adam);
+  for (const int workers : {1, 2, 3})
+    Threads::run(workers, [&](Communicator& c) {
+      Net net(Rng{.seed = 2});
+      Sharded<A, optim::Adam<A>> sharded(c, optim::Adam<A>(options));
+      EXPECT_EQ(run(net, sharded), right) << workers;
+    });
+}
+
 TEST(Sharded, OwnersShareTheElements) {
   const auto owners = owners_of({{"a", 10}, {"b", 10}, {"c", 15}, {"d", 4}}, 2);
   EXPECT_EQ(owners.at("c"), 0);
@@ -139,85 +172,76 @@ TEST(Checkpoint, InPartsIsReadByAnyNumberOfWorkers) {
   EXPECT_EQ(value_or_throw(read_checkpoint(path)).state, part(0, 1));
 }
 
-nn::StateEntry entry_of(const Tensor<Cpu>& t) { return nn::to_entry(t); }
+std::set<std::string> files_in(const TemporaryDirectory& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    names.insert(entry.path().filename().string());
+  return names;
+}
+nn::StateDict numbered(const std::string& name, float value) {
+  return {{name, nn::to_entry(Tensor<Cpu>::from({value}, {1}))}};
+}
 
-// A layer in parts against the whole one: output, dx, and every part of dweight and dbias.
-template <class Split>
-void compare_linear(int workers, std::int64_t rows, std::int64_t in_features,
-                    std::int64_t out_features, int weight_axis, bool split_bias) {
-  Rng rng{.seed = 4};
-  const nn::Linear<A> whole(rng, {in_features, out_features}, kOne);
-  const auto x = input(rows, in_features, 8).require_grad();
-  const auto weigh = input(rows, out_features, 9);
-  const auto y = whole(x);
-  const auto found = sum(y * weigh).backward();
-  const auto dweight = *whole.weight->grad(found), dbias = *(*whole.bias)->grad(found);
-  Threads::run(workers, [&](Communicator& c) {
-    const Split split(c, whole);
-    const auto mine = x.detach().require_grad();
-    const auto got = split(mine);
-    EXPECT_EQ(entry_of(got.inner()), entry_of(y.inner())) << workers;
-    const auto g = sum(got * weigh).backward();
-    EXPECT_EQ(entry_of(*mine.grad(g)), entry_of(*x.grad(found))) << workers;
-    EXPECT_EQ(entry_of(*split.weight->grad(g)),
-              entry_of(slice(dweight, weight_axis, split.part.first, split.part.end)));
-    EXPECT_EQ(entry_of(*(*split.bias)->grad(g)),
-              entry_of(split_bias ? slice(dbias, 0, split.part.first, split.part.end) : dbias));
+TEST(Checkpoint, PartsOfOtherCheckpointsStay) {
+  const TemporaryDirectory folder;
+  const auto save = [&](const std::string& name, float value) {
+    Threads::run(2, [&](Communicator& c) {
+      save_in_parts(c, folder.file(name), numbered(std::to_string(c.rank()), value));
+    });
+  };
+  for (const char* name : {"model", "model.best", "model.0-of-2", "model.part"}) save(name, 1);
+  const auto before = files_in(folder);
+  EXPECT_EQ(before.size(), 12u);
+  save("model", 1);  // the same parts once more
+  EXPECT_EQ(files_in(folder), before);
+  save("model", 2);
+  EXPECT_EQ(files_in(folder).size(), 12u) << "two parts of before have gone";
+  for (const char* name : {"model", "model.best", "model.0-of-2", "model.part"})
+    EXPECT_EQ(value_or_throw(read_checkpoint(folder.file(name))).state.size(), 2u) << name;
+}
+
+TEST(Checkpoint, WhatKilledWorkersLeftIsRemoved) {
+  const TemporaryDirectory folder;
+  const std::string end = ".0123456789abcdef.part.fedcba9876543210.partial";
+  const std::string killed = ".model.1-of-2" + end, being_written = ".model.0-of-2" + end,
+                    others = ".model.best.0-of-2" + end, foreign = ".model.note.partial";
+  for (const std::string& name : {killed, being_written, others, foreign})
+    std::ofstream(folder.file(name)) << "half";
+  const int file = open(folder.file(being_written).c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(flock(file, LOCK_EX | LOCK_NB), 0);
+  Threads::run(2, [&](Communicator& c) {
+    save_in_parts(c, folder.file("model"), numbered(std::to_string(c.rank()), 1));
   });
+  close(file);
+  const auto left = files_in(folder);
+  EXPECT_FALSE(left.contains(killed));
+  for (const std::string& name : {being_written, others, foreign})
+    EXPECT_TRUE(left.contains(name)) << name;
 }
 
-TEST(TensorParallel, LinearHasTheBitsOfTheWhole) {
-  for (const int workers : {1, 2, 3, 4, 5})
-    for (const std::int64_t rows : {1, 5, 200}) {
-      compare_linear<ColumnLinear<A>>(workers, rows, 37, 41, 0, true);
-      compare_linear<RowLinear<A>>(workers, rows, 37, 41, 1, false);
-      compare_linear<RowLinear<A>>(workers, rows, 600, 19, 1, false);
+TEST(Checkpoint, EntriesThatDifferAreRefusedBeforeAnythingIsWritten) {
+  const TemporaryDirectory folder;
+  const std::string path = folder.file("model");
+  const auto part = [](int rank, bool differs) {
+    auto mine = numbered(std::to_string(rank), 1);
+    mine.merge(numbered("shared", rank == 2 && differs ? 8.f : 7.f));
+    return mine;
+  };
+  Threads::run(3, [&](Communicator& c) { save_in_parts(c, path, part(c.rank(), false)); });
+  const auto before = files_in(folder);
+  const auto good = value_or_throw(read_checkpoint(path)).state;
+  std::atomic<int> refused{0};
+  Threads::run(3, [&](Communicator& c) {
+    try {
+      save_in_parts(c, path, part(c.rank(), true));
+    } catch (const Exception& e) {
+      refused +=
+          std::string(e.what()) == "save_in_parts: shared of worker 2 is not that of worker 0";
     }
-}
-
-TEST(TensorParallel, ColumnThenRowWithoutGathering) {
-  Rng rng{.seed = 4};
-  const nn::Linear<A> up(rng, {12, 30}, kOne), down(rng, {30, 8}, kOne);
-  const auto x = input(6, 12, 8).require_grad();
-  const auto y = down(tanh(up(x)));
-  const auto found = sum(square(y)).backward();
-  for (const int workers : {2, 3})
-    Threads::run(workers, [&](Communicator& c) {
-      const ColumnLinear<A> first(c, up, {.whole = false});
-      const RowLinear<A> second(c, down, {.whole = false});
-      const auto mine = x.detach().require_grad();
-      const auto got = second(tanh(first(reshape(mine, {2, 3, 12}))));
-      EXPECT_EQ(got.shape(), (Shape{2, 3, 8}));
-      EXPECT_EQ(entry_of(reshape(got.inner(), {6, 8})), entry_of(y.inner()));
-      EXPECT_EQ(entry_of(*mine.grad(sum(square(got)).backward())), entry_of(*x.grad(found)));
-    });
-}
-
-TEST(TensorParallel, EmbeddingHasTheBitsOfTheWhole) {
-  Rng rng{.seed = 4};
-  nn::Embedding<A> whole(rng, 23, 7, kOne, 3);
-  auto values = whole.weight.value().to_vector<float>();
-  values[5] = -0.0f;  // must stay −0
-  whole.weight.set(Tensor<Cpu>::from(std::span<const float>(values), {23, 7}, kOne));
-  std::vector<std::int64_t> indices;
-  for (std::int64_t i = 0; i < 90; ++i) indices.push_back(i * i % 23);
-  const auto at = Tensor<A, IntKind>::from(std::span<const std::int64_t>(indices), {9, 10}, kOne);
-  const auto weigh = reshape(input(90, 7, 9), {9, 10, 7});
-  const auto y = whole(at);
-  const auto dweight = *whole.weight->grad(sum(y * weigh).backward());
-  for (const int workers : {1, 2, 3, 5})
-    Threads::run(workers, [&](Communicator& c) {
-      const RowEmbedding<A> rows(c, whole);
-      const ColumnEmbedding<A> columns(c, whole);
-      const auto by_rows = rows(at), by_columns = columns(at);
-      EXPECT_EQ(entry_of(by_rows.inner()), entry_of(y.inner()));
-      EXPECT_EQ(entry_of(by_columns.inner()), entry_of(y.inner()));
-      EXPECT_EQ(entry_of(*rows.weight->grad(sum(by_rows * weigh).backward())),
-                entry_of(slice(dweight, 0, rows.part.first, rows.part.end)));
-      EXPECT_EQ(entry_of(*columns.weight->grad(sum(by_columns * weigh).backward())),
-                entry_of(slice(dweight, 1, columns.part.first, columns.part.end)));
-      EXPECT_THROW(rows(at + 23), Exception);
-    });
+  });
+  EXPECT_EQ(refused, 3);
+  EXPECT_EQ(files_in(folder), before);
+  EXPECT_EQ(value_or_throw(read_checkpoint(path)).state, good);
 }
 
 }  // namespace
