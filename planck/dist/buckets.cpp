@@ -32,6 +32,7 @@ Buckets::~Buckets() = default;
 void Buckets::begin(const Grains& grains, const std::vector<Slot>& slots) {
   const std::size_t roots = grains.roots(workers_->rank()).size();
   courier_.wait();  // for a round that was given up
+  if (!grains_ || grains.count() != grains_->count() || slots != slots_) agree(grains, slots);
   grains_ = grains;
   if (slots != slots_) {
     slots_ = slots;
@@ -43,7 +44,48 @@ void Buckets::begin(const Grains& grains, const std::vector<Slot>& slots) {
     value_or_throw(b.place.synchronize());  // others than its stream write there
   }
   next_ = 0;
-  present_.assign(slots_.size(), 0);
+  told_.assign(2 * slots_.size(), 0);
+}
+
+// A message of a length that no other has: where only some of the workers see a change, these and
+// the others refuse each other's messages. For that it is an exchange, never a collective of MPI's.
+void Buckets::agree(const Grains& grains, const std::vector<Slot>& slots) {
+  if (workers_->size() == 1) return;
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto mix = [&](std::int64_t n) {
+    for (int bits = 0; bits < 64; bits += 8)
+      hash = (hash ^ (static_cast<std::uint64_t>(n) >> bits & 0xff)) * 0x100000001b3;
+  };
+  mix(static_cast<std::int64_t>(bucket_bytes_));
+  for (const Slot& s : slots) {
+    for (const std::int64_t n : {static_cast<std::int64_t>(s.dtype), std::int64_t{s.by_rows},
+                                 static_cast<std::int64_t>(s.shape.rank())})
+      mix(n);
+    for (int d = 0; d < s.shape.rank(); ++d) mix(s.shape[d]);
+  }
+  struct Told {
+    std::int64_t grains;
+    std::uint64_t hash;
+    std::int32_t slots;
+  };
+  constexpr std::size_t kBytes = 20;
+  const Told mine{grains.count(), hash, static_cast<std::int32_t>(slots.size())};
+  std::vector<std::byte> all(kBytes * static_cast<std::size_t>(workers_->size()));
+  workers_->host().Communicator::all_gather(&mine, kBytes, all.data());
+  Told first{};
+  for (int r = 0; r < workers_->size(); ++r) {
+    Told other{};
+    std::memcpy(&other, all.data() + kBytes * static_cast<std::size_t>(r), kBytes);
+    if (r == 0) first = other;
+    if (other.grains != first.grains || other.slots != first.slots)
+      refuse("buckets: worker 0 has {} grains and {} arrays, worker {} has {} and {}",
+             {first.grains, first.slots, r, other.grains, other.slots});
+    if (other.hash != first.hash)
+      refuse(
+          "buckets: workers 0 and {} have {} arrays of other shapes, dtypes or buckets: they must "
+          "train one model, with the same options",
+          {r, first.slots});
+  }
 }
 
 void Buckets::lay_out() {
@@ -81,8 +123,8 @@ const void* Buckets::sum(std::size_t slot) const {
   return static_cast<const std::byte*>(b.sum.data()) + bytes_for(b.dtype, p.offset);
 }
 
-void Buckets::complete(std::size_t slot, bool present, const Stream& written) {
-  present_[slot] = present ? 1 : 0;
+void Buckets::complete(std::size_t slot, bool present, const Stream& written, bool mark) {
+  told_[2 * slot] = present ? 1 : 0, told_[2 * slot + 1] = mark ? 1 : 0;
   Bucket& bucket = buckets_[places_[slot].bucket];
   if (bucket.place.device().kind != DeviceKind::cpu)
     value_or_throw(
@@ -103,19 +145,19 @@ double Buckets::finish(std::span<const double> numbers) {
   return sum;
 }
 
-// One array of each root: its number, and which slots there are, which the first root tells.
+// One array of each root: its number, and what is told of slots, by the first root.
 double Buckets::sum_numbers(std::span<const double> numbers) {
-  std::vector<std::vector<double>> roots(numbers.size(), std::vector<double>(1 + present_.size()));
+  std::vector<std::vector<double>> roots(numbers.size(), std::vector<double>(1 + told_.size()));
   std::vector<const void*> pointers;
   for (std::size_t r = 0; r < roots.size(); ++r) {
     roots[r][0] = numbers[r];
-    if (r == 0) std::copy(present_.begin(), present_.end(), roots[r].begin() + 1);
+    if (r == 0) std::copy(told_.begin(), told_.end(), roots[r].begin() + 1);
     pointers.push_back(roots[r].data());
   }
-  std::vector<double> sum(1 + present_.size());
+  std::vector<double> sum(1 + told_.size());
   reduce_on_host_(*grains_, pointers, sum.data(), static_cast<std::int64_t>(sum.size()),
                   Dtype::f64);
-  std::copy(sum.begin() + 1, sum.end(), present_.begin());
+  std::copy(sum.begin() + 1, sum.end(), told_.begin());
   return sum[0];
 }
 

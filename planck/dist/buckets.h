@@ -28,7 +28,9 @@ class Buckets {
   Buckets(Communicator& workers, std::size_t bucket_bytes, bool overlap, Addition add);
   ~Buckets();
 
-  // A new round. Slots in the order in which they are expected to be complete.
+  // A new round. Slots in the order in which they are expected to be complete. Where grains or
+  // slots are others than in the round before, the workers tell each other theirs, and all refuse
+  // them where they differ.
   void begin(const Grains& grains, const std::vector<Slot>& slots);
   // Where a slot's roots and sum are: the host, or the stream of the communicator.
   Stream place(std::size_t slot) const;
@@ -36,13 +38,14 @@ class Buckets {
   void* root(std::size_t slot, std::size_t r);
   // All roots of the slot are there; on a GPU, `written` has been given what writes them. Whether
   // there was anything to sum is known for the slot as a whole: present(), where any worker says
-  // so.
-  void complete(std::size_t slot, bool present, const Stream& written);
+  // so. A mark of the caller's travels the same way: marked().
+  void complete(std::size_t slot, bool present, const Stream& written, bool mark = false);
   // Returns when all slots, which must be complete, have their sums; with them the sum of one more
   // number of each root, which `numbers` are.
   double finish(std::span<const double> numbers);
   const void* sum(std::size_t slot) const;  // complete; on a GPU too
-  bool present(std::size_t slot) const { return present_[slot] > 0; }
+  bool present(std::size_t slot) const { return told_[2 * slot] > 0; }
+  bool marked(std::size_t slot) const { return told_[2 * slot + 1] > 0; }
   std::size_t count() const { return buckets_.size(); }  // of the round
 
  private:
@@ -60,6 +63,7 @@ class Buckets {
     std::size_t bucket;
     std::int64_t offset;  // elements
   };
+  void agree(const Grains& grains, const std::vector<Slot>& slots);
   void lay_out();
   void reduce(Bucket& bucket);
   double sum_numbers(std::span<const double> numbers);
@@ -71,9 +75,10 @@ class Buckets {
   std::vector<Slot> slots_;
   std::vector<Place> places_;
   std::vector<Bucket> buckets_;
-  std::size_t next_ = 0;         // bucket to be sent
-  std::vector<double> present_;  // by slot, how many workers say so; until then, whether this one
-  Courier courier_;              // the last member: its thread uses all others
+  std::size_t next_ = 0;  // bucket to be sent
+  // Two of each slot, present and marked: how many workers say so; until then, whether this one.
+  std::vector<double> told_;
+  Courier courier_;  // the last member: its thread uses all others
 };
 
 }  // namespace planck::dist

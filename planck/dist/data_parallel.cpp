@@ -50,6 +50,16 @@ StoredView taken(const Stream& place, const Stream& model, const Slot& slot, con
   return copy;
 }
 
+TakenRows taken_rows(const float* sums, std::int64_t rows, std::int64_t width, bool all) {
+  TakenRows found;
+  for (std::int64_t r = 0; r < rows; ++r, sums += width + 1) {
+    if (!all && !(sums[width] > 0)) continue;
+    found.index.push_back(r);
+    found.values.insert(found.values.end(), sums, sums + width);
+  }
+  return found;
+}
+
 }  // namespace detail
 
 template class DataParallel<Autodiff<Cpu>>;

@@ -12,13 +12,17 @@
 //
 // What else a forward pass does is defined per grain, too:
 //   parameters   one that a grain does not use counts as +0 there; one that no grain uses has no
-//                gradient. Gradients of tables that are read by rows (nn::Embedding with sparse
-//                gradients) are summed, and given, as dense ones
+//                gradient
+//   tables       that are read by rows (nn::Embedding with sparse gradients) have dense gradients,
+//                unless DataParallelOptions::by_rows names them: then rows are sent, and given
 //   buffers      (running statistics) start each grain as they were before the batch; afterwards
-//                they are the mean over grains, by the same tree. Batch norm normalizes per grain,
-//                SyncBatchNorm (sync_batch_norm.h) by all of them
+//                they are the mean over grains, by the same tree, of what each left, be it
+//                unchanged; those that no grain changed stay as they are. Batch norm normalizes per
+//                grain, SyncBatchNorm (sync_batch_norm.h) by all of them
 //   generators   (dropout) draw, in grain g, from a seed made of theirs, their offset and g; after
 //                the batch their offset is one more
+//   hooks        of parameters that a grain's loss registers act on that grain's gradients, and are
+//                gone after it; those registered outside act on every grain's
 //
 // Gradients go into buckets as soon as the last grain's backward has found them, and travel while
 // it goes on. Neither the size of buckets nor that overlap changes a bit. They are summed in the
@@ -35,7 +39,11 @@ namespace planck::dist {
 struct DataParallelOptions {
   std::size_t bucket_bytes = 25 << 20;
   bool overlap = true;
-  // Paths of tables of which a grain touches few rows. These are sent when backward has ended.
+  // Paths of tables of which a grain touches few rows: only rows with a bit set are sent, when
+  // backward has ended. Where every grain has read a table by rows and used it in no other way, its
+  // gradient is given as rows, those that some grain has read: optimizers step these alone. Else it
+  // is dense, and has the bits that it has without. On each worker the sum of grains is as large as
+  // the table, whatever is sent and given.
   std::vector<std::string> by_rows = {};
 };
 
@@ -60,6 +68,8 @@ class DataParallel {
 
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
+
+  Communicator& workers() const { return workers_; }
 
   // loss(grain) is called for this worker's grains, in order.
   template <class Module, class Loss>
@@ -97,18 +107,26 @@ class DataParallel {
     std::string path;
     nn::Parameter<A>* parameter;
     std::size_t slot = 0;
-    bool early = true;  // sent while backward goes on
-  };
-  // A hook that a leaf has; it may outlive this object, and rounds.
-  struct Hook {
-    Shared<Node<B>> leaf;
-    std::shared_ptr<std::optional<std::size_t>> slot;  // none: it does nothing
+    bool early = true;      // sent while backward goes on
+    std::size_t hooks = 0;  // that its leaf had before the grain
+    bool dense = false;     // a grain here has used it, not by rows alone
+
+    std::vector<typename Leaf<B>::Hook>& all_hooks() const {
+      return static_cast<Leaf<B>*>((*parameter)->primitive().from.node.get())->hooks;
+    }
+    auto first_own_hook() const {  // of the grain
+      auto& all = all_hooks();
+      return all.begin() + static_cast<std::ptrdiff_t>(std::min(hooks, all.size()));
+    }
   };
   void together(const std::function<Tensor<A>(std::int64_t)>& loss);
   void add_hooks();
+  void drop_hooks();
   void give(std::size_t slot, std::optional<Tensor<B>> value);
   void complete(std::size_t slot);
   void restore();
+  Tensor<B> with_readers(const Tensor<B>& g, const RowGradient<B>* rows) const;
+  void take_rows(const Parameter& p, optim::ModelGradients<B>& to) const;
 
   Communicator& workers_;
   DataParallelOptions options_;
@@ -121,10 +139,9 @@ class DataParallel {
   std::vector<bool> completed_;
   std::vector<Parameter> parameters_;
   std::vector<std::pair<nn::Buffer<A>*, Tensor<B>>> buffers_;        // and what they were
+  std::vector<bool> changed_;                                        // buffers, by a grain here
   std::vector<std::pair<nn::IntBuffer<A>*, const void*>> integers_;  // and where they lay
   std::vector<std::pair<Rng*, Rng>> generators_;
-  std::map<std::string, Hook> hooks_;  // by path
-  bool hooks_on_ = false;
   Stream stream_ = Stream::cpu(1);  // of the model
   std::unique_ptr<Meeting> meeting_;
   bool meets_ = false;

@@ -16,6 +16,13 @@ void put(const Stream& place, const Stream& model, void* to, const Slot& slot,
          const StoredView* from);
 // A tensor of the model that holds a copy of a slot's sum.
 StoredView taken(const Stream& place, const Stream& model, const Slot& slot, const void* sum);
+// Of sums [rows, width + 1], whose last column says how many grains have read a row: the rows that
+// one has, or all of them; without that column.
+struct TakenRows {
+  std::vector<std::int64_t> index;
+  std::vector<float> values;  // [index.size(), width]
+};
+TakenRows taken_rows(const float* sums, std::int64_t rows, std::int64_t width, bool all);
 inline Dtype summed_in(Dtype dtype) { return dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 template <class T>
 const void* where(const T& tensor) {
@@ -32,7 +39,6 @@ DataParallel<A>::DataParallel(Communicator& workers, const DataParallelOptions& 
 
 template <class A>
 DataParallel<A>::~DataParallel() {
-  for (const auto& [path, hook] : hooks_) *hook.slot = std::nullopt;
   Meeting::grains_run_apart(false);
   (void)stream_.synchronize();  // it may still read sums
 }
@@ -42,7 +48,7 @@ DataParallel<A>::~DataParallel() {
 // like a slot behind them, and goes with what finish() sends.
 template <class A>
 void DataParallel<A>::begin(const nn::PartList& parts, std::int64_t grains) {
-  hooks_on_ = meets_ = false;  // of a round that was not finished
+  meets_ = false;  // of a round that was not finished
   Meeting::grains_run_apart(false);
   grains_.emplace(grains, workers_.size());
   slots_.clear();
@@ -63,7 +69,9 @@ void DataParallel<A>::begin(const nn::PartList& parts, std::int64_t grains) {
     const bool named = std::find(options_.by_rows.begin(), options_.by_rows.end(), p.path) !=
                        options_.by_rows.end();
     const bool by_rows = named && tensor.rank() == 2 && tensor.dtype() != Dtype::f64;
-    slots_.push_back({detail::summed_in(tensor.dtype()), tensor.shape(), by_rows});
+    Shape shape = tensor.shape();
+    if (by_rows) ++shape[1];  // with_readers
+    slots_.push_back({detail::summed_in(tensor.dtype()), shape, by_rows});
     p.early = !named;
   }
   first_buffer_ = slots_.size();
@@ -73,6 +81,7 @@ void DataParallel<A>::begin(const nn::PartList& parts, std::int64_t grains) {
     if (std::none_of(parameters_.begin(), parameters_.end(),
                      [&](const Parameter& p) { return p.path == path; }))
       refuse("data_parallel: by_rows names {}, the model has no such parameter", {path});
+  changed_.assign(buffers_.size(), false);
   subtrees_.assign(slots_.size() + 1, {});
   completed_.assign(slots_.size(), false);
   buckets_.begin(*grains_, slots_);
@@ -81,41 +90,36 @@ void DataParallel<A>::begin(const nn::PartList& parts, std::int64_t grains) {
       summed.kind != DeviceKind::cpu && summed != stream_.device())
     refuse("data_parallel: the model is on {}, and its gradients would be summed on {}",
            {to_string(stream_.device()), to_string(summed)});
-  add_hooks();
 }
 
-// One for each leaf, however many rounds it lives for: an optimizer makes new leaves of what it has
-// changed, and of nothing else.
+// Behind all others that a leaf has: what is sent is what they leave.
 template <class A>
 void DataParallel<A>::add_hooks() {
-  for (auto& [path, hook] : hooks_) *hook.slot = std::nullopt;
-  for (const Parameter& p : parameters_) {
-    if (!p.early) continue;
-    const auto& leaf = (*p.parameter)->primitive();
-    if (const auto known = hooks_.find(p.path);
-        known != hooks_.end() && known->second.leaf.get() == leaf.from.node.get()) {
-      *known->second.slot = p.slot;
-      continue;
-    }
-    const auto slot = std::make_shared<std::optional<std::size_t>>(p.slot);
-    hooks_.insert_or_assign(p.path, Hook{leaf.from.node, slot});
-    A::add_hook(leaf, [this, slot](const typename B::FloatTensor& g) {
-      if (*slot && hooks_on_ && !completed_[**slot]) {
-        give(**slot, Tensor<B>(g));
-        complete(**slot);
-      }
-      return g;
-    });
-  }
+  for (const Parameter& p : parameters_)
+    if (p.early)
+      A::add_hook((*p.parameter)->primitive(),
+                  [this, slot = p.slot](const typename B::FloatTensor& g) {
+                    if (!completed_[slot]) {
+                      give(slot, Tensor<B>(g));
+                      complete(slot);
+                    }
+                    return g;
+                  });
+}
+template <class A>
+void DataParallel<A>::drop_hooks() {
+  for (const Parameter& p : parameters_)
+    p.all_hooks().erase(p.first_own_hook(), p.all_hooks().end());
 }
 
-// Layers that meet need all of this worker's grains in memory, one thread each; generators and
-// buffers are the model's, so that each grain takes its own along.
+// Layers that meet need all of this worker's grains in memory, one thread each; generators, buffers
+// and hooks are the model's, so that each grain takes its own along.
 template <class A>
 void DataParallel<A>::together(const std::function<Tensor<A>(std::int64_t)>& loss) {
   struct Kept {
     std::vector<Rng> generators;
     std::vector<Tensor<B>> buffers;
+    std::vector<std::vector<typename Leaf<B>::Hook>> hooks;
   };
   std::map<std::int64_t, Kept> kept;
   if (!meeting_) meeting_ = std::make_unique<Meeting>(workers_);
@@ -132,6 +136,9 @@ void DataParallel<A>::together(const std::function<Tensor<A>(std::int64_t)>& los
                                    k.generators.push_back(*rng);
                                  for (const auto& [buffer, before] : buffers_)
                                    k.buffers.push_back(buffer->value);
+                                 for (const Parameter& p : parameters_)
+                                   k.hooks.emplace_back(p.first_own_hook(), p.all_hooks().end());
+                                 drop_hooks();
                                },
                            .goes_on =
                                [&](std::int64_t grain) {
@@ -141,6 +148,9 @@ void DataParallel<A>::together(const std::function<Tensor<A>(std::int64_t)>& los
                                    *generators_[i].first = k.generators[i];
                                  for (std::size_t i = 0; i < buffers_.size(); ++i)
                                    buffers_[i].first->value = k.buffers[i];
+                                 for (std::size_t i = 0; i < parameters_.size(); ++i)
+                                   for (const auto& hook : k.hooks[i])
+                                     parameters_[i].all_hooks().push_back(hook);
                                }});
 }
 
@@ -154,6 +164,7 @@ void DataParallel<A>::enter(std::int64_t grain) {
   grain_ = grain;
   Meeting::grains_run_apart(!meets_);
   restore();
+  for (Parameter& p : parameters_) p.hooks = p.all_hooks().size();
   for (const auto& [rng, before] : generators_)
     *rng = {grain_seed(before.seed, before.offset, grain), 0};
 }
@@ -172,30 +183,35 @@ void DataParallel<A>::add(const Tensor<A>& loss) {
   give(slots_.size(), reshape(loss.inner(), {1}));
   for (std::size_t b = 0; b < buffers_.size(); ++b) {
     const auto& [buffer, before] = buffers_[b];
-    const bool changed = detail::where(buffer->value) != detail::where(before);
-    give(first_buffer_ + b, changed ? std::optional(buffer->value) : std::nullopt);
+    if (detail::where(buffer->value) != detail::where(before)) changed_[b] = true;
+    give(first_buffer_ + b, buffer->value);
   }
   if (last)
     for (std::size_t s = first_buffer_; s < slots_.size(); ++s) complete(s);
-  hooks_on_ = last && !meets_;  // where grains meet, others have not given theirs
+  const struct Hooks {
+    DataParallel& of;
+    ~Hooks() { of.drop_hooks(); }
+  } hooks{*this};
+  if (last && !meets_) add_hooks();  // where grains meet, others have not given theirs
   const auto found = loss.backward();
-  hooks_on_ = false;
   Meeting::grains_run_apart(false);
   bool any_rows = false;
   found.for_each([&](const Node<B>& leaf, const auto&) {
     any_rows |= dynamic_cast<const RowLeaf<B>*>(&leaf) != nullptr;
   });
-  for (const Parameter& p : parameters_) {
+  for (Parameter& p : parameters_) {
     std::optional<RowGradient<B>> rows;
     if (any_rows) rows = row_gradient(**p.parameter, found);
-    if (completed_[p.slot]) {
-      if (rows)
-        refuse("data_parallel: {} is read by rows and used otherwise, too; name it in by_rows",
-               {p.path});
-      continue;
-    }
     auto g = (*p.parameter)->grad(found);
+    // In the last grain it is on its way, without those rows; so it is refused in any.
+    if (p.early && rows && g)
+      refuse("data_parallel: {} is read by rows and used otherwise, too; name it in by_rows",
+             {p.path});
+    if (completed_[p.slot]) continue;
+    p.dense |= g.has_value();
+    const bool by_rows = rows && !g;
     if (rows) g = g ? *g + rows->dense() : rows->dense();
+    if (g && slots_[p.slot].by_rows) g = with_readers(*g, by_rows ? &*rows : nullptr);
     give(p.slot, std::move(g));
     if (last) complete(p.slot);
   }
@@ -222,6 +238,35 @@ void DataParallel<A>::give(std::size_t slot, std::optional<Tensor<B>> value) {
   }
 }
 
+// A table's gradient with one more column: 1 in rows that the grain has read.
+template <class A>
+auto DataParallel<A>::with_readers(const Tensor<B>& g, const RowGradient<B>* rows) const
+    -> Tensor<B> {
+  const auto nobody = zeros<B>({g.extent(0), 1}, g.dtype(), g.device());
+  if (rows == nullptr) return cat(std::vector{g, nobody}, 1);
+  const auto one = full<B>({rows->rows.numel(), 1}, 1, g.dtype(), g.device());
+  return cat(std::vector{g, RowGradient<B>{rows->rows, one, rows->table}.dense()}, 1);
+}
+template <class A>
+void DataParallel<A>::take_rows(const Parameter& p, optim::ModelGradients<B>& to) const {
+  const Tensor<B> like = p.parameter->value();
+  const std::int64_t rows = like.extent(0), width = like.extent(1);
+  const bool dense = buckets_.marked(p.slot);
+  const auto found =
+      detail::taken_rows(static_cast<const float*>(buckets_.sum(p.slot)), rows, width, dense);
+  const auto count = static_cast<std::int64_t>(found.index.size());
+  auto values =
+      Tensor<B>::from(std::span<const float>(found.values), {count, width}, like.device());
+  if (like.dtype() != Dtype::f32) values = to_float(values, like.dtype());
+  if (dense)
+    to.emplace(p.path, std::move(values));
+  else if (count > 0)
+    to.rows.emplace(
+        p.path, RowGradient<B>{Tensor<B, IntKind>::from(std::span<const std::int64_t>(found.index),
+                                                        {count}, like.device()),
+                               std::move(values), rows});
+}
+
 template <class A>
 void DataParallel<A>::complete(std::size_t slot) {
   completed_[slot] = true;
@@ -233,7 +278,8 @@ void DataParallel<A>::complete(std::size_t slot) {
     any |= stack[r].sum.has_value();
   }
   stack.clear();
-  buckets_.complete(slot, any, stream_);
+  if (slot >= first_buffer_) any = changed_[slot - first_buffer_];
+  buckets_.complete(slot, any, stream_, slot < first_buffer_ && parameters_[slot].dense);
 }
 
 template <class A>
@@ -261,6 +307,10 @@ auto DataParallel<A>::finish() -> BatchGradients<B> {
   for (const auto& [rng, before] : generators_) *rng = {before.seed, before.offset + 1};
   for (const Parameter& p : parameters_) {
     if (!buckets_.present(p.slot)) continue;
+    if (slots_[p.slot].by_rows) {
+      take_rows(p, found.gradients);
+      continue;
+    }
     const Tensor<B> like = p.parameter->value();
     auto sum = tensor(p.slot, like);
     found.gradients.emplace(p.path,
