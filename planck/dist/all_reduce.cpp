@@ -12,8 +12,6 @@ namespace planck::dist {
 
 namespace {
 
-constexpr std::size_t kGatherBytes = 32 << 10;  // of all workers together
-
 void copy(const Stream& stream, void* to, const void* from, std::size_t bytes) {
   if (bytes == 0 || to == from) return;
   if (stream.device().kind == DeviceKind::cuda)
@@ -23,6 +21,12 @@ void copy(const Stream& stream, void* to, const void* from, std::size_t bytes) {
 }
 
 }  // namespace
+
+Way way_for(const Grains& grains, std::size_t bytes) {
+  const auto arrays = static_cast<std::size_t>(grains.most_roots() * grains.workers());
+  if (bytes * arrays <= kGatherBytes) return Way::gather;
+  return grains.is_binary() ? Way::halving : Way::direct;
+}
 
 struct AllReduce::Job {
   const Grains& grains;
@@ -79,12 +83,7 @@ void AllReduce::operator()(const Grains& grains, std::span<const void* const> ro
   if (count == 0) return;
   if (workers_.size() == 1)
     return join(add_, job.stream, joining_of(grains), roots, sum, count, dtype);
-  Way way = way_;
-  if (way == Way::automatic) {
-    const auto arrays = static_cast<std::size_t>(grains.most_roots() * workers_.size());
-    const bool few = job.bytes(count) * arrays <= kGatherBytes;
-    way = few ? Way::gather : grains.is_binary() ? Way::halving : Way::direct;
-  }
+  const Way way = way_ == Way::automatic ? way_for(grains, job.bytes(count)) : way_;
   if (way == Way::gather) return gather(job);
   if (way == Way::halving) return halving(job);
   direct(job);

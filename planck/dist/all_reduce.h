@@ -8,7 +8,8 @@
 //             … : log2(w) rounds, and as many back. 2 n (w − 1) / w bytes are sent by each
 //   direct    else: each worker sends each other one that one's part of its roots, and is sent its
 //             own. n (roots + 1) (w − 1) / w bytes, two rounds of w − 1 messages
-//   gather    few bytes: everyone gets all roots, in one round, and adds by itself
+//   gather    few bytes, all roots of all workers within kGatherBytes: everyone gets them all, by
+//             the communicator's all-gather, and adds by itself
 #pragma once
 
 #include "planck/core/allocator.h"
@@ -18,6 +19,13 @@
 namespace planck::dist {
 
 enum class Way : std::uint8_t { automatic, halving, direct, gather };
+constexpr std::string_view name(Way way) {
+  constexpr std::string_view kNames[] = {"automatic", "halving", "direct", "gather"};
+  return kNames[static_cast<int>(way)];
+}
+inline constexpr std::size_t kGatherBytes = 32 << 10;
+// What automatic is, for a sum of so many bytes.
+Way way_for(const Grains& grains, std::size_t bytes);
 
 struct AllReduceOptions {
   Way way = Way::automatic;

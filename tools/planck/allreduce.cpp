@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct AllReduceArguments {
-  std::vector<std::int64_t> bytes = {4096, 65536, 1 << 20, 4 << 20, 25 << 20, 100 << 20};
+  std::vector<std::int64_t> bytes = {1024, 32768, 1 << 20, 25 << 20, 100 << 20};
   std::int64_t grains = 0;
   double min_seconds = 0.5;
   bool json = false;
@@ -88,12 +88,14 @@ Costs measure(dist::Communicator& workers, double min_seconds) {
   constexpr double kBytes = kCount * sizeof(float);
   return {latency, std::max(0.0, large - latency) / kBytes, add / kBytes};
 }
-double predicted(const Costs& c, const dist::Grains& grains, double bytes) {
-  const double w = grains.workers(), part = bytes * (w - 1) / w;
+double predicted(const Costs& c, const dist::Grains& grains, dist::Way way, double bytes) {
+  const double w = grains.workers(), part = bytes * (w - 1) / w, roots = grains.most_roots();
   if (w == 1) return 0;
-  if (grains.is_binary())
+  if (way == dist::Way::gather)
+    return std::ceil(std::log2(w)) * c.latency + roots * bytes * (w - 1) * c.second_per_byte +
+           (roots * w - 1) * bytes * c.add_per_byte;
+  if (way == dist::Way::halving)
     return 2 * std::log2(w) * c.latency + 2 * part * c.second_per_byte + part * c.add_per_byte;
-  const double roots = grains.most_roots();
   return 2 * (w - 1) * c.latency + (roots + 1) * part * c.second_per_byte +
          roots * part * c.add_per_byte;
 }
@@ -116,15 +118,14 @@ Row time_one(dist::Mpi& workers, const AllReduceArguments& a, std::int64_t bytes
   for (std::size_t r = 0; r < own; ++r) pointers.push_back(roots[r].data());
   std::vector<float> sum(static_cast<std::size_t>(count)), unordered(sum.size());
   dist::AllReduce reduce(workers);
-  Row row{
-      bytes, grains.count(), grains.most_roots(), grains.is_binary() ? "halving" : "direct", 0, 0,
-      0};
+  const dist::Way way = dist::way_for(grains, static_cast<std::size_t>(bytes));
+  Row row{bytes, grains.count(), grains.most_roots(), std::string(name(way)), 0, 0, 0};
   const auto seconds =
       seconds_of(workers, a.min_seconds,
                  {[&] { reduce(grains, pointers, sum.data(), count, Dtype::f32); },
                   [&] { workers.unordered_all_reduce(roots[0].data(), unordered.data(), count); }});
   row.ordered = seconds[0], row.mpi = seconds[1];
-  row.predicted = predicted(costs, grains, static_cast<double>(bytes));
+  row.predicted = predicted(costs, grains, way, static_cast<double>(bytes));
   for (std::int64_t i = 0; i < count; ++i) {
     float right = 0;
     for (int w = 0; w < workers.size(); ++w)
