@@ -13,6 +13,7 @@ add_executable(conformance_test
   conformance/large.test.cpp
   conformance/odd.test.cpp
   conformance/odd_cases.cpp
+  conformance/odd_reference.cpp
   conformance/odd_run.cpp
   conformance/odd_tensors.cpp
   conformance/odd_tensors.test.cpp

@@ -18,7 +18,7 @@ namespace {
 struct Progress {
   std::size_t at;    // the case being run
   std::size_t used;  // of text
-  std::size_t counted;
+  Counted counted;
   char text[1 << 16];
 
   void add(const std::string& line) {

@@ -8,15 +8,21 @@
 
 namespace planck::conformance {
 
+// Of cases that were tried.
+struct Counted {
+  std::size_t taken = 0;     // those that ran
+  std::size_t compared = 0;  // those whose values were compared with naive ones
+};
+
 struct IsolatedCase {
   // "" where all is well, else what is wrong. What is added to `counted` comes back.
-  std::function<std::string(std::size_t& counted)> run;
+  std::function<std::string(Counted& counted)> run;
   std::function<std::string()> text;  // its name in one line
 };
 
 struct IsolatedReport {
   std::vector<std::string> failures;
-  std::size_t counted = 0;
+  Counted counted = {};
 };
 
 // Runs all cases in order and returns a line for each that fails. After a signal, a fresh child

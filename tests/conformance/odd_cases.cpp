@@ -136,16 +136,19 @@ class Generator {
     }
   }
 
-  // Every value for every attribute, alone and beside another.
+  // Every value for every attribute, alone and beside another, on every dtype.
   void attributes() {
     const auto infos = entry_.info->attributes;
-    for (const AttributeInfo& a : infos)
-      for (std::string_view value : kValues)
-        for (const Shape& shape : {kUsual, Shape{0}, Shape{}}) {
-          OddCase c = example(entry_.dtypes[0], shape);
-          c.attributes[std::string(a.name)] = value;
-          give(c);
-        }
+    for (const DtypePair& pair : entry_.dtypes)
+      for (const Shape& shape : {kUsual, Shape{0}, Shape{}}) {
+        const OddCase usual = example(pair, shape);
+        for (const AttributeInfo& a : infos)
+          for (std::string_view value : kValues) {
+            OddCase c = usual;
+            c.attributes[std::string(a.name)] = value;
+            give(c);
+          }
+      }
     if (infos.size() < 2) return;
     const PhiloxStream random{11, 0};
     for (std::uint64_t i = 0; i < 200; ++i) {

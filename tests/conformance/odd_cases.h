@@ -7,6 +7,7 @@
 #include <string>
 
 #include "planck/plan/registry.h"
+#include "tests/conformance/isolated.h"
 
 namespace planck::conformance {
 
@@ -25,8 +26,7 @@ void for_each_odd_case(const OpEntry& entry, const std::function<void(const OddC
 // Runs every kernel that accepts the case on the stream's device. "" where the case is refused with
 // one line that names the op, or taken with a right result: nothing outside of the outputs is
 // written, every element of them is, all kernels give the same bits where they promise it, and
-// elementwise values are the naive ones. Else what is wrong.
-// `taken` counts the kernels that ran.
-std::string run_odd_case(const OddCase& c, const Stream& stream, std::size_t& taken);
+// values are the naive ones where there are any (odd_reference.h). Else what is wrong.
+std::string run_odd_case(const OddCase& c, const Stream& stream, Counted& counted);
 
 }  // namespace planck::conformance

@@ -1,14 +1,11 @@
 // How an odd case is tried.
 #include <fmt/format.h>
 
-#include <cmath>
-
-#include "planck/ops/elementwise/test/reference.test.h"
 #include "planck/ops/ops.h"
-#include "planck/verify/checks/values.h"
 #include "planck/verify/tensors/fill.h"
 #include "planck/verify/tensors/guarded_tensor.h"
 #include "tests/conformance/odd_cases.h"
+#include "tests/conformance/odd_reference.h"
 
 namespace planck::conformance {
 
@@ -103,30 +100,24 @@ std::string difference(const OpInfo& info, const Attempt& a, const Attempt& b) {
   return "";
 }
 
-// Of ops whose value is a formula of one element, without scalars.
-std::string wrong_values(const OddCase& c, const OpInfo& info, const Attempt& got, double ulp) {
-  const auto& all = test::elementwise_references();
-  const auto f = all.find(c.op);
-  if (f == all.end() || !info.attributes.empty()) return "";
-  std::vector<HostTensor> in;
-  for (std::size_t i = 0; i < info.operands.size(); ++i)
-    if (info.operands[i].role == Role::input)
-      in.push_back(values_of(c.inputs.find(info.operands[i].name)->second, c.seed, i));
-  const Dtype read = in[c.op == "where" ? 1 : 0].dtype;
-  if (read == Dtype::i64 || read == Dtype::i32)
-    return "";  // they wrap: the family's test knows how
-  std::vector<double> expected;
-  const auto at = [&](std::size_t k, std::int64_t i) {
-    return k < in.size() ? in[k].number(i) : 0.0;
-  };
-  for (std::int64_t i = 0; i < in[0].count(); ++i)
-    expected.push_back(static_cast<double>(f->second(at(0, i), at(1, i), at(2, i), 0, 0)));
-  return verify::value_difference(got.outputs.back(), expected, ulp);
+// The results of a kernel against naive ones.
+std::string against_naive(const OddCase& c, const AnyProblem& problem, const Attempt& got,
+                          double max_ulp, Counted& counted) {
+  TakenCase taken{problem, {}, {}, max_ulp};
+  const OpInfo& info = problem.info();
+  for (std::size_t i = 0; i < info.operands.size(); ++i) {
+    const auto given = c.inputs.find(info.operands[i].name);
+    if (info.operands[i].role == Role::input && given != c.inputs.end())
+      taken.inputs.push_back(values_of(given->second, c.seed, i));
+    if (info.operands[i].role == Role::output && problem.specs()[i].used)
+      taken.outputs.push_back(got.outputs[i]);
+  }
+  return wrong_values(taken, counted.compared);
 }
 
 }  // namespace
 
-std::string run_odd_case(const OddCase& c, const Stream& stream, std::size_t& taken) {
+std::string run_odd_case(const OddCase& c, const Stream& stream, Counted& counted) {
   const auto problem = parse_problem(all_ops(), c.op, c.attributes, c.inputs);
   if (!problem) return wrong_message(c, problem.error());
   const OpInfo& info = (*problem)->info();
@@ -155,14 +146,14 @@ std::string run_odd_case(const OddCase& c, const Stream& stream, std::size_t& ta
     const Attempt once = attempt(c, **problem, **plan, stream, 0xa5);
     if (!once.fault.empty()) return failed(once.fault);
     if (once.refused) return failed(wrong_message(c, *once.refused));
-    ++taken;
+    ++counted.taken;
     const Attempt again = attempt(c, **problem, **plan, stream, 0x3c);
     const bool bits = kernel.guarantee.reproducibility != Reproducibility::none;
     if (bits)
       if (const auto d = difference(info, once, again); !d.empty())
         return failed("depends on what was there before: " + d);
     if (!first) {
-      if (auto d = wrong_values(c, info, once, kernel.guarantee.max_ulp); !d.empty())
+      if (auto d = against_naive(c, **problem, once, kernel.guarantee.max_ulp, counted); !d.empty())
         return failed(d);
       first = once;
     } else if (kernel.guarantee.reproducibility == Reproducibility::cross_device) {

@@ -69,10 +69,23 @@ ReferenceValues read_elements(Dtype dtype, const Shape& shape, const void* data)
   return v;
 }
 
+namespace {
+// Integers are held between the ends of their type: nothing here wraps.
+template <class T>
+T held(double v) {
+  if constexpr (std::is_integral_v<T>) {
+    constexpr auto kLowest = static_cast<double>(std::numeric_limits<T>::min());
+    constexpr auto kHighest = static_cast<double>(std::numeric_limits<T>::max());
+    if (!(v > kLowest)) return std::isnan(v) ? T(0) : std::numeric_limits<T>::min();
+    if (v >= kHighest) return std::numeric_limits<T>::max();
+  }
+  return static_cast<T>(v);
+}
+}  // namespace
+
 void write_elements(const ReferenceValues& v, void* data) {
   visit_element(v.dtype, [&]<class T>(T) {
-    for (std::size_t i = 0; i < v.at.size(); ++i)
-      static_cast<T*>(data)[i] = static_cast<T>(v.at[i]);
+    for (std::size_t i = 0; i < v.at.size(); ++i) static_cast<T*>(data)[i] = held<T>(v.at[i]);
   });
 }
 

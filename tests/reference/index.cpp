@@ -51,8 +51,8 @@ ReferenceOutputs index_by_axis(IndexKind kind, int axis, const Shape& shape,
     Extents to = i;
     const auto item = static_cast<std::size_t>(p);
     const double chosen = index.at[slices ? static_cast<std::size_t>(i[axis]) : item];
-    to[axis] = static_cast<std::int64_t>(chosen);
-    const bool wrong = to[axis] < 0 || to[axis] >= shape[axis];
+    const bool wrong = chosen < 0 || chosen >= static_cast<double>(shape[axis]);
+    if (!wrong) to[axis] = static_cast<std::int64_t>(chosen);
     if (!wrong && source == nullptr) y.at[item] = x->at[flat(to, shape)];
     if (!wrong && source != nullptr) {
       double& element = y.at[flat(to, shape)];
