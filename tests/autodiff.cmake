@@ -2,7 +2,7 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-add_library(planck_reference STATIC reference/evaluate.cpp reference/index.cpp reference/pool.cpp)
+add_library(planck_reference STATIC reference/evaluate.cpp reference/index.cpp reference/pool.cpp reference/shape.cpp)
 target_include_directories(planck_reference PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(planck_reference PUBLIC planck::planck PRIVATE planck_build_flags)
 
@@ -36,10 +36,11 @@ if(PLANCK_WITH_CUDA)
 endif()
 
 # The tape with modules on it: state in segments, failures, scopes, and what it is handed.
-add_executable(tape_test tape/contracts.test.cpp tape/failing_new.cpp tape/failures.test.cpp tape/replay.test.cpp
-  tape/scopes.test.cpp)
+add_executable(tape_test tape/borrowed.test.cpp tape/contracts.test.cpp tape/failing_new.cpp tape/failures.test.cpp
+  tape/observers.test.cpp tape/replay.test.cpp tape/scopes.test.cpp)
 target_compile_options(tape_test PRIVATE -O1)
-target_link_libraries(tape_test PRIVATE planck::planck planck_build_flags GTest::gtest_main)
+find_package(nlohmann_json REQUIRED)
+target_link_libraries(tape_test PRIVATE planck::planck planck_build_flags nlohmann_json::nlohmann_json GTest::gtest_main)
 planck_precompile(tape_test <gtest/gtest.h> ${PROJECT_SOURCE_DIR}/planck/training.h)
 gtest_discover_tests(tape_test TEST_PREFIX tape. DISCOVERY_TIMEOUT 60)
 
@@ -48,7 +49,7 @@ gtest_discover_tests(tape_test TEST_PREFIX tape. DISCOVERY_TIMEOUT 60)
 # everything is instrumented.
 if(PLANCK_SANITIZE STREQUAL "thread")
   set(core ${PROJECT_SOURCE_DIR}/planck)
-  add_executable(threads_test autodiff/graphs.test.cpp autodiff/threads.test.cpp reference/evaluate.cpp
+  add_executable(threads_test autodiff/graphs.test.cpp autodiff/threads.test.cpp reference/evaluate.cpp reference/shape.cpp
     ${core}/backend/format.cpp ${core}/backend/primitive.cpp ${core}/core/allocator.cpp ${core}/core/cuda/absent.cpp ${core}/core/refuse.cpp
     ${core}/core/scalar.cpp ${core}/core/replay.cpp
     ${core}/core/shape.cpp ${core}/core/stream.cpp ${core}/core/view.cpp ${core}/ops/matmul/matmul.ops.cpp
