@@ -37,7 +37,7 @@ endif()
 
 # The tape with modules on it: state in segments, failures, scopes, and what it is handed.
 add_executable(tape_test tape/borrowed.test.cpp tape/contracts.test.cpp tape/failing_new.cpp tape/failures.test.cpp
-  tape/observers.test.cpp tape/replay.test.cpp tape/scopes.test.cpp)
+  tape/observers.test.cpp tape/replay.test.cpp tape/scopes.test.cpp tape/threads.test.cpp)
 target_compile_options(tape_test PRIVATE -O1)
 find_package(nlohmann_json REQUIRED)
 target_link_libraries(tape_test PRIVATE planck::planck planck_build_flags nlohmann_json::nlohmann_json GTest::gtest_main)
