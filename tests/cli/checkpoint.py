@@ -146,7 +146,10 @@ def restore(tensors, metadata):
             zero = [scheme["zero_point"]] * count
         else:
             zero = out.pop(name + zero_suffix).values()
-        q = integers(out[name], scheme["dtype"])
+        q, shape = integers(out[name], scheme["dtype"]), scheme["original_shape"]
+        if len(q) != math.prod(shape):  # four-bit rows end with a whole byte
+            width, terms = len(q) // shape[0], math.prod(shape[1:])
+            q = [q[r * width + i] for r in range(shape[0]) for i in range(terms)]
         assert min(q) >= scheme["q_min"] and max(q) <= scheme["q_max"]
         assert scale.dtype == scheme["original_dtype"]
         scales, index = scale.values(), groups(scheme, scheme["original_shape"])

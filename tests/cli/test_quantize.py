@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import random
+import struct
 import unittest
 
 import checkpoint
@@ -165,12 +166,77 @@ class Quantize(CommandTest):
         for name in self.original:
             self.assertIn(name, self.succeed("inspect", self.path("in")))
 
+    def test_inspect_shows_the_fields_of_gguf(self):
+        def text(value):
+            return struct.pack("<Q", len(value)) + value
+
+        values = [("tiny.u8", 0, struct.pack("<B", 200), 200), ("tiny.i8", 1, struct.pack("<b", -3), -3),
+                  ("u16", 2, struct.pack("<H", 65535), 65535), ("i16", 3, struct.pack("<h", -4), -4),
+                  ("general.alignment", 4, struct.pack("<I", 64), 64), ("i32", 5, struct.pack("<i", -5), -5),
+                  ("llama.epsilon", 6, struct.pack("<f", 1e-5), 1e-5), ("truth", 7, b"\1", True),
+                  ("general.name", 8, text("größe\x1b[2J".encode()), "größe\x1b[2J"),
+                  ("tokens", 9, struct.pack("<IQ", 8, 9) + b"".join(text(b"t%d" % i) for i in range(9)),
+                   {"type": "text", "count": 9, "first": [f"t{i}" for i in range(8)]}),
+                  ("scores", 9, struct.pack("<IQ2f", 6, 2, 0.5, -1), {"type": "f32", "count": 2, "first": [0.5, -1]}),
+                  ("nested", 9, struct.pack("<IQIQB", 9, 1, 0, 1, 7), {"type": "array", "count": 1, "first": []}),
+                  ("u64", 10, struct.pack("<Q", 2 ** 64 - 1), 2 ** 64 - 1), ("i64", 11, struct.pack("<q", -6), -6),
+                  ("f64", 12, struct.pack("<d", 0.1), 0.1)]
+        head = b"GGUF" + struct.pack("<IQQ", 3, 1, len(values))
+        head += b"".join(text(key.encode()) + struct.pack("<I", kind) + value for key, kind, value, _ in values)
+        head += text(b"w") + struct.pack("<IQIQ", 1, 3, 0, 0)
+        with open(self.path("in.gguf"), "wb") as f:
+            f.write(head + b"\0" * (-len(head) % 64) + struct.pack("<3f", 1, 2, 3))
+        told = json.loads(self.succeed("inspect", self.path("in.gguf"), "--json"))
+        self.assertEqual(told["fields"], {key: want for key, _, _, want in values})
+        lines = self.succeed("inspect", self.path("in.gguf")).splitlines()
+        for line in ('field general.name = "größe\\x1b[2J"', "field llama.epsilon = 1e-05", "field truth = true",
+                     'field tokens = [9 × text: "t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", …]',
+                     "field scores = [2 × f32: 0.5, -1]", "field nested = [1 × array, …]"):
+            self.assertIn(line, lines)
+
+    def test_inspect_shows_several_files_as_one_checkpoint(self):
+        for name in ("a", "b"):
+            checkpoint.write(self.path(name), {name + ".weight": Tensor("F32", [2, 4], range(8))})
+        told = json.loads(self.succeed("inspect", self.path("a"), self.path("b"), "--json"))
+        self.assertEqual(told["file"], [self.path("a"), self.path("b")])
+        self.assertEqual([t["name"] for t in told["tensors"]], ["a.weight", "b.weight"])
+        text = self.succeed("inspect", self.path("a"), self.path("b"))
+        self.assertIn(f"{self.path('a')} and 1 more: 2 tensors", text)
+        self.refuse("a.weight", "inspect", self.path("a"), self.path("a"))
+
     def test_names_cannot_write_to_the_terminal(self):
         checkpoint.write(self.path("in"), {"\x1b[2J\nw": Tensor("F32", [1, 2], [1.0, 2.0])})
         for arguments in (["inspect", self.path("in")], ["quantize", self.path("in"), "-o", self.path("q")]):
             text = self.succeed(*arguments)
             self.assertNotIn("\x1b", text)
             self.assertIn("\\x1b[2J\\x0aw", text)
+
+
+class ConvertedModels(CommandTest):
+    def test_what_the_demo_converts_is_in_the_planck_format(self):
+        self.succeed("demo", "--out", self.path("d"), "--epochs", "1", "--qat-epochs", "1")
+        for bits in (8, 4):
+            path = self.path(f"d/model-int{bits}.safetensors")
+            told = json.loads(self.succeed("inspect", path, "--json"))
+            self.assertTrue(told["quantized"])
+            schemes = {t["name"]: t["scheme"] for t in told["tensors"] if "scheme" in t}
+            self.assertEqual(sorted(schemes), ["conv1.weight", "conv2.weight", "hidden.weight", "output.weight",
+                                               "upright.localizer.conv.weight", "upright.localizer.hidden.weight"])
+            most = 2 ** (bits - 1) - 1
+            for scheme in schemes.values():
+                self.assertEqual([scheme[key] for key in ("scheme", "axis", "dtype", "q_min", "q_max", "symmetric")],
+                                 ["per_channel", 0, f"s{bits}", -most, most, True])
+            self.assertEqual(schemes["conv2.weight"]["original_shape"], [32, 16, 3, 3])
+            self.succeed("dequantize", path, "-o", self.path(f"r{bits}"))
+            restored, floats = (checkpoint.read(p)[0] for p in (self.path(f"r{bits}"), self.path("d/model.safetensors")))
+            for name in schemes:
+                self.assertEqual((restored[name].dtype, restored[name].shape), ("F32", floats[name].shape))
+            stored, metadata = checkpoint.read(path)
+            want = checkpoint.restore(stored, metadata)[0]
+            for name in schemes:
+                self.assertEqual(restored[name], want[name], name)
+            self.assertGreater(json.loads(self.succeed("eval", path, "--json"))["accuracy"], 0.1)
+        self.assertFalse(json.loads(self.succeed("inspect", self.path("d/model.safetensors"), "--json"))["quantized"])
 
 
 if __name__ == "__main__":

@@ -50,6 +50,11 @@ Result<void> save_net(const std::string& path, const StoredNet& net) {
                                {"side", std::to_string(net.options.side)},
                                {"classes", std::to_string(net.options.classes)}};
   if (net.options.math) metadata["math"] = name(*net.options.math);
+  if (net.form.kind == Form::Kind::integers) {  // the planck format: what its weights mean
+    using B = Autodiff<Cpu>;
+    Net<B> same = make_net<B>(net.options, net.form, B::default_device());
+    metadata.merge(nn::quantization_of(same));
+  }
   return nn::save_state(path, net.state, metadata);
 }
 
