@@ -1,29 +1,16 @@
 // libFuzzer target: any bytes as an npy and as an IDX file. The parsers must answer without a fault
 // of memory or arithmetic, what they accept must be exactly as long as its shape says, and what the
 // writer makes of it must read back the same.
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "planck/io/idx.h"
 #include "planck/io/npy_header.h"
+#include "tests/fuzz/hold.h"
 
 namespace {
 
-void hold(bool condition, const char* promise) {
-  if (condition) return;
-  std::fprintf(stderr, "broken promise: %s\n", promise);
-  std::abort();
-}
-
-void hold_error(const planck::Error& error) {
-  hold(!error.message.empty() && error.message.size() < 1000, "an error is a short text");
-  for (const char c : error.message)
-    hold(static_cast<unsigned char>(c) >= 0x20, "an error is one line");
-}
-
 void npy(std::span<const std::byte> file) {
-  const auto header = planck::parse_npy_header(file);
+  const auto header = Memory::held(file.size(), [&] { return planck::parse_npy_header(file); });
   if (!header) return hold_error(header.error());
   const std::uint64_t bytes = planck::bytes_for(header->dtype, planck::numel(header->shape));
   hold(header->data_begin + bytes == file.size(), "the data are all of the rest");
@@ -38,7 +25,7 @@ void npy(std::span<const std::byte> file) {
 }
 
 void idx(std::span<const std::byte> file) {
-  const auto header = planck::parse_idx_header(file);
+  const auto header = Memory::held(file.size(), [&] { return planck::parse_idx_header(file); });
   if (!header) return hold_error(header.error());
   std::uint64_t bytes = 1;
   for (const std::int64_t extent : header->shape) bytes *= static_cast<std::uint64_t>(extent);

@@ -8,7 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> file(reinterpret_cast<const std::byte*>(data), size);
-  auto header = planck::parse_gguf(file);
+  auto header = Memory::held(size, [&] { return planck::parse_gguf(file); });
   if (!header) {
     hold_error(header.error());
     return 0;

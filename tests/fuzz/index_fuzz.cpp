@@ -4,7 +4,9 @@
 #include "tests/fuzz/hold.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto index = planck::parse_index({reinterpret_cast<const char*>(data), size});
+  const auto index = Memory::held(size, [&] {
+    return planck::parse_index({reinterpret_cast<const char*>(data), size});
+  });
   if (!index) {
     hold_error(index.error());
     return 0;

@@ -28,7 +28,7 @@ class MemoryFile {
 };
 
 void scheme(const std::string& text) {
-  const auto found = planck::parse_stored_scheme(text);
+  const auto found = Memory::held(text.size(), [&] { return planck::parse_stored_scheme(text); });
   if (!found) return hold_error(found.error());
   hold(found->range.lowest <= found->range.highest, "a range holds a number");
   hold(found->scheme != "per_channel" || found->axis < found->original_shape.rank(),
@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   scheme({reinterpret_cast<const char*>(data), size});
   static MemoryFile file;
   file.hold_bytes(data, size);
-  const auto saved = planck::nn::read_state(file.path());
+  const auto saved = Memory::held(size, [&] { return planck::nn::read_state(file.path()); });
   if (!saved) {
     hold_error(saved.error());
     return 0;

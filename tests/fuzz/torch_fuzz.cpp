@@ -6,8 +6,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::byte> file(reinterpret_cast<const std::byte*>(data), size);
-  if (const auto state = planck::read_pickle(file); !state) hold_error(state.error());
-  const auto checkpoint = planck::parse_torch(file);
+  const auto state = Memory::held(size, [&] { return planck::read_pickle(file); });
+  if (!state) hold_error(state.error());
+  const auto checkpoint = Memory::held(size, [&] { return planck::parse_torch(file); });
   if (!checkpoint) {
     hold_error(checkpoint.error());
     return 0;
@@ -15,6 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& t : checkpoint->tensors) {
     const auto bytes = planck::encoded_bytes(*t.type, t.shape);
     hold(bytes.has_value(), "a tensor has a size");
+    hold(*bytes <= size, "a tensor is no larger than the file");
     if (*bytes == 0) continue;
     std::uint64_t last = t.begin + *bytes - static_cast<std::uint64_t>(t.type->bytes);
     if (!t.strides.empty()) {
