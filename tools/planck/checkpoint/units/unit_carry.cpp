@@ -1,4 +1,5 @@
-// What UnitWorker does for tensors that are kept: as they are, or in a type that holds them exactly.
+// What UnitWorker does for tensors that are kept: as they are, or in a type that holds them
+// exactly.
 #include <cstring>
 
 #include "tools/planck/checkpoint/units/unit_worker.h"
