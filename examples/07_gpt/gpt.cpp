@@ -1,35 +1,59 @@
-// Trains a GPT on any text file and writes on.
+// Trains a GPT on any text file and writes on. `gpt --help` says what there is.
 //
-//   gpt FILE [--preset tiny|10m|124m] [--dtype f32|bf16|f16] [--steps N] [--batch N] [--length N]
-//            [--rate R] [--seed N] [--threads N] [--device cpu|cuda]
-//            [--checkpoint FILE]   written every --every steps and at the end; runs go on from it
-//            [--every N] [--sample N] [--prompt TEXT] [--temperature T]
+//   gpt FILE --preset 10m --checkpoint run.safetensors
+//   mpirun -np 3 gpt FILE --grains 6
 //
 // Without arguments: a few steps on this project's license.
 //
-// Prints loss, tokens per second and the time left, some text, and a hash of the weights: the same
-// for any number of threads, on CPU and GPU, and for a run that was killed and went on.
+// Prints loss, tokens per second and the time left, the most memory it had, some text, and a hash
+// of the weights: the same for any number of threads and workers, on CPU and GPU, and for a run
+// that was killed and went on.
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 
+#include "planck/core/allocator.h"
+#include "planck/dist/transport/mpi.h"
 #include "run.h"
 
 namespace {
 
 using namespace gpt;
 
+constexpr const char* kHelp = R"(gpt FILE [OPTION VALUE]... trains a GPT on a text and writes on.
+
+  --preset NAME      tiny, 10m, 124m: how many parameters; of bytes, tiny of printable ASCII (tiny)
+  --dtype NAME       of the weights: f32, bf16, f16, f64 (f32)
+  --math NAME        of products: chain, exact, tensor_core (the dtype's own: chain, or tensor_core
+                     for bf16 and f16)
+  --steps N          (1000)
+  --batch N          sequences per step (16)
+  --length N         tokens of a sequence (128)
+  --grains N         parts of a batch, which workers share: mpirun -np W gpt ... (1)
+  --rate R           the highest (1e-3; 124m: 6e-4)
+  --seed N           (1)
+  --recompute        blocks are computed again for their gradients: less memory, the same bits
+  --checkpoint FILE  written every --every steps and at the end; runs go on from it
+  --every N          (200)
+  --sample N         bytes to write at the end (200), after --prompt TEXT, at --temperature T (0.8)
+  --threads N        0: as many as there are cores (0)
+  --device NAME      cpu, cuda (cpu)
+  --help
+)";
+
 struct Arguments {
   std::string file;
+  bool help = false, recompute = false;
   std::map<std::string, std::string, std::less<>> values = {
-      {"preset", "tiny"}, {"dtype", "f32"},      {"steps", "1000"}, {"batch", "16"},
-      {"length", "128"},  {"rate", ""},          {"seed", "1"},     {"threads", "0"},
-      {"device", "cpu"},  {"checkpoint", ""},    {"every", "200"},  {"sample", "200"},
-      {"prompt", "\n"},   {"temperature", "0.8"}};
+      {"preset", "tiny"}, {"dtype", "f32"},       {"steps", "1000"}, {"batch", "16"},
+      {"length", "128"},  {"rate", ""},           {"seed", "1"},     {"threads", "0"},
+      {"device", "cpu"},  {"checkpoint", ""},     {"every", "200"},  {"sample", "200"},
+      {"prompt", "\n"},   {"temperature", "0.8"}, {"math", ""},      {"grains", "1"}};
 
   Arguments(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) {
@@ -39,8 +63,12 @@ struct Arguments {
         file = word;
         continue;
       }
+      if (word == "--help" || word == "--recompute") {
+        (word == "--help" ? help : recompute) = true;
+        continue;
+      }
       const auto at = values.find(word.substr(2));
-      if (at == values.end()) refuse("gpt: there is no option {}", {word});
+      if (at == values.end()) refuse("gpt: there is no option {}; gpt --help", {word});
       if (++i == argc) refuse("gpt: {} needs a value", {word});
       at->second = argv[i];
     }
@@ -50,19 +78,22 @@ struct Arguments {
            {std::pair{"steps", "40"}, {"batch", "8"}, {"length", "64"}, {"sample", "60"}})
         values[name] = value;
     }
-    if (file.empty()) refuse("gpt: which text? gpt FILE {}", {"[--preset tiny|10m|124m] …"});
+    if (file.empty() && !help) refuse("gpt: which text? {}", {"gpt --help"});
   }
   const std::string& text(std::string_view name) const { return values.find(name)->second; }
   double number(std::string_view name, double lowest) const {
     const std::string& given = text(name);
     char* end = nullptr;
     const double value = std::strtod(given.c_str(), &end);
-    if (given.empty() || *end != '\0' || !(value >= lowest))
+    if (given.empty() || *end != '\0' || !(value >= lowest && value < 1e300))
       refuse("gpt: --{} is {}, it must be a number from {} on", {name, given, lowest});
     return value;
   }
   std::int64_t count(std::string_view name, double lowest) const {
-    return static_cast<std::int64_t>(number(name, lowest));
+    const double value = number(name, lowest);
+    if (value != std::floor(value) || value > 0x1p53)
+      refuse("gpt: --{} is {}, it must be a whole number", {name, text(name)});
+    return static_cast<std::int64_t>(value);
   }
 };
 
@@ -82,10 +113,23 @@ RunOptions options_of(const Arguments& a) {
   o.batch = a.count("batch", 1);
   o.length = a.count("length", 2);
   o.steps = a.count("steps", 1);
+  o.grains = a.count("grains", 1);
+  o.recompute = a.recompute;
   o.seed = static_cast<std::uint64_t>(a.count("seed", 0));
   o.rate =
       a.text("rate").empty() ? (a.text("preset") == "124m" ? 6e-4 : 1e-3) : a.number("rate", 0);
   return o;
+}
+
+// The device, with what products mean on it.
+Stream with_math(const Arguments& a, const Stream& device) {
+  if (a.text("math").empty()) return device;
+  const auto math = parse_product_math(a.text("math"));
+  if (!math) refuse("gpt: --math is {}; chain, exact or tensor_core", {a.text("math")});
+  const auto dtype = parse_dtype(a.text("dtype"));
+  if (dtype && !serves(*math, *dtype))
+    refuse("gpt: --math {} is not defined for {}", {name(*math), *dtype});
+  return device.with_math(*math);
 }
 
 std::string clock_of(double seconds) {
@@ -95,58 +139,86 @@ std::string clock_of(double seconds) {
 }
 
 template <class A>
-void train(const Arguments& a, const Stream& device) {
+int train(const Arguments& a, const Stream& device, dist::Communicator& workers) {
   const RunOptions options = options_of(a);
   const Tokens tokens(options.size.vocabulary);
-  Run<A> run(options, read_file(a.file), device);
+  const std::string text = read_file(a.file);
+  Run<A> run(options, text, device, &workers);
   const std::string& checkpoint = a.text("checkpoint");
   const std::int64_t every = a.count("every", 1);
-  fmt::print("{} parameters of {}, {} tokens a step\n", run.parameters(), name(options.dtype),
-             options.batch * options.length);
+  const bool speaks = workers.rank() == 0;
+  if (speaks) {
+    fmt::print("{} parameters of {}, {} tokens a step\n", run.parameters(), name(options.dtype),
+               options.batch * options.length);
+    if (const std::int64_t replaced = tokens.replaced(text); replaced > 0)
+      fmt::print("{} of {} bytes are no printable ASCII: read as '?', tabs as blanks\n", replaced,
+                 text.size());
+    if (options.grains < workers.size())
+      fmt::print("{} workers, of which {} have a grain: --grains {}\n", workers.size(),
+                 options.grains, workers.size());
+  }
   if (!checkpoint.empty() && std::filesystem::exists(checkpoint)) {
     run.resume(checkpoint);
-    fmt::print("goes on from step {} of {}\n", run.step_count(), checkpoint);
+    if (speaks) fmt::print("goes on from step {} of {}\n", run.step_count(), checkpoint);
   }
+  if (const auto differs = dist::difference(workers, run.model()))
+    raise(ErrorCode::device, *differs);
   const auto started = std::chrono::steady_clock::now();
   const std::int64_t first = run.step_count();
   const std::int64_t shown = std::max<std::int64_t>(1, options.steps / 50);
   while (run.step_count() < options.steps) {
-    const auto loss = run.step();
+    (void)run.step();
     const std::int64_t done = run.step_count();
-    if (done % shown == 0 || done == options.steps || done == first + 1) {
-      const double value = static_cast<double>(loss.template item<float>());
-      if (!(value < 1e30)) refuse("gpt: the loss of step {} is {}", {done, value});
+    if (speaks && (done % shown == 0 || done == options.steps || done == first + 1)) {
+      const double loss = run.loss();
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
       const double each = took.count() / static_cast<double>(done - first);
       fmt::print("step {:6}/{}   loss {:.4f}   {:.1f} k tokens/s   {} left\n", done, options.steps,
-                 value, static_cast<double>(options.batch * options.length) / each / 1e3,
+                 loss, static_cast<double>(options.batch * options.length) / each / 1e3,
                  clock_of(each * static_cast<double>(options.steps - done)));
       std::fflush(stdout);
     }
     if (!checkpoint.empty() && (done % every == 0 || done == options.steps)) run.save(checkpoint);
   }
+  if (!speaks) return 0;
+  fmt::print("peak memory {:.1f} MiB\n",
+             static_cast<double>(allocator_stats(device.device()).peak) / 0x1p20);
   if (a.count("sample", 0) > 0) {
     const NoGrad no_graph;
-    const auto text = sample(run.model(), tokens.encoded(a.text("prompt")),
-                             {.count = a.count("sample", 0),
-                              .temperature = a.number("temperature", 0),
-                              .seed = options.seed});
-    fmt::print("---\n{}\n---\n", tokens.decoded(text));
+    const auto written = sample(run.model(), tokens.encoded(a.text("prompt")),
+                                {.count = a.count("sample", 0),
+                                 .temperature = a.number("temperature", 0),
+                                 .seed = options.seed});
+    fmt::print("---\n{}\n---\n", tokens.decoded(written));
   }
   fmt::print("weights sha256 {}\n", run.hash());
+  return 0;
+}
+
+// Workers of one machine share its cores, and its GPUs in turn.
+int on_device(const Arguments& a, dist::Communicator& workers) {
+  const std::string& device = a.text("device");
+  if (device == "cpu") {
+    auto threads = static_cast<int>(a.count("threads", 0));
+    if (threads == 0 && workers.local_size() > 1)
+      threads = std::max(1, Stream::cpu().threads() / workers.local_size());
+    return train<Autodiff<Cpu>>(a, with_math(a, Stream::cpu(threads)), workers);
+  }
+  if (device != "cuda") refuse("gpt: --device is {}; cpu or cuda", {device});
+  const int gpus = std::max(1, static_cast<int>(Cuda::device_count()));
+  const auto stream = value_or_throw(Stream::cuda(workers.local_rank() % gpus));
+  return train<Autodiff<Cuda>>(a, with_math(a, stream), workers);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
   const Arguments a(argc, argv);
-  const std::string& device = a.text("device");
-  if (device == "cpu")
-    train<Autodiff<Cpu>>(a, Stream::cpu(static_cast<int>(a.count("threads", 0))));
-  else if (device == "cuda")
-    train<Autodiff<Cuda>>(a, value_or_throw(Stream::cuda()));
-  else
-    refuse("gpt: --device is {}; cpu or cuda", {device});
+  if (a.help) return std::fputs(kHelp, stdout) < 0 ? 1 : 0;
+  dist::Alone alone;
+  if (!dist::Mpi::launched()) return on_device(a, alone);
+  const auto workers = value_or_throw(dist::Mpi::join());
+  return dist::or_abort(*workers, "gpt", [&] { return on_device(a, *workers); });
 } catch (const std::exception& e) {
   fmt::print(stderr, "{}\n", e.what());
   return 2;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 
 #include "planck/training.h"
 
@@ -16,18 +17,9 @@ struct Size {
 inline constexpr std::pair<std::string_view, Size> kPresets[] = {
     {"tiny", {96, 128, 4, 4}}, {"10m", {512, 320, 5, 8}}, {"124m", {50304, 768, 12, 12}}};
 
-// Keys and values of the tokens so far, [N, heads, tokens, d]; one pair for each block.
+// Keys and values of the tokens so far, of every block.
 template <class B>
-struct Cache {
-  std::vector<std::pair<Tensor<B>, Tensor<B>>> blocks;
-};
-
-// q [N, heads, L, d] looks at k and v [N, heads, S, d], S >= L: the last L of them are its own
-// places, and nothing sees what comes after it. The one place that knows how attention is computed.
-template <class B>
-Tensor<B> attend(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v) {
-  return scaled_dot_product_attention(q, k, v, {.causal = true});
-}
+using Cache = std::vector<nn::KeyValueCache<B>>;
 
 template <class B>
 struct Block {
@@ -49,17 +41,16 @@ struct Block {
   }
 
   // x [N, L, width]; with a cache, x are the tokens that follow those in it.
-  Tensor<B> operator()(const Tensor<B>& x,
-                       std::pair<Tensor<B>, Tensor<B>>* cached = nullptr) const {
+  Tensor<B> operator()(const Tensor<B>& x, nn::KeyValueCache<B>* cache = nullptr) const {
     const std::int64_t n = x.extent(0), length = x.extent(1), width = x.extent(2);
     const auto three = permute(reshape(qkv(before_attention(x)), {n, length, 3, heads, -1}),
                                {2, 0, 3, 1, 4});  // [3, N, heads, L, d]
     auto k = select(three, 0, 1), v = select(three, 0, 2);
-    if (cached != nullptr) {
-      k = cached->first = cat(std::vector{cached->first, k}, 2);
-      v = cached->second = cat(std::vector{cached->second, v}, 2);
+    if (cache != nullptr) {
+      cache->append(k, v);
+      k = cache->keys(), v = cache->values();
     }
-    const auto seen = attend(select(three, 0, 0), k, v);
+    const auto seen = scaled_dot_product_attention(select(three, 0, 0), k, v, {.causal = true});
     const auto y = x + project(reshape(permute(seen, {0, 2, 1, 3}), {n, length, width}));
     return y + narrow(gelu(widen(before_mlp(y))));
   }
@@ -73,12 +64,14 @@ struct Block {
   }
 };
 
+// B is an Autodiff<...>.
 template <class B>
 struct Gpt {
   Size size;
   nn::Embedding<B> tokens, places;
   std::vector<Block<B>> blocks;
   nn::LayerNorm<B> last;
+  bool recompute = false;  // blocks keep nothing for the backward pass: less memory, the same bits
 
   // Of sequences of up to `context` tokens.
   Gpt(Rng& rng, const Size& s, std::int64_t context, const nn::Options<B>& at)
@@ -90,19 +83,16 @@ struct Gpt {
     for (std::int64_t i = 0; i < s.blocks; ++i) blocks.emplace_back(rng, s, at);
   }
   std::int64_t context() const { return places.weight->extent(0); }
-  Cache<B> empty_cache() const {
-    const auto none = zeros<B>({1, size.heads, 0, size.width / size.heads}, tokens.weight->dtype(),
-                               tokens.weight->device());
-    return {std::vector(static_cast<std::size_t>(size.blocks), std::pair{none, none})};
-  }
+  Cache<B> empty_cache() const { return Cache<B>(blocks.size()); }
 
   // text [N, L] → logits [N, L, vocabulary].
   Tensor<B> operator()(const Tensor<B, IntKind>& text, Cache<B>* cache = nullptr) const {
-    const std::int64_t before = cache == nullptr ? 0 : cache->blocks.at(0).first.extent(2);
+    const std::int64_t before = cache == nullptr ? 0 : cache->at(0).tokens();
     const auto at = arange<B>(text.extent(1), Dtype::i64, text.device()) + before;
     auto x = tokens(text) + places(at);
     for (std::size_t i = 0; i < blocks.size(); ++i)
-      x = blocks[i](x, cache == nullptr ? nullptr : &cache->blocks[i]);
+      x = recompute && cache == nullptr ? checkpoint(std::cref(blocks[i]), x)
+                                        : blocks[i](x, cache == nullptr ? nullptr : &(*cache)[i]);
     return matmul(last(x), transpose(*tokens.weight));
   }
   void visit(auto&& part) {

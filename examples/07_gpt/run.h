@@ -1,10 +1,16 @@
 // One training run: what is trained on which text, step by step, and its checkpoints. A run that
-// goes on from a checkpoint has the bits of one that was never interrupted.
+// goes on from a checkpoint has the bits of one that was never interrupted, and so has one on any
+// number of workers: a batch is cut into grains, and its gradient is the sum over these in one
+// order (docs/distributed.md).
 #pragma once
+
+#include <fmt/format.h>
 
 #include <optional>
 
 #include "model.h"
+#include "planck/dist/data_parallel.h"
+#include "planck/io/sha256.h"
 #include "text.h"
 
 namespace gpt {
@@ -12,9 +18,11 @@ namespace gpt {
 struct RunOptions {
   Size size = kPresets[0].second;
   std::int64_t batch = 16, length = 128, steps = 1000;
+  std::int64_t grains = 1;  // of a batch; as many workers have something to do
   double rate = 1e-3, highest_norm = 1;
   Dtype dtype = Dtype::f32;
   std::uint64_t seed = 1;
+  bool recompute = false;  // blocks are computed again in the backward pass; changes no bit
 };
 
 template <class A>
@@ -22,9 +30,11 @@ class Run {
  public:
   using B = nn::Inner<A>;
 
-  Run(const RunOptions& options, const std::string& text, const typename B::Device& device)
+  Run(const RunOptions& options, const std::string& text, const typename B::Device& device,
+      dist::Communicator* workers = nullptr)
       : options_(options),
         device_(device),
+        workers_(workers == nullptr ? alone_ : *workers),
         rng_{.seed = options.seed},
         model_(rng_, options.size, options.length, {device, options.dtype}),
         adam_({.rate = options.rate, .beta2 = 0.95, .weight_decay = 0.1}),
@@ -33,9 +43,16 @@ class Run {
     if (static_cast<std::int64_t>(text_.size()) < least)
       refuse("gpt: the text has {} bytes, sequences of {} need {}",
              {static_cast<std::int64_t>(text_.size()), options.length, least});
+    if (options.grains < 1 || options.grains > options.batch)
+      refuse("gpt: {} grains of a batch of {}: must be from 1 to as many as it has",
+             {options.grains, options.batch});
     for (const char* end : {"bias", "before_attention.weight", "before_mlp.weight", "last.weight"})
       adam_.groups.push_back(
           {optim::ending_with(end), {.rate = options.rate, .beta2 = 0.95, .weight_decay = 0}});
+    model_.recompute = options.recompute;
+    Sha256 hash;
+    hash.update(std::as_bytes(std::span(text)));
+    described_ = described(hash.hex());
   }
 
   Gpt<A>& model() { return model_; }
@@ -49,35 +66,60 @@ class Run {
 
   // One step; the loss stays on the device.
   Tensor<B> step() {
-    const auto [in, next] = batch();
-    const auto logits = reshape(model_(in), {-1, options_.size.vocabulary});
-    const auto loss = nn::cross_entropy_loss(nn::as_dtype(logits, Dtype::f32), next);
     adam_.rate_factor =
         optim::warm_up(step_, options_.steps / 20) * optim::cosine(step_, options_.steps, 0.1);
-    if (options_.dtype == Dtype::f16) {
-      const auto gradients = optim::collect<A>(model_, scale_(loss).backward());
+    const bool scaled = options_.dtype == Dtype::f16;
+    const auto of_grain = [&](std::int64_t grain) {
+      const auto loss = loss_of(grain);
+      return scaled ? scale_(loss) : loss;
+    };
+    optim::ModelGradients<B> gradients;
+    if (workers_.size() == 1 && options_.grains == 1) {
+      const auto loss = of_grain(0);
+      gradients = optim::collect<A>(model_, loss.backward());
+      loss_ = loss.inner();
+    } else {
+      auto found = parallel_(model_, options_.grains, of_grain);
+      gradients = std::move(found.gradients);
+      loss_ = full<B>({}, found.loss, Dtype::f32, device_);
+    }
+    if (scaled) {
+      loss_ = *loss_ * (1 / scale_.value());
       scale_.step(adam_, model_, gradients, options_.highest_norm);
     } else {
-      const auto gradients = optim::collect<A>(model_, loss.backward());
       adam_.step(model_, gradients, optim::clip(gradients, options_.highest_norm));
     }
     ++step_;
-    return loss.inner();
+    return *loss_;
+  }
+  // Of the last step; refuses one that is no number, or none that a run comes back from.
+  double loss() const {
+    const double value = static_cast<double>(loss_.value().template item<float>());
+    if (!(value < 1e30)) refuse("gpt: the loss of step {} is {}", {step_, value});
+    return value;
   }
 
+  // A run that went wrong is not saved: the checkpoint of before stays. The first worker writes.
   void save(const std::string& path) {
+    if (workers_.rank() != 0) return;
+    if (loss_) (void)loss();
+    nn::for_each_parameter<A>(model_, [&](const std::string& part, auto& p) {
+      if (const auto zero = sum(nn::widened(p.value()) * 0).to(Dtype::f32);
+          zero.template item<float>() != 0)
+        refuse("gpt: {} is not finite after step {}; {} stays as it was", {part, step_, path});
+    });
     auto state = nn::with_prefix("model.", nn::state(model_));
     state.merge(nn::with_prefix("adam.", adam_.state()));
     state.merge(nn::with_prefix("scale.", scale_.state()));
     state["step"] = nn::entry_of(std::span<const std::int64_t>(&step_, 1));
-    value_or_throw(nn::save_state(path, state, {{"gpt", described()}}));
+    value_or_throw(nn::save_state(path, state, {{"gpt", described_}}));
   }
   void resume(const std::string& path) {
     const auto [state, metadata] = value_or_throw(nn::read_state(path));
     const auto of = metadata.find("gpt");
-    if (of == metadata.end() || of->second != described())
+    if (of == metadata.end() || of->second != described_)
       refuse("gpt: {} is of a run with {}, this one has {}",
-             {path, of == metadata.end() ? "no options" : of->second, described()});
+             {path, of == metadata.end() ? "no options" : of->second, described_});
     nn::load_state(model_, nn::without_prefix("model.", state));
     adam_.load_state(nn::without_prefix("adam.", state), device_);
     scale_.load_state(nn::without_prefix("scale.", state));
@@ -85,39 +127,56 @@ class Run {
   }
 
  private:
-  // Windows of the text at places that the step alone decides, and what follows each token.
-  std::pair<Tensor<A, IntKind>, Tensor<A, IntKind>> batch() const {
-    const auto rows = options_.batch, length = options_.length;
-    Rng rng{.seed = options_.seed + 1, .offset = static_cast<std::uint64_t>(step_ * rows)};
-    const auto places = static_cast<std::int64_t>(text_.size()) - length;
-    std::vector<std::int64_t> in, next;
-    for (const std::int64_t at :
-         randint<Cpu>(rng, 0, places, {rows}).template to_vector<std::int64_t>())
-      for (std::int64_t i = at; i < at + length; ++i) {
-        in.push_back(text_[static_cast<std::size_t>(i)]);
-        next.push_back(text_[static_cast<std::size_t>(i + 1)]);
-      }
-    return {Tensor<A, IntKind>::from(in, {rows, length}, device_),
-            Tensor<A, IntKind>::from(next, {rows * length}, device_)};
+  // A grain's part of the loss: of some rows of the batch.
+  Tensor<A> loss_of(std::int64_t grain) const {
+    const std::int64_t first = grain * options_.batch / options_.grains,
+                       end = (grain + 1) * options_.batch / options_.grains;
+    const auto [in, next] = rows(first, end);
+    const auto logits = reshape(model_(in), {-1, options_.size.vocabulary});
+    const auto loss = nn::cross_entropy_loss(nn::as_dtype(logits, Dtype::f32), next);
+    if (options_.grains == 1) return loss;
+    return loss * (static_cast<double>(end - first) / static_cast<double>(options_.batch));
   }
-  // All that a checkpoint must agree with.
-  std::string described() const {
-    const auto& s = options_.size;
-    std::string text(name(options_.dtype));
-    for (const std::int64_t n :
-         {s.vocabulary, s.width, s.heads, s.blocks, options_.batch, options_.length, options_.steps,
-          static_cast<std::int64_t>(options_.seed)})
-      text += " " + std::to_string(n);
-    return text + " rate " + std::to_string(options_.rate);
+  // Windows of the text at places that the step alone decides, and what follows each token.
+  std::pair<Tensor<A, IntKind>, Tensor<A, IntKind>> rows(std::int64_t first,
+                                                         std::int64_t end) const {
+    const auto all = options_.batch, length = options_.length;
+    Rng rng{.seed = options_.seed + 1, .offset = static_cast<std::uint64_t>(step_ * all)};
+    const auto places =
+        randint<Cpu>(rng, 0, static_cast<std::int64_t>(text_.size()) - length, {all})
+            .template to_vector<std::int64_t>();
+    std::vector<std::int64_t> in, next;
+    for (std::int64_t row = first; row < end; ++row)
+      for (std::int64_t i = 0; i < length; ++i) {
+        const auto at = static_cast<std::size_t>(places[static_cast<std::size_t>(row)] + i);
+        in.push_back(text_[at]);
+        next.push_back(text_[at + 1]);
+      }
+    return {Tensor<A, IntKind>::from(in, {end - first, length}, device_),
+            Tensor<A, IntKind>::from(next, {(end - first) * length}, device_)};
+  }
+  // All that a checkpoint must agree with: what decides the bits.
+  std::string described(const std::string& text_hash) const {
+    const auto& [o, s] = std::tie(options_, options_.size);
+    return fmt::format(
+        "{} {} vocabulary {} width {} heads {} blocks {} batch {} length {} steps {} grains {} "
+        "rate {} seed {} text {}",
+        name(o.dtype), name(device_.product_math(o.dtype)), s.vocabulary, s.width, s.heads,
+        s.blocks, o.batch, o.length, o.steps, o.grains, o.rate, o.seed, text_hash);
   }
 
   RunOptions options_;
   typename B::Device device_;
+  dist::Alone alone_;
+  dist::Communicator& workers_;
   Rng rng_;
   Gpt<A> model_;
   optim::Adam<A> adam_;
   optim::LossScale scale_;
+  dist::DataParallel<A> parallel_{workers_};
   std::vector<std::int64_t> text_;
+  std::string described_;
+  std::optional<Tensor<B>> loss_;  // of the last step
   std::int64_t step_ = 0;
 };
 

@@ -1,6 +1,8 @@
-// A text as tokens: its bytes; for vocabularies below 256, printable ASCII and the end of a line.
+// A text as tokens: its bytes; for vocabularies below 256, printable ASCII and the end of a line,
+// for which a tab is a blank and every other byte a question mark.
 #pragma once
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -17,10 +19,17 @@ struct Tokens {
     if (vocabulary < 96) planck::refuse("gpt: a vocabulary of {}, 96 are the least", {vocabulary});
   }
   std::int64_t token(unsigned char byte) const {
-    if (!ascii) return byte;
-    if (byte == '\n') return 95;
-    if (byte == '\t') return 0;
-    return byte >= 32 && byte < 127 ? byte - 32 : '?' - 32;
+    if (has(byte)) return !ascii ? byte : byte == '\n' ? 95 : byte - 32;
+    return byte == '\t' ? 0 : '?' - 32;
+  }
+  // Whether a byte has a token of its own.
+  bool has(unsigned char byte) const {
+    return !ascii || byte == '\n' || (byte >= 32 && byte < 127);
+  }
+  // How many bytes of a text have none.
+  std::int64_t replaced(const std::string& text) const {
+    return std::count_if(text.begin(), text.end(),
+                         [&](char c) { return !has(static_cast<unsigned char>(c)); });
   }
   std::vector<std::int64_t> encoded(const std::string& text) const {
     std::vector<std::int64_t> tokens;

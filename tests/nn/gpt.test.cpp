@@ -1,10 +1,15 @@
-// examples/07_gpt, small: one hash for any number of threads and for a run that was interrupted, in
-// f32 and in bf16; and text that is written with a cache is that written without.
+// examples/07_gpt, small: one hash for any number of threads and workers, for a run that was
+// interrupted and for one that keeps less, in f32 and in 16 bits; text that is written with a cache
+// is that written without; and a run that went wrong leaves its checkpoint alone.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <iterator>
 
 #include "examples/07_gpt/run.h"
+#include "planck/core/allocator.h"
+#include "planck/dist/transport/threads.h"
 #include "planck/io/test/temporary_directory.test.h"
 #include "tests/nn/thrown.h"
 
@@ -29,14 +34,16 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Gpt, testing::Values(Dtype::f32, Dtype::bf16, D
                          [](const auto& dtype) { return std::string(name(dtype.param)); });
 
 TEST_P(Gpt, HasOneHash) {
-  const auto trained = [](int threads, int interrupted_at) {
-    auto run = std::make_unique<gpt::Run<A>>(options(GetParam()), text(), Stream::cpu(threads));
+  const auto trained = [](int threads, int interrupted_at, bool recompute = false) {
+    auto how = options(GetParam());
+    how.recompute = recompute;
+    auto run = std::make_unique<gpt::Run<A>>(how, text(), Stream::cpu(threads));
     TemporaryDirectory folder;
     double first = 0, last = 0;
     while (run->step_count() < 12) {
       if (run->step_count() == interrupted_at) {
         run->save(folder.file("run"));
-        run = std::make_unique<gpt::Run<A>>(options(GetParam()), text(), Stream::cpu(threads));
+        run = std::make_unique<gpt::Run<A>>(how, text(), Stream::cpu(threads));
         run->resume(folder.file("run"));
         interrupted_at = -1;
       }
@@ -50,6 +57,42 @@ TEST_P(Gpt, HasOneHash) {
   const std::string hash = trained(1, -1);
   EXPECT_EQ(trained(3, -1), hash);
   EXPECT_EQ(trained(2, 5), hash) << "interrupted";
+  EXPECT_EQ(trained(2, -1, true), hash) << "with blocks that are computed again";
+}
+
+TEST_P(Gpt, HasOneHashForAnyNumberOfWorkers) {
+  auto how = options(GetParam());
+  how.steps = 4;
+  how.grains = 3;
+  how.batch = 7;
+  std::string hash;
+  for (const int count : {1, 2, 3}) {
+    std::vector<std::string> hashes(static_cast<std::size_t>(count));
+    dist::Threads::run(count, [&](dist::Communicator& workers) {
+      gpt::Run<A> run(how, text(), Stream::cpu(1), &workers);
+      while (run.step_count() < how.steps) (void)run.step();
+      EXPECT_LT(run.loss(), 5);
+      hashes[static_cast<std::size_t>(workers.rank())] = run.hash();
+    });
+    if (hash.empty()) hash = hashes[0];
+    for (const std::string& h : hashes) EXPECT_EQ(h, hash) << count << " workers";
+  }
+}
+
+TEST(GptRun, NeedsLessMemoryWhereBlocksAreComputedAgain) {
+  const auto peak = [](bool recompute) {
+    auto how = options(Dtype::f32);
+    how.size.blocks = 6;
+    how.batch = 8;
+    how.recompute = recompute;
+    gpt::Run<A> run(how, text(), Stream::cpu(1));
+    (void)run.step();
+    reset_peak(Device::cpu());
+    (void)run.step();
+    return allocator_stats(Device::cpu()).peak;
+  };
+  const auto whole = peak(false), less = peak(true);
+  EXPECT_LT(less, whole * 2 / 3);
 }
 
 TEST_P(Gpt, WritesTheSameWithAndWithoutACache) {
@@ -94,11 +137,62 @@ TEST(GptRun, RefusesWhatItCannotGoOnFrom) {
   auto other = options(Dtype::f32);
   other.batch = 4;
   gpt::Run<A> different(other, text(), Stream::cpu(1));
-  EXPECT_NE(
-      message([&] { different.resume(folder.file("run")); }).find("is of a run with f32 96 24"),
-      std::string::npos);
+  EXPECT_NE(message([&] {
+              different.resume(folder.file("run"));
+            }).find("is of a run with f32 chain vocabulary 96 width 24 heads 2 blocks 2 batch 3"),
+            std::string::npos);
+  // Other texts of the same length, rates that differ in a late digit, other products.
+  const auto goes_on = [&](const gpt::RunOptions& how, const std::string& of, const Stream& on) {
+    gpt::Run<A> again(how, of, on);
+    return message([&] { again.resume(folder.file("run")); }) == "nothing was thrown";
+  };
+  auto how = options(Dtype::f32);
+  std::string changed = text();
+  changed[7] = 'X';
+  EXPECT_TRUE(goes_on(how, text(), Stream::cpu(2)));
+  EXPECT_FALSE(goes_on(how, changed, Stream::cpu(1)));
+  EXPECT_FALSE(goes_on(how, text(), Stream::cpu(1).with_math(ProductMath::exact)));
+  how.rate = 1e-7;
+  gpt::Run<A> slow(how, text(), Stream::cpu(1));
+  slow.save(folder.file("run"));
+  EXPECT_TRUE(goes_on(how, text(), Stream::cpu(1)));
+  how.rate = 2e-7;
+  EXPECT_FALSE(goes_on(how, text(), Stream::cpu(1)));
+  how.rate = std::nextafter(1e-7, 1.0);
+  EXPECT_FALSE(goes_on(how, text(), Stream::cpu(1)));
   EXPECT_EQ(message([&] { gpt::Run<A>(options(Dtype::f32), "short", Stream::cpu(1)); }),
             "gpt: the text has 5 bytes, sequences of 20 need 21");
+}
+
+TEST(GptRun, SavesNothingAfterItWentWrong) {
+  TemporaryDirectory folder;
+  const std::string path = folder.file("run");
+  const auto bytes = [&] {
+    std::ifstream file(path, std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  gpt::Run<A> run(options(Dtype::f32), text(), Stream::cpu(1));
+  (void)run.step();
+  run.save(path);
+  const std::string good = bytes();
+  ASSERT_FALSE(good.empty());
+  auto& bias = run.model().last.bias;
+  const auto before = bias.value();
+  bias.set(full_like(before, std::numeric_limits<double>::quiet_NaN()));
+  EXPECT_EQ(message([&] { run.save(path); }),
+            "gpt: last.bias is not finite after step 1; " + path + " stays as it was");
+  (void)run.step();
+  EXPECT_EQ(message([&] { run.save(path); }), "gpt: the loss of step 2 is nan");
+  EXPECT_EQ(bytes(), good);
+}
+
+TEST(GptText, SaysHowManyBytesItHasNoTokenFor) {
+  const std::string text = "na\xc3\xafve\tr\xc3\xb4le\n";
+  const gpt::Tokens ascii(96), all(512);
+  EXPECT_EQ(ascii.replaced(text), 5);
+  EXPECT_EQ(ascii.decoded(ascii.encoded(text)), "na??ve r??le\n");
+  EXPECT_EQ(all.replaced(text), 0);
+  EXPECT_EQ(all.decoded(all.encoded(text)), text);
 }
 
 }  // namespace
