@@ -1,5 +1,7 @@
 // Gradients of attention: groups, causal, windows, both kinds of masks; and the fused op against
 // the one of simpler ops.
+#include <cmath>
+
 #include "tests/autodiff/gradcheck.h"
 #include "tests/autodiff/tested_backend.h"
 
@@ -44,6 +46,39 @@ TEST_F(Gradients, OfAMaskThatIsAdded) {
       "with a mask", Order::second,
       [](const auto& q, const auto& k, const auto& v, const auto& mask) {
         return scaled_dot_product_attention(q, k, v, mask);
+      },
+      kQueries, kKeys, kValues, kAdded);
+}
+
+// lse alone, and beside y, which share one pass; the second query sees nothing, its lse is -Inf.
+TEST_F(Gradients, OfTheLogOfTheSum) {
+  check_gradient(
+      "lse", Order::second,
+      [](const auto& q, const auto& k, const auto& v) {
+        return attention_with_lse(q, k, v, {.scale = 0.75}).second;
+      },
+      kQueries, kKeys, kValues);
+  check_gradient(
+      "y and lse", Order::second,
+      [](const auto& q, const auto& k, const auto& v) {
+        const auto [y, lse] = attention_with_lse(q, k, v, {.causal = true, .window = 2});
+        return y * unsqueeze(lse, -1);
+      },
+      kQueries, kKeys, kValues);
+  check_gradient(
+      "y and lse, with hidden keys", Order::second,
+      [](const auto& q, const auto& k, const auto& v) {
+        const auto [y, lse] = attention_with_lse(q, k, v, hidden(q));
+        return cat(std::vector{select(y, 2, 0) * unsqueeze(select(lse, 2, 0), -1), select(y, 2, 1),
+                               select(y, 2, 2)},
+                   2);
+      },
+      kQueries, kKeys, kValues);
+  check_gradient(
+      "lse with a mask", Order::second,
+      [](const auto& q, const auto& k, const auto& v, const auto& mask) {
+        const auto [y, lse] = attention_with_lse(q, k, v, mask);
+        return y + unsqueeze(lse, -1);
       },
       kQueries, kKeys, kValues, kAdded);
 }

@@ -106,10 +106,13 @@ class Gradients(CommandTest):
             with self.subTest(op):
                 self.check(op, tensors, settings)
 
-    def check(self, op, tensors, settings):
+    def test_the_second_output_of_attention(self):
+        self.check("attention", *cases()["attention"], "lse")
+
+    def check(self, op, tensors, settings, name=None):
         out = self.run_op(op, tensors, *settings)
         stored = checkpoint.read(self.path("out"))[0]
-        name = next(n for n in ("y", "out", "c", "loss", "values", "output", "grid", "dx", "dweight", "dtheta", "dq", "x", "y0")
+        name = name or next(n for n in ("y", "out", "c", "loss", "values", "output", "grid", "dx", "dweight", "dtheta", "dq", "x", "y0")
                     if n in out and stored[n].dtype == "F64")
         weights = [math.cos(1 + i) for i in range(len(out[name]))]
         cotangent = {"grad." + name: Tensor("F64", stored[name].shape, weights)}

@@ -186,6 +186,108 @@ TEST(MultiHeadAttention, RefusesWhatDoesNotFit) {
   EXPECT_EQ(cache.tokens(), 3) << "as it was";
 }
 
+// Attention to two parts of the keys, put together by lse, is attention to all of them.
+TEST(Attention, OfPartsIsThatOfAll) {
+  Rng rng{.seed = 7};
+  const auto of = [&](std::int64_t rows) {
+    return normal<Cpu>(rng, {1, 2, rows, 8}, 0, 1, Dtype::f64);
+  };
+  const auto q = of(5), k = of(300), v = of(300);
+  const auto [y, lse] = attention_with_lse(q, k, v);
+  const auto [ya, la] = attention_with_lse(q, slice(k, 2, 0, 110), slice(v, 2, 0, 110));
+  const auto [yb, lb] = attention_with_lse(q, slice(k, 2, 110), slice(v, 2, 110));
+  const auto share = [&](const Tensor<Cpu>& l) { return unsqueeze(exp(l - lse), -1); };
+  const Doubles all = numbers(y), parts = numbers(ya * share(la) + yb * share(lb));
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_NEAR(parts[i], all[i], 1e-14);
+}
+
+// Sines of all phases.
+Tensor<Cpu> waves(const Shape& shape, double step, Dtype dtype = Dtype::f64,
+                  const Stream& device = Cpu::default_device()) {
+  const auto at = full<Cpu>({numel(shape)}, step, Dtype::f64, device);
+  return reshape(sin(cumsum(at, 0)) * 2, shape).to(dtype);
+}
+
+// Of narrow floats and of heads as wide as the kernels take: the gradient of lse in f32, whatever
+// the elements are, against f64.
+TEST(AttentionGradients, OfTheLogOfTheSumInEveryDtype) {
+  const auto gradients = [](Dtype dtype, std::int64_t width, bool of_y) {
+    const auto of = [&](const Shape& shape, double step) {
+      return Tensor<A>(A::from_inner(waves(shape, step, Dtype::bf16).to(dtype).primitive()))
+          .require_grad();
+    };
+    const auto q = of({1, 2, 5, 4}, 0.7), k = of({1, 1, 7, 4}, 1.3), v = of({1, 1, 7, width}, 2.1);
+    const auto [y, lse] = attention_with_lse(q, k, v, {.causal = true});
+    EXPECT_EQ(lse.dtype(), compute_dtype(dtype));
+    const auto weight =
+        Tensor<A>(A::from_inner(waves(lse.shape(), 0.9, lse.dtype()).primitive())) * 3;
+    auto loss = sum(lse * weight);
+    if (of_y) loss = loss + sum(y).to(loss.dtype());
+    const auto found = loss.backward();
+    std::vector<std::vector<double>> all;
+    for (const auto& x : {q, k, v})
+      all.push_back(x.grad(found)->to(Dtype::f64).template to_vector<double>());
+    return all;
+  };
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16})
+    for (const std::int64_t width : {3, 253, 254, 256})
+      for (const bool of_y : {false, true}) {
+        const auto got = gradients(dtype, width, of_y), want = gradients(Dtype::f64, width, of_y);
+        for (std::size_t i = 0; i < 3; ++i) {
+          double most = 1;
+          for (const double x : want[i]) most = std::max(most, std::abs(x));
+          ASSERT_EQ(got[i].size(), want[i].size());
+          for (std::size_t j = 0; j < got[i].size(); ++j)
+            EXPECT_NEAR(got[i][j], want[i][j], most * (dtype == Dtype::f32 ? 1e-4 : 0.05))
+                << name(dtype) << " " << width << " " << of_y << " input " << i << " [" << j << "]";
+        }
+      }
+}
+
+// Wide heads, and a mask that is added, have no kernel for all of it. On a device whose products
+// are exact they are those of the fused op: the dtype's own.
+TEST(AttentionGradients, OnADeviceOfExactProducts) {
+  const auto run = [](const Stream& device, std::int64_t width, bool masked) {
+    const auto of = [&](const Shape& shape, double step) {
+      return Tensor<A>(A::from_inner(waves(shape, step, Dtype::f32, device).primitive()))
+          .require_grad();
+    };
+    const auto q = of({1, 2, 5, width}, 0.7), k = of({1, 1, 9, width}, 1.3),
+               v = of({1, 1, 9, 6}, 2.1), mask = of({5, 9}, 0.3);
+    const auto y = masked ? scaled_dot_product_attention(q, k, v, mask)
+                          : scaled_dot_product_attention(q, k, v, {.causal = true});
+    const auto found = sum(square(y)).backward();
+    std::vector<std::vector<float>> all{y.inner().template to_vector<float>()};
+    for (const auto& x : {q, k, v}) all.push_back(x.grad(found)->template to_vector<float>());
+    if (masked) all.push_back(mask.grad(found)->template to_vector<float>());
+    return all;
+  };
+  const auto own = Cpu::default_device(), exact = own.with_math(ProductMath::exact);
+  for (const std::int64_t width : {16, 300})
+    for (const bool masked : {false, true})
+      EXPECT_EQ(run(exact, width, masked), run(own, width, masked)) << width << " " << masked;
+}
+
+// A mask that hides all keys of a query, by -Inf: zeros, and no gradient of NaN, in any width.
+TEST(AttentionGradients, OfAMaskThatHidesAll) {
+  for (const std::int64_t width : {4, 300}) {
+    const auto of = [&](const Shape& shape, double step) {
+      return Tensor<A>(A::from_inner(waves(shape, step).primitive())).require_grad();
+    };
+    const auto q = of({1, 1, 2, width}, 0.7), k = of({1, 1, 3, width}, 1.3),
+               v = of({1, 1, 3, 2}, 2.1);
+    const double none = -std::numeric_limits<double>::infinity();
+    const auto mask =
+        Tensor<A>::from(std::vector<double>{none, none, none, 0, none, 1}, {2, 3}).require_grad();
+    const auto [y, lse] = attention_with_lse(q, k, v, mask);
+    EXPECT_EQ(lse.inner().template to_vector<double>()[0], none);
+    const auto found = (sum(y) + sum(select(lse, 2, 1))).backward();
+    for (const auto& x : {q, k, v, mask})
+      for (const double slope : x.grad(found)->template to_vector<double>())
+        EXPECT_TRUE(std::isfinite(slope)) << width;
+  }
+}
+
 }  // namespace
 
 }  // namespace planck::test

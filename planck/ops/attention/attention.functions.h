@@ -47,44 +47,79 @@ template <class B>
 Tensor<B> with_mask(const Tensor<B>& scores, const Tensor<B, BoolKind>& mask) {
   return mask_fill(scores, mask, Scalar(kHidden));
 }
+// Filled where the mask hides: a row of nothing else passes no gradient on.
 template <class B>
 Tensor<B> with_mask(const Tensor<B>& scores, const Tensor<B>& mask) {
-  return scores + mask;
+  return mask_fill(scores + mask, eq(mask, full_like(mask, Scalar(kHidden))), Scalar(kHidden));
 }
 
-// softmax(scale q kᵀ + mask), for as many heads of k as q has: [N, H, L, S]. A query that sees
-// nothing has zeros.
+// The options, with what products mean: as the device of the tensors says, where it says anything.
+template <class B>
+ScaledDotProductOptions with_math(ScaledDotProductOptions options, const Tensor<B>& q) {
+  if constexpr (requires { q.device().product_math(q.dtype()); })
+    options.math = math_of(options, q.device().product_math(q.dtype()), q.dtype());
+  return options;
+}
+
+// scale q kᵀ + mask, −Inf where a key is hidden, for as many heads of k as q has: [N, H, L, S].
 template <class B, class... M>
-Tensor<B> probabilities(const Tensor<B>& q, const Tensor<B>& k, double scale,
-                        const ScaledDotProductOptions& options, const M&... mask) {
-  const MatmulOptions how{.math = options.math};
-  auto scores = with_mask(matmul(q, transpose(k), how) * scale, mask...);
-  if (options.causal)
-    scores = mask_fill(
-        scores, expand(hidden_by<B>(options, q.extent(2), k.extent(2), q.device()), scores.shape()),
-        Scalar(kHidden));
-  if constexpr (sizeof...(M) == 0)
-    if (!options.causal) return softmax(scores, -1);
+Tensor<B> scores_of(const Tensor<B>& q, const Tensor<B>& k, const ScaledDotProductOptions& options,
+                    const M&... mask) {
+  const double scale = scale_of(options, q.extent(3));
+  const auto s = with_mask(matmul(q, transpose(k), {.math = options.math}) * scale, mask...);
+  if (!options.causal) return s;
+  const auto hidden = hidden_by<B>(options, q.extent(2), k.extent(2), q.device());
+  return mask_fill(s, expand(hidden, s.shape()), Scalar(kHidden));
+}
+
+// softmax of these; a query that sees nothing has zeros.
+template <class B>
+Tensor<B> probabilities(const Tensor<B>& scores) {
   return mask_fill(softmax(scores, -1), eq(scores, full_like(scores, Scalar(kHidden))), 0);
 }
 
-template <class B, class... M>
-Tensor<B> composed(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
-                   const ScaledDotProductOptions& options, const M&... mask) {
+// y, or y and lse.
+template <bool kLse, class B>
+using Attended = std::conditional_t<kLse, std::pair<Tensor<B>, Tensor<B>>, Tensor<B>>;
+
+template <bool kLse = false, class B, class... M>
+Attended<kLse, B> composed(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
+                           const ScaledDotProductOptions& given, const M&... mask) {
+  const auto options = with_math(given, q);
   const std::int64_t heads = q.extent(1);
-  const auto p =
-      probabilities(q, of_all_heads(k, heads), scale_of(options, q.extent(3)), options, mask...);
-  return matmul(p, of_all_heads(v, heads), MatmulOptions{.math = options.math});
+  const auto scores = scores_of(q, of_all_heads(k, heads), options, mask...);
+  const auto p = options.causal || sizeof...(M) > 0 ? probabilities(scores) : softmax(scores, -1);
+  auto y = matmul(p, of_all_heads(v, heads), {.math = options.math});
+  if constexpr (kLse)
+    return {std::move(y), logsumexp(scores.to(compute_dtype(q.dtype())), -1)};
+  else
+    return y;
 }
 
-template <class B, class... M>
-Tensor<B> attend(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
-                 const ScaledDotProductOptions& options, const M&... mask) {
+template <bool kLse, class B, class... M>
+Attended<kLse, B> attend(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
+                         const ScaledDotProductOptions& options, const M&... mask) {
   const bool wide =
       checked_wide(options, {q.dtype(), q.shape()}, {k.dtype(), k.shape()}, {v.dtype(), v.shape()});
   if constexpr (B::template applies<Attention>)
-    if (!wide) return std::get<0>(call(Attention{options}, q, k, v, mask...));
-  return composed(q, k, v, options, mask...);
+    if (!wide) {
+      auto both = call(Attention{with_math(options, q)}, q, k, v, mask...);
+      if constexpr (kLse)
+        return {std::get<0>(std::move(both)), std::get<1>(std::move(both))};
+      else
+        return std::get<0>(std::move(both));
+    }
+  return composed<kLse>(q, k, v, options, mask...);
+}
+
+// The mask of all queries and heads; q, k and v have four axes.
+template <class B, class K>
+Tensor<B, K> of_scores(const Tensor<B, K>& mask, const Tensor<B>& q, const Tensor<B>& k,
+                       const Tensor<B>& v) {
+  if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4)
+    refuse("attention: q has shape {}, k {}, v {}: all need four axes",
+           {q.shape(), k.shape(), v.shape()});
+  return expand(mask, {q.extent(0), q.extent(1), q.extent(2), k.extent(2)});
 }
 
 }  // namespace attention_detail
@@ -95,7 +130,7 @@ Tensor<B> attend(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
 template <class B>
 Tensor<B> scaled_dot_product_attention(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
                                        const ScaledDotProductOptions& options = {}) {
-  return attention_detail::attend(q, k, v, options);
+  return attention_detail::attend<false>(q, k, v, options);
 }
 // The same with a mask that broadcasts to [N, H, L, S]: true hides a key, floats are added to the
 // scores. The gradient of a float mask, where it is asked for, is as large as the scores.
@@ -103,11 +138,26 @@ template <class B, MaskKind K>
 Tensor<B> scaled_dot_product_attention(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
                                        const Tensor<B, K>& mask,
                                        const ScaledDotProductOptions& options = {}) {
-  if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4)
-    refuse("attention: q has shape {}, k {}, v {}: all need four axes",
-           {q.shape(), k.shape(), v.shape()});
-  return attention_detail::attend(
-      q, k, v, options, expand(mask, {q.extent(0), q.extent(1), q.extent(2), k.extent(2)}));
+  return attention_detail::attend<false>(q, k, v, options,
+                                         attention_detail::of_scores(mask, q, k, v));
+}
+
+// Attention and lse [N, H, L], the log of the sum of exp of each query's scores: −Inf where it sees
+// nothing; f64 beside f64, else f32. Both have gradients. With them, attention to parts of the keys
+// is attention to all: weights of the parts are exp(lse − the logsumexp of their lse).
+template <class B>
+std::pair<Tensor<B>, Tensor<B>> attention_with_lse(const Tensor<B>& q, const Tensor<B>& k,
+                                                   const Tensor<B>& v,
+                                                   const ScaledDotProductOptions& options = {}) {
+  return attention_detail::attend<true>(q, k, v, options);
+}
+// The same with a mask.
+template <class B, MaskKind K>
+std::pair<Tensor<B>, Tensor<B>> attention_with_lse(const Tensor<B>& q, const Tensor<B>& k,
+                                                   const Tensor<B>& v, const Tensor<B, K>& mask,
+                                                   const ScaledDotProductOptions& options = {}) {
+  return attention_detail::attend<true>(q, k, v, options,
+                                        attention_detail::of_scores(mask, q, k, v));
 }
 
 }  // namespace planck

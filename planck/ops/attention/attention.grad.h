@@ -1,5 +1,9 @@
 // The gradient of attention: the fused kernel, or, where derivatives of the gradient are wanted and
 // for a mask that is added, the same formulas in ops that have them.
+//
+// A gradient dlse that reaches lse is one more term of the slopes, ds = p * (dp − delta + dlse).
+// The kernel takes it as columns of its own: dy has dlse there, y −1 and v 0, so that delta is less
+// by dlse and dp is what it was.
 #pragma once
 
 #include "planck/autodiff/flow.h"
@@ -9,14 +13,16 @@ namespace planck {
 
 namespace attention_detail {
 
-// p and ds of all heads.
+// p and ds of all heads. dlse: of [N, H, L], or none.
 template <class B, class... M>
 std::pair<Tensor<B>, Tensor<B>> slopes(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
-                                       const Tensor<B>& dy, const ScaledDotProductOptions& options,
-                                       const M&... mask) {
-  const auto p = probabilities(q, k, scale_of(options, q.extent(3)), options, mask...);
-  const auto dp = matmul(dy, transpose(v), MatmulOptions{.math = options.math});
-  return {p, p * (dp - sum(dp * p, -1, true))};
+                                       const Tensor<B>& dy, const std::optional<Tensor<B>>& dlse,
+                                       const ScaledDotProductOptions& options, const M&... mask) {
+  const auto p = probabilities(scores_of(q, k, options, mask...));
+  const auto dp = matmul(dy, transpose(v), {.math = options.math});
+  auto delta = sum(dp * p, -1, true);
+  if (dlse) delta = delta - unsqueeze(dlse->to(q.dtype()), -1);
+  return {p, p * (dp - delta)};
 }
 
 // [N, H, S, D] → [N, G, S, D]: what the heads of a group have given.
@@ -29,18 +35,55 @@ Tensor<B> of_groups(const Tensor<B>& x, std::int64_t groups) {
 
 template <class G, class B, class... M>
 void give_composed(G& g, const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
-                   const Tensor<B>& dy, const ScaledDotProductOptions& options, bool all,
-                   const M&... mask) {
+                   const Tensor<B>& dy, const std::optional<Tensor<B>>& dlse,
+                   const ScaledDotProductOptions& given, bool all, const M&... mask) {
+  const auto options = with_math(given, q);
   const MatmulOptions how{.math = options.math};
   const std::int64_t heads = q.extent(1), groups = k.extent(1);
   const double scale = scale_of(options, q.extent(3));
   const auto keys = of_all_heads(k, heads);
-  const auto [p, ds] = slopes(q, keys, of_all_heads(v, heads), dy, options, mask...);
+  const auto [p, ds] = slopes(q, keys, of_all_heads(v, heads), dy, dlse, options, mask...);
   if (all && g.needs(0)) g.give(0, matmul(ds, keys, how) * scale);
   if (all && g.needs(1)) g.give(1, of_groups(matmul(transpose(ds), q, how) * scale, groups));
   if (all && g.needs(2)) g.give(2, of_groups(matmul(transpose(p), dy, how), groups));
   if constexpr ((std::same_as<M, Tensor<B>> && ...) && sizeof...(M) == 1)
     if (g.needs(3)) g.give(3, ds);
+}
+
+// dlse [N, H, L] as columns whose sum it is: one of its own dtype, or three of a 16-bit dtype, for
+// all of its 24 bits.
+template <class B>
+Tensor<B> columns_of(const Tensor<B>& dlse, Dtype dtype) {
+  auto rest = unsqueeze(dlse, -1);
+  if (dlse.dtype() == dtype) return rest;
+  std::vector<Tensor<B>> columns;
+  while (columns.size() < 3) {
+    columns.push_back(rest.to(dtype));
+    rest = rest - columns.back().to(dlse.dtype());
+  }
+  return cat(columns, 3);
+}
+// x with columns of one value, as many as `columns` has.
+template <class B>
+Tensor<B> and_columns(const Tensor<B>& x, double value, const Tensor<B>& columns) {
+  const Shape s = x.shape();
+  return cat(std::vector{x, full_like(x, value, {s[0], s[1], s[2], columns.extent(3)})}, 3);
+}
+
+// dq, dk, dv by the kernel; without a value where heads with the columns of dlse are too wide.
+template <class B, class... M>
+auto fused(const AttentionBackward& op, const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
+           const Tensor<B>& y, const Tensor<B>& lse, const Tensor<B>& dy,
+           const std::optional<Tensor<B>>& dlse, const M&... mask) {
+  if (!dlse) return std::optional(call(op, q, k, v, mask..., y, lse, dy));
+  const auto more = columns_of(*dlse, dy.dtype());
+  const std::int64_t width = v.extent(3);
+  std::optional<Called<B, AttentionBackward, FloatKind>> found;
+  if (width + more.extent(3) > kMostHeadWidth) return found;
+  found = call(op, q, k, and_columns(v, 0, more), mask..., and_columns(y, -1, more), lse,
+               cat(std::vector{dy, more}, 3));
+  std::get<2>(*found) = slice(std::get<2>(*found), 3, 0, width);
+  return found;
 }
 
 }  // namespace attention_detail
@@ -52,36 +95,36 @@ auto pullback(const Attention& op, const R& r) {
   constexpr std::size_t kMask = kMasked ? 3 : 0;
   return [op, q = in<0>(r), k = in<1>(r), v = in<2>(r), mask = in<kMask>(r), y = out(r),
           lse = out<1>(r)](auto& g) {
-    if (!g.has(0)) return;  // lse is for this gradient alone
-    const auto masked = [&] {
-      if constexpr (requires { g[mask]; })
-        return g[mask];
+    const Tensor<B> dy = g.has(0) ? g.dy() : zeros_like(g[y]);
+    const auto dlse = g.has(1) ? std::optional(g.dy(1)) : std::nullopt;
+    const auto with_mask = [&](const auto& f) {
+      if constexpr (!kMasked)
+        return f();
+      else if constexpr (requires { g[mask]; })
+        return f(g[mask]);
       else
-        return mask;
+        return f(mask);
     };
     const auto compose = [&](bool all) {
-      if constexpr (kMasked)
-        attention_detail::give_composed(g, g[q], g[k], g[v], g.dy(), op.options, all, masked());
-      else
-        attention_detail::give_composed(g, g[q], g[k], g[v], g.dy(), op.options, all);
+      with_mask([&](const auto&... m) {
+        attention_detail::give_composed(g, g[q], g[k], g[v], dy, dlse, op.options, all, m...);
+      });
     };
     if constexpr (AutodiffBackend<B>) {
       compose(true);
     } else {
-      const AttentionBackward backward{op.options, op.math};
-      const bool any = g.needs(0) || g.needs(1) || g.needs(2);
-      const auto give = [&](auto slopes) {
-        if (g.needs(0)) g.give(0, std::get<0>(slopes));
-        if (g.needs(1)) g.give(1, std::get<1>(slopes));
-        if (g.needs(2)) g.give(2, std::get<2>(slopes));
-      };
-      if constexpr (kMasked) {
-        if (any) give(call(backward, g[q], g[k], g[v], masked(), g[y], g[lse], g.dy()));
-        if constexpr (requires { g[mask]; })
-          if (g.needs(3)) compose(false);
-      } else {
-        give(call(backward, g[q], g[k], g[v], g[y], g[lse], g.dy()));
+      if (g.needs(0) || g.needs(1) || g.needs(2)) {
+        const auto slopes = with_mask([&](const auto&... m) {
+          return attention_detail::fused(AttentionBackward{op.options, op.math}, g[q], g[k], g[v],
+                                         g[y], g[lse], dy, dlse, m...);
+        });
+        if (!slopes) return compose(true);
+        if (g.needs(0)) g.give(0, std::get<0>(*slopes));
+        if (g.needs(1)) g.give(1, std::get<1>(*slopes));
+        if (g.needs(2)) g.give(2, std::get<2>(*slopes));
       }
+      if constexpr (kMasked && requires { g[mask]; })
+        if (g.needs(3)) compose(false);
     }
   };
 }

@@ -24,7 +24,7 @@
 //   dq = scale * (ds k);  dk = scale * (dsᵀ q);  dv = pᵀ dy
 // dq over keys, upwards; dk and dv over the heads of the group, and in each over queries, upwards:
 // one chain of products for each. p and ds are rounded as p is in forward. Nothing of size L × S is
-// kept.
+// kept. On tensors, a gradient that reaches lse is one more term of ds (attention.grad.h).
 //
 // Dtypes. f32, f64, f16, bf16; lse has the compute type: f64 for f64, else f32. D and E are 1 to
 // 256. A score of +Inf or NaN makes its row NaN.

@@ -8,11 +8,10 @@ namespace planck {
 
 namespace {
 
-// A device whose products are exact has the dtype's own meaning here.
 Result<AttentionProblem> problem_of(AttentionKind kind, ScaledDotProductOptions options,
                                     std::optional<ProductMath> math, std::span<const InputSpec> in,
                                     bool masked) {
-  if (!options.math && math != ProductMath::exact) options.math = math;
+  options.math = attention_detail::math_of(options, math, in[0].dtype);
   return attention_problem(kind, options, in[0], in[1], in[2], masked ? &in[3] : nullptr);
 }
 
@@ -30,6 +29,12 @@ bool attention_detail::checked_wide(const ScaledDotProductOptions& options, cons
   const AttentionProblem p =
       value_or_throw(attention_problem(AttentionKind::attention, options, q, k, v, nullptr, true));
   return p.width() > kMostHeadWidth || p.out_width() > kMostHeadWidth;
+}
+
+ProductMath attention_detail::math_of(const ScaledDotProductOptions& options,
+                                      std::optional<ProductMath> device, Dtype element) {
+  if (options.math) return *options.math;
+  return device && *device != ProductMath::exact ? *device : default_product_math(element);
 }
 
 double attention_detail::scale_of(const ScaledDotProductOptions& options, std::int64_t width) {

@@ -32,6 +32,10 @@ namespace attention_detail {
 bool checked_wide(const ScaledDotProductOptions& options, const InputSpec& q, const InputSpec& k,
                   const InputSpec& v);
 double scale_of(const ScaledDotProductOptions& options, std::int64_t width);
+// What products mean: as the options say, else as the device does. Attention has no exact products:
+// on a device of these the dtype's own are meant, in the fused op and in one of simpler ops.
+ProductMath math_of(const ScaledDotProductOptions& options, std::optional<ProductMath> device,
+                    Dtype element);
 
 }  // namespace attention_detail
 
