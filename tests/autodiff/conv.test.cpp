@@ -38,6 +38,27 @@ TEST_F(Gradients, OfConvTranspose2d) {
                  Input{{1, 4, 2, 3}}, Input{{4, 1, 3, 3}});
 }
 
+TEST_F(Gradients, OfLinesAndVolumes) {
+  check_gradient(
+      "conv1d", Order::second,
+      [](const auto& x, const auto& w) {
+        return conv1d(x, w, {.stride = 2, .padding = 1, .dilation = 2, .groups = 2});
+      },
+      Input{{2, 4, 6}}, Input{{2, 2, 2}});
+  check_gradient(
+      "conv_transpose1d", Order::second,
+      [](const auto& x, const auto& w) {
+        return conv_transpose1d(x, w, {.stride = 3, .padding = 1, .groups = 2}, 2);
+      },
+      Input{{1, 4, 3}}, Input{{4, 1, 3}});
+  check_gradient(
+      "conv3d", Order::second,
+      [](const auto& x, const auto& w) {
+        return conv3d(x, w, {.stride = {2, 1, 1}, .padding = {1, 0, 1}, .groups = 2});
+      },
+      Input{{1, 2, 3, 2, 2}}, Input{{2, 1, 2, 2, 1}});
+}
+
 // The gradient of one argument alone, and of a product of two convolutions.
 TEST_F(Gradients, OfConv2dByOneArgument) {
   check_gradient(
