@@ -73,7 +73,8 @@ BESIDE_OPTIMIZERS = {"loss_scale": "LossScale", "ema": "Ema"}
 OPTIM = [*OPTIMIZERS, "gradients", "schedule", "optimizer"]
 # Functions that other functions are made of.
 INTERNAL = {"scalar", "refuse_bad", "target_mask", "sum_to", "per_channel", "pullback", "part_type",
-            "parts_of", "collect_parts", "check_entry", "kept_names", "chosen", "refuse_shape", "step_parameters"}
+            "parts_of", "collect_parts", "check_entry", "kept_names", "chosen", "refuse_shape", "step_parameters",
+            "check_same_place", "fan_in_bound", "place_of", "step_factor"}
 
 
 def cell(text):
