@@ -3,8 +3,8 @@
 //
 // The values are those of hostile_case: NaN, ±Inf, subnormals, any bit pattern, extreme scales and
 // zero points, exact ties; for products wide exponents, cancellations and rare special values, in
-// every meaning that the dtype has. For each case every kernel that promises cross_device, on the CPU with
-// one and with several threads and on the device, must give the bits of the first.
+// every meaning that the dtype has. For each case every kernel that promises cross_device, on the
+// CPU with one and with several threads and on the device, must give the bits of the first.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct SweepOptions {
 };
 
 struct SweepReport {
-  std::int64_t values = 0;  // elements of main tensors
+  std::int64_t values = 0;   // elements of main tensors
   std::int64_t outputs = 0;  // elements of results, each compared between all runs of its case
   std::size_t cases = 0, comparisons = 0;
   // Of all inputs and all results, in order: the same number on every machine, for the same values
