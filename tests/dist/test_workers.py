@@ -1,10 +1,11 @@
 """Workers that are processes: one hash for any number of them, after kills too, and failures that end the job.
 
-$PLANCK and $MPI_TEST are programs; $PLANCK_KILLS says how many kills are tried (3). Exits with 77 where there is no
-mpirun, or the build has no MPI."""
+$PLANCK, $MPI_TEST and $MPI_CALLER_TEST are programs; $PLANCK_KILLS says how many kills are tried (3). Workers are the
+tests of every day, Long those that take minutes. Exits with 77 where there is no mpirun, or the build has no MPI."""
 
 import ctypes
 import glob
+import json
 import os
 import random
 import re
@@ -29,7 +30,7 @@ def mpirun(count):
     return ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "-np", str(count)]
 
 
-class Workers(unittest.TestCase):
+class Job(unittest.TestCase):
     def setUp(self):
         self._folder = tempfile.TemporaryDirectory(prefix="planck-dist-")
         self.addCleanup(self._folder.cleanup)
@@ -49,6 +50,52 @@ class Workers(unittest.TestCase):
         self.assertEqual(len(found), 1, done.stdout)
         return found[0]
 
+    def one_line(self, done, says, program="planck"):
+        self.assertNotEqual(done.returncode, 0)
+        lines = [line for line in done.stderr.splitlines() if line.startswith(program)]
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertRegex(lines[0], says)
+
+    # A job of mpi_test that must end, within 10 seconds, with one line.
+    def fails(self, count, says, *what):
+        began = time.time()
+        done = self.run_job([*mpirun(count), MPI_TEST, *what])
+        self.assertLess(time.time() - began, 10, what)
+        self.one_line(done, says, "mpi_test")
+
+    def children(self, parent):
+        for stat in glob.glob("/proc/[0-9]*/stat"):
+            try:
+                with open(stat) as f:
+                    pid, _, _, ppid = re.match(r"(\d+) (\(.*\)) (\S) (\d+)", f.read()).groups()
+            except OSError:
+                continue
+            if int(ppid) == parent:
+                yield int(pid)
+
+    def start(self, count, command):
+        job = subprocess.Popen([*mpirun(count), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(job.kill)
+        return job
+
+    def wait_for(self, path, job):
+        until = time.time() + 120
+        while not os.path.exists(path) and job.poll() is None and time.time() < until:
+            time.sleep(0.01)
+
+    # From now on no file of these processes grows past this, as on a full disk.
+    def limit_files(self, workers, size):
+        for worker in workers:
+            resource.prlimit(worker, resource.RLIMIT_FSIZE, (size, size))
+
+    def ended(self, job):
+        began = time.time()
+        output, errors = job.communicate(timeout=120)
+        self.assertLess(time.time() - began, 10, "the job went on")
+        return subprocess.CompletedProcess([], job.returncode, output, errors)
+
+
+class Workers(Job):
     def test_sums_do_not_depend_on_the_number_of_workers(self):
         hashes = set()
         for count in COUNTS:
@@ -67,50 +114,28 @@ class Workers(unittest.TestCase):
                 with open(f"{log}.{rank}.jsonl") as f:
                     self.assertEqual(len(f.readlines()), 4)  # epochs
             self.assertEqual(sorted(os.listdir(self.path(f"on{count}"))),
-                             ["model-int4.safetensors", "model-int8.safetensors", "model.safetensors", "report.html"])
-
-    def children(self, parent):
-        for stat in glob.glob("/proc/[0-9]*/stat"):
-            try:
-                with open(stat) as f:
-                    pid, _, _, ppid = re.match(r"(\d+) (\(.*\)) (\S) (\d+)", f.read()).groups()
-            except OSError:
-                continue
-            if int(ppid) == parent:
-                yield int(pid)
+                             ["model-int4.safetensors", "model-int8.safetensors", "model.safetensors", "report.html", "results.json"])
 
     def test_a_killed_worker_ends_the_job_and_others_go_on(self):
         alone = self.sha(self.run_job(self.demo("alone")))
         chance, killed = random.Random(2026), 0
         for kill in range(int(os.environ.get("PLANCK_KILLS", "3"))):
             folder, count = f"killed{kill}", chance.choice((2, 3, 4))
-            job = subprocess.Popen([*mpirun(count), *self.demo(folder)], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
-            checkpoint = self.path(f"{folder}/checkpoint.safetensors")
-            until = time.time() + 120
-            while not os.path.exists(checkpoint) and job.poll() is None and time.time() < until:
-                time.sleep(0.01)
+            job = self.start(count, self.demo(folder))
+            self.wait_for(self.path(f"{folder}/checkpoint.safetensors"), job)
             time.sleep(chance.random() * 0.3)
             workers = sorted(self.children(job.pid))
             if workers and job.poll() is None:
                 os.kill(chance.choice(workers), signal.SIGKILL)
-            began = time.time()
-            _, errors = job.communicate(timeout=60)
-            self.assertLess(time.time() - began, 10, "the job went on")
-            if job.returncode == 0:
+            done = self.ended(job)
+            if done.returncode == 0:
                 continue  # it had ended already
-            self.assertRegex(errors, r"(?i)signal 9|killed")
+            self.assertRegex(done.stderr, r"(?i)signal 9|killed")
             others = chance.choice([n for n in COUNTS if n != count])
             resumed = self.run_job([*mpirun(others), *self.demo(folder)])
             self.assertEqual(self.sha(resumed), alone, (kill, count, others))
             killed += 1
         self.assertGreater(killed, 0, "every job had ended before its worker was killed")
-
-    def one_line(self, done, says):
-        self.assertNotEqual(done.returncode, 0)
-        lines = [line for line in done.stderr.splitlines() if line.startswith("planck")]
-        self.assertEqual(len(lines), 1, done.stderr)
-        self.assertRegex(lines[0], says)
 
     def test_a_worker_that_fails_ends_the_job_with_one_line(self):
         os.mkdir(self.path("log.1.jsonl"))  # so that worker 1 cannot write there
@@ -122,15 +147,58 @@ class Workers(unittest.TestCase):
         self.one_line(done, r"^planck demo: worker 0 of 2: .*missing")
 
     def test_a_full_disk_ends_the_job_and_leaves_nothing_half_written(self):
-        job = subprocess.Popen([*mpirun(2), *self.demo("full")], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True)
+        job = self.start(2, self.demo("full"))
         job.stdout.readline()  # MPI, which has large files of its own, has started
-        for worker in self.children(job.pid):
-            resource.prlimit(worker, resource.RLIMIT_FSIZE, (65536, 65536))
-        _, errors = job.communicate(timeout=120)
-        done = subprocess.CompletedProcess([], job.returncode, "", errors)
-        self.one_line(done, r"^planck demo: worker 0 of 2: .*checkpoint\.safetensors: .*[Ff]ile too large")
+        self.limit_files(self.children(job.pid), 65536)
+        self.one_line(self.ended(job),
+                      r"^planck demo: worker 0 of 2: .*checkpoint\.safetensors: .*[Ff]ile too large")
         self.assertEqual(os.listdir(self.path("full")), [])
+
+    def test_a_disk_that_fills_up_later_leaves_the_last_checkpoint(self):
+        job = self.start(2, self.demo("fills", length=LONGER))
+        self.wait_for(self.path("fills/checkpoint.safetensors"), job)
+        self.limit_files(self.children(job.pid), 65536)
+        self.one_line(self.ended(job),
+                      r"^planck demo: worker 0 of 2: .*checkpoint\.safetensors: .*[Ff]ile too large")
+        self.assertEqual(os.listdir(self.path("fills")), ["checkpoint.safetensors"])
+        resumed = self.run_job([*mpirun(3), *self.demo("fills", length=LONGER)])
+        self.assertIn("Going on where the run", resumed.stdout)
+        self.assertEqual(self.sha(resumed), self.sha(self.run_job(self.demo("alone", length=LONGER))))
+
+    def test_a_worker_that_raises_in_the_middle_of_training(self):
+        job = self.start(3, self.demo("raises", "--log", self.path("log"), length=LONGER))
+        self.wait_for(self.path("raises/checkpoint.safetensors"), job)
+        for worker in self.children(job.pid):
+            with open(f"/proc/{worker}/environ") as f:
+                if "OMPI_COMM_WORLD_RANK=1\0" in f.read():
+                    self.limit_files([worker], 0)  # its log, which it writes after each epoch
+        self.one_line(self.ended(job), r"^planck demo: worker 1 of 3: .*log\.1\.jsonl: cannot be written$")
+        resumed = self.run_job([*mpirun(2), *self.demo("raises", length=LONGER)])
+        self.assertEqual(self.sha(resumed), self.sha(self.run_job(self.demo("alone", length=LONGER))))
+
+    def test_workers_that_fail_together_say_one_line(self):
+        self.fails(4, "^mpi_test: worker 1 of 4: the disk is full$", "fail", "1")
+        self.fails(4, "^mpi_test: worker 2 of 4: the disk is full$", "fail", "2")
+
+    def test_messages_of_other_lengths_are_refused(self):
+        self.fails(2, "^mpi_test: worker 1 of 2: exchange: worker 0 sent 4 bytes, worker 1 expects 8$", "short")
+        self.fails(2, "^mpi_test: worker 1 of 2: exchange: worker 0 sent more than the 4 bytes", "long")
+
+    def test_what_never_arrives_ends_the_job_however_large_it_is(self):
+        self.fails(2, "^mpi_test: worker 0 of 2: mpi: everyone waits", "lost", "300000000")
+
+    def test_waiting_for_a_worker_that_has_left_ends_the_job(self):
+        self.fails(3, r"^mpi_test: worker \d of 3: mpi: everyone waits", "leaves")
+
+    def test_a_program_that_has_started_mpi_itself(self):
+        done = self.run_job([*mpirun(2), os.environ["MPI_CALLER_TEST"]])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("the program started it with thread level 0, it must be MPI_THREAD_MULTIPLE"),
+                         2, done.stdout)
+        done = self.run_job([*mpirun(2), os.environ["MPI_CALLER_TEST"], "threads"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count("joined"), 2, done.stdout)
+        self.assertEqual(done.stdout.count("it has ended in this process"), 2, done.stdout)
 
     def connections(self, workers):
         """(worker, descriptor) of each TCP connection between two of them, one end of each."""
@@ -154,10 +222,8 @@ class Workers(unittest.TestCase):
     def test_a_lost_connection_ends_the_job_with_one_line(self):
         if not hasattr(os, "pidfd_open"):
             self.skipTest("this Python cannot reach the descriptors of others")
-        job = subprocess.Popen([*mpirun(3), "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo",
-                                *self.demo("lost", length=LONGER)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True)
-        self.addCleanup(job.kill)
+        job = self.start(3, ["--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo",
+                             *self.demo("lost", length=LONGER)])
         until, found = time.time() + 60, []
         while not found and job.poll() is None and time.time() < until:
             time.sleep(0.1)
@@ -187,7 +253,25 @@ class Workers(unittest.TestCase):
     def test_all_reduce_is_timed(self):
         done = self.run_job([*mpirun(3), PLANCK, "allreduce", "--bytes", "4096,100000", "--min-time", "0.01", "--json"])
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout.count('"ratio"'), 2)
+        self.assertEqual([(row["way"], row["bytes"]) for row in json.loads(done.stdout)["rows"]],
+                         [("gather", 4096), ("direct", 100000)])
+
+
+class Long(Job):
+    def test_a_worker_that_is_slow_is_no_failure(self):
+        for count in (2, 3):
+            done = self.run_job([*mpirun(count), MPI_TEST, "slow", "8"])
+            self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+
+    def test_bytes_that_are_slow_are_no_failure(self):
+        done = self.run_job([*mpirun(2), MPI_TEST, "trickle", "12"])
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+
+    def test_the_demo_to_its_end_has_the_hash_of_the_readme(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../README.md")) as f:
+            said = re.search(r"^weights sha256 ([0-9a-f]{64})$", f.read(), re.M).group(1)
+        done = subprocess.run([*mpirun(2), PLANCK, "demo", "--out", self.path("whole")], capture_output=True, text=True)
+        self.assertEqual(self.sha(done), said)
 
 
 if __name__ == "__main__":
