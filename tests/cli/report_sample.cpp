@@ -34,12 +34,19 @@ TrainingReport full_report() {
     }
     r.curves.push_back(curve);
   }
-  r.models = {{"f32", 0.9889, 167'432, 12.41},
-              {"s8, per channel", 0.9861, 44'120, 9.38},
-              {"s4, per group of 32", 0.9694, 24'520, 9.87}};
+  r.models = {{"f32", 0.9889, 0.9712, 0.9958, 167'432, 12.41, ""},
+              {"s8, per channel", 0.9861, 0.9680, 0.9941, 44'120, 9.38, "+2 -3"},
+              {"s4, per group of 32", 0.9694, 0.9462, 0.9828, 24'520, 9.87, "+1 -8"}};
+  r.findings = {"s8 differs from f32 by less than the error.", "s4 does not."};
+  r.confusions = {{"f32", 10, std::vector<std::int64_t>(100)}, {"s8", 2, {17, 3, 1, 19}}};
+  for (std::size_t i = 0; i < 10; ++i) r.confusions[0].counts[11 * i] = 36;
+  r.confusions[0].counts[9 * 10 + 5] = 7;
+  r.confusions[0].counts[8 * 10 + 1] = 2;
+  r.misread = "2 of 360 images are misread";
+  r.facts = {{"Command", "planck demo --epochs 30"}, {"CPU", "a CPU, cores: 2, avx2"}};
   if (const auto digits = load_digits())
     for (int i = 0; i < 12; ++i) {
-      TrainingReport::Pair pair{8, 8, std::vector<float>(64), {}, 0, 0};
+      TrainingReport::Pair pair{8, 8, std::vector<float>(64), {}, 0, 0, ""};
       const auto first = digits->pixels.begin() + 64 * (7 * i + 3);
       pair.after.assign(first, first + 64);
       for (std::size_t y = 0; y < 8; ++y)  // leaning
@@ -47,8 +54,11 @@ TrainingReport full_report() {
           if (const std::size_t from = x + y / 3; from < 8)
             pair.before[8 * y + x] = pair.after[8 * y + from];
       pair.label = pair.predicted = digits->labels[static_cast<std::size_t>(7 * i + 3)];
-      if (i == 4) pair.predicted = (pair.label + 5) % 10;
-      r.digits.push_back(pair);
+      if (i % 5 == 4) {
+        pair.predicted = (pair.label + 5) % 10;
+        pair.note = "s8: the same";
+      }
+      (i % 5 == 4 ? r.mistakes : r.examples).push_back(pair);
     }
   for (int h = 0; h < 3; ++h) {
     const char* layers[] = {"localization.weight", "convolution.weight", "classifier.weight"};
@@ -71,9 +81,14 @@ TrainingReport small_report() {
           "",
           "",
           {{"a", {1.0f}, {}}, {"b", {}, {0.5f}}},
-          {{"m", 1, 0, 0}},
-          {{1, 1, {1}, {}, 3, 3}},
-          {{"zeros", {0}, {}}}};
+          {{"m", 1, 1, 1, 0, 0, ""}},
+          {},
+          {{"m", 1, {5}}},
+          {{1, 1, {1}, {}, 3, 3, ""}},
+          {{1, 1, {1}, {}, 3, 4, ""}},
+          "",
+          {{"zeros", {0}, {}}},
+          {{"Date", "today"}}};
 }
 
 // What no one should draw, and texts that are not theirs.
@@ -81,12 +96,22 @@ TrainingReport hostile_report() {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN(),
                   kInf = std::numeric_limits<float>::infinity();
   const std::string text = "<script>alert('x')</script>&\"\x01\xff\xc3 ]]> é";
-  TrainingReport r{text, text, text, {}, {}, {}, {}};
+  TrainingReport r;
+  r.title = r.device = r.weights_sha256 = r.misread = text;
   for (int i = 0; i < 9; ++i)
     r.curves.push_back({text, {kNan, 1e-30f, kInf, 1e30f, -1}, {kNan, -kInf, 0.5f}});
   r.curves.push_back({text, {}, {}});
-  r.models = {{text, kNan, 0, kInf}, {text, -1, ~std::uint64_t{0}, kNan}, {text, 0.5, 1, 0}};
-  r.digits = {{-3, 0, {}, {kNan, 7, -1}, -5, 12}, {1'000'000'000, 1'000'000'000, {1}, {1}, 1, 1}};
+  r.models = {{text, 0.5, 0.4, kInf, 0, kInf, text},
+              {text, -1, 1, -2, ~std::uint64_t{0}, kNan, text},
+              {text, kNan, kNan, kInf, 1, 0, text}};
+  r.findings = {text, text};
+  r.confusions = {{text, 2, {1, -1, 5, 0}},
+                  {text, 2, {1}},
+                  {text, -1, {}},
+                  {text, 1'000, std::vector<std::int64_t>(1'000'000, 1)}};
+  r.examples = {{-3, 0, {}, {kNan, 7, -1}, -5, 12, text}};
+  r.mistakes = {{1'000'000'000, 1'000'000'000, {1}, {1}, 1, 1, text}};
+  r.facts = {{text, text}};
   r.weights = {{text, {kNan, kInf}, {}}, {text, {1e38f, -1e38f}, {kNan, 0}}, {text, {}, {}}};
   return r;
 }

@@ -1,18 +1,24 @@
 """demo, eval, predict: the same weights on any number of threads and after a kill, and clear refusals."""
 
+import html
 import json
+import math
 import os
 import random
 import re
+import shlex
 import signal
+import statistics
 import struct
 import subprocess
 import time
 import unittest
 
+import checkpoint
 from command import PLANCK, CommandTest
 
 SHORT = ["--epochs", "2", "--qat-epochs", "1"]
+MODELS = ("model", "model-int8", "model-int4")
 
 
 def npy(path, shape, fmt, values):
@@ -35,7 +41,8 @@ class Demo(CommandTest):
         text = self.demo("one", "--threads", "1")
         one = self.sha(text)
         self.assertIn("bit for bit: yes", text)
-        self.assertEqual(len(re.findall(r"^.* (\d+\.\d\d) %", text, re.M)), 7, text)
+        rows = re.findall(r"^(?:float|after training|in training).* \d+\.\d\d %  +\d+\.\d\d to \d+\.\d\d .* \d+\.\d$", text, re.M)
+        self.assertEqual(len(rows), 7, text)
         self.assertEqual(self.sha(self.demo("five", "--threads", "5")), one)
         if not os.environ.get("PLANCK_SANITIZE"):  # it takes minutes there
             self.assertEqual(self.sha(self.demo("baseline", "--cpu-target", "baseline")), one)
@@ -44,20 +51,11 @@ class Demo(CommandTest):
             self.assertEqual(self.sha(self.demo("exact2", "--math", "exact", "--cpu-target", "avx2")), exact)
             self.assertIn("exact", self.succeed("inspect", self.path("exact/model.safetensors"), "--json"))
         self.assertEqual(sorted(os.listdir(self.path("one"))),
-                         ["model-int4.safetensors", "model-int8.safetensors", "model.safetensors", "report.html"])
+                         ["model-int4.safetensors", "model-int8.safetensors", "model.safetensors", "report.html", "results.json"])
 
         self.refuse("one/model.safetensors: exists; --force replaces it", "demo", "--out", self.path("one"), *SHORT)
 
-        running = subprocess.Popen([PLANCK, "demo", "--out", self.path("killed"), *SHORT],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        checkpoint = self.path("killed/checkpoint.safetensors")
-        until = time.time() + 300
-        while not os.path.exists(checkpoint) and running.poll() is None and time.time() < until:
-            time.sleep(0.002)
-        running.send_signal(signal.SIGKILL)
-        running.communicate()
-        self.assertEqual(running.returncode, -signal.SIGKILL, "it ended before it was killed")
-        self.refuse_damaged(self.content(checkpoint))
+        self.refuse_damaged(self.content(self.killed("killed")))
         resumed = self.demo("killed")
         self.assertIn("Going on", resumed)
         self.assertEqual(self.sha(resumed), one)
@@ -88,6 +86,124 @@ class Demo(CommandTest):
         npy(self.path("flat.npy"), (64,), "f", [0.5] * 64)
         self.refuse("images are [count, height, width]", "predict", other, self.path("flat.npy"))
 
+    def killed(self, folder, *options):
+        """The checkpoint of a run that was killed after its first epoch."""
+        running = subprocess.Popen([PLANCK, "demo", "--out", self.path(folder), *SHORT, *options],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        left = self.path(folder + "/checkpoint.safetensors")
+        until = time.time() + 300
+        while not os.path.exists(left) and running.poll() is None and time.time() < until:
+            time.sleep(0.002)
+        running.send_signal(signal.SIGKILL)
+        running.communicate()
+        self.assertEqual(running.returncode, -signal.SIGKILL, "it ended before it was killed")
+        return left
+
+    def test_other_dtypes_have_one_hash_each(self):
+        known = {}
+        for dtype in ("bf16", "f16"):
+            text = self.demo(dtype, "--dtype", dtype, "--threads", "1")
+            self.assertIn("bit for bit: yes", text)
+            known[dtype] = self.sha(text)
+            self.assertEqual(self.sha(self.demo(dtype + "5", "--dtype", dtype, "--threads", "5")), known[dtype])
+            for name in MODELS:  # and the files have one content, whoever made them when
+                self.assertEqual(*[self.content(self.path(f"{f}/{name}.safetensors")) for f in (dtype, dtype + "5")])
+            model = self.path(dtype + "/model.safetensors")
+            tensors, metadata = checkpoint.read(model)
+            self.assertEqual({t.dtype for t in tensors.values()}, {dtype.upper()})
+            self.assertEqual(metadata["dtype"], dtype)
+            j = json.loads(self.succeed("eval", model, "--json"))
+            self.assertGreater(j["accuracy"], 0.2)
+            seen = json.loads(self.succeed("predict", self.path(dtype + "/model-int8.safetensors"), "digits:3", "--json"))
+            self.assertEqual(len(seen[0]["logits"]), 10)
+            if not os.environ.get("PLANCK_SANITIZE"):
+                self.killed(dtype + "k", "--dtype", dtype)
+                self.refuse("belongs to another run", "demo", "--out", self.path(dtype + "k"), *SHORT)
+                resumed = self.demo(dtype + "k", "--dtype", dtype)
+                self.assertIn("Going on", resumed)
+                self.assertEqual(self.sha(resumed), known[dtype])
+        if not os.environ.get("PLANCK_SANITIZE"):
+            known["f32"], known["f64"] = (self.sha(self.demo(d, "--dtype", d)) for d in ("f32", "f64"))
+            self.assertEqual(self.sha(self.demo("left_out")), known["f32"])
+        self.assertEqual(len(set(known.values())), len(known), known)
+
+    def test_results_follow_from_the_counts_beside_them(self):
+        text = self.succeed("demo", "--out", self.path("it's"), *SHORT, "--threads", "2", "--json", "-q")
+        results = json.loads(text)
+        with open(self.path("it's/results.json"), encoding="utf-8") as f:
+            self.assertEqual(f.read(), text)
+        made = results["made"]
+        self.assertRegex(self.succeed("--version"), rf"^planck {re.escape(made['version'])}\b")
+        self.assertEqual(shlex.split(made["command"])[1:], ["demo", "--out", self.path("it's"), *SHORT, "--threads", "2",
+                                                            "--json", "-q"])
+        self.assertRegex(made["date"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertEqual((made["device"], made["threads"], made["workers"]), ("cpu", 2, 1))
+        self.assertTrue(made["cpu"] and made["cores"] >= 1)
+        self.assertIn(made["instruction_set"], ("avx512", "avx2", "baseline"))
+
+        pictures, views = results["data"]["test"], results["data"]["views"]
+        self.assertEqual((pictures, len(results["models"])), (360, 7))
+        shares = []
+        for m in results["models"]:
+            right = m["right_views"]
+            self.assertEqual(len(right), pictures)
+            self.assertEqual([sum(right), pictures * views], [m["right"], m["answers"]])
+            matrix = m["confusion"]
+            self.assertEqual([len(row) for row in matrix], [10] * 10)
+            self.assertEqual(sum(map(sum, matrix)), m["answers"])
+            self.assertEqual(sum(matrix[i][i] for i in range(10)), m["right"])
+            shares.append([r / views for r in right])
+            self.check_interval(m, shares[-1])
+        for m, share in zip(results["models"][1:], shares[1:]):
+            self.check_comparison(m["against_float"], shares[0], share)
+            gained, lost = m["against_float"]["gained"], m["against_float"]["lost"]
+            self.assertEqual(gained - lost, m["right"] - results["models"][0]["right"])
+        for dtype, after, within in (("s8", 2, 5), ("s4", 4, 6)):
+            for i in (after, within):
+                self.assertIn(f"training, {dtype} per channel", results["models"][i]["name"])
+            c = results["in_training_against_after"][dtype]
+            self.check_comparison(c, shares[after], shares[within])
+            said = next(f for f in results["findings"] if f.startswith(f"{dtype} per channel"))
+            self.assertIn(f"{c['better']} pictures are read better and {c['worse']} worse", said)
+            self.assertIn(" beats " if c["beyond_error"] else "no difference beyond the error", said)
+        times = results["layer_microseconds_per_image"]
+        self.assertTrue(all(t > 0 for t in times.values()), times)
+        for key in ("float_products", "s8_products", "s8_rounding"):
+            self.assertIn(f"{times[key]:.1f}", results["findings"][-1])
+
+        j = json.loads(self.succeed("eval", self.path("it's/model-int8.safetensors"), "--json"))
+        self.assertEqual([j["accuracy"], j["interval"]], [results["models"][5][k] for k in ("accuracy", "interval")])
+        with open(self.path("it's/report.html"), encoding="utf-8") as f:
+            page = f.read()
+        self.assertLess(len(page), 400_000)
+        for part in ("<h2>Confusions</h2>", "<h2>Mistakes</h2>", "<h2>How it was made</h2>", made["command"], made["cpu"],
+                     "planck " + made["version"], made["date"], *results["findings"], results["sha256"]):
+            self.assertTrue(part in html.unescape(page), part)
+        mistakes = page[page.index("<h2>Mistakes</h2>"):page.index("<h2>Weights</h2>")]
+        self.assertEqual((mistakes.count("✗"), mistakes.count("✓")), (24, 0))
+
+    def check_interval(self, model, shares):
+        """Wilson's, for as many answers as have the error of the mean over pictures."""
+        n, p, z = len(shares), statistics.fmean(shares), statistics.NormalDist().inv_cdf(0.975)
+        error = statistics.stdev(shares) / n ** 0.5
+        self.assertAlmostEqual(model["accuracy"], p)
+        self.assertAlmostEqual(model["standard_error"], error)
+        m = min(p * (1 - p) / error ** 2, model["answers"])
+        for bound, sign in zip(model["interval"], (-1, 1)):  # where the score test of p against it gives z
+            self.assertAlmostEqual((p - bound) / (bound * (1 - bound) / m) ** 0.5, -sign * z, 6)
+
+    def check_comparison(self, c, before, after):
+        differences = [b - a for a, b in zip(before, after)]
+        self.assertAlmostEqual(c["difference"], statistics.fmean(differences))
+        self.assertAlmostEqual(c["half_width"], statistics.NormalDist().inv_cdf(0.975) * statistics.stdev(differences) /
+                               len(before) ** 0.5)
+        better, worse = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+        self.assertEqual([c["better"], c["worse"]], [better, worse])
+        n = better + worse
+        p = min(1, 2 * sum(math.comb(n, k) for k in range(min(better, worse) + 1)) / 2 ** n)
+        self.assertAlmostEqual(c["p"], p)
+        self.assertEqual(c["beyond_error"], p < 0.05)
+
     def refuse_damaged(self, good):
         """A checkpoint with one bit flipped anywhere is not trained on."""
         header = 8 + struct.unpack("<Q", good[:8])[0]
@@ -116,6 +232,12 @@ class Demo(CommandTest):
         self.refuse("the file is empty", "demo", "--out", self.with_checkpoint("b", b""))
         self.refuse("avx7", "demo", "--cpu-target", "avx7", "--out", self.path("d"))
         self.refuse("both must be at least 1", "demo", "--epochs", "0", "--out", self.path("d"))
+        self.refuse("--dtype is s8, must be f32, bf16, f16 or f64", "demo", "--dtype", "s8", "--out", self.path("d"))
+        self.refuse("--dtype is float, must be", "demo", "--dtype", "float", "--out", self.path("d"))
+        for dtype, math_ in (("bf16", "exact"), ("f64", "tensor_core")):
+            self.refuse(f"--math is {math_}, which products of {dtype}", "demo", "--dtype", dtype, "--math", math_, "--out",
+                        self.path("d"))
+        self.assertFalse(os.path.exists(self.path("d")))
         self.refuse("missing.safetensors", "eval", self.path("missing.safetensors"))
         self.refuse("must be cpu, cuda or cuda:N", "demo", "--device", "tpu", "--out", self.path("d"))
         self.succeed("compare", "--keep", self.path("c"))

@@ -68,23 +68,43 @@ class Report(unittest.TestCase):
         page = self.pages["hostile"]
         self.assertNotIn("script", page.tags)
         shown = "".join(page.texts)
-        # title twice, device, digest; 10 curves in the legend; 3 models in table and 3 among figures; 1 histogram;
-        # and at the points of 9 curves, 3 losses and 1 accuracy each, the finite ones.
-        self.assertEqual(shown.count(TEXT), 4 + 10 + 6 + 1 + 9 * 4)
+        # title twice, device, digest; 10 curves in the legend; 3 models in table and 3 among figures, 1 that can be
+        # compared with the first; 2 findings; 2 confusions that are any; 2 notes, what was misread, a fact and its
+        # name; 1 histogram; and at the points of 9 curves, 3 losses and 1 accuracy each, the finite ones.
+        self.assertEqual(shown.count(TEXT), 4 + 10 + 7 + 2 + 2 + 5 + 1 + 9 * 4)
         self.assertEqual(shown.count("script"), 2 * shown.count(TEXT))
 
     def test_shows_what_was_recorded(self):
         page = self.pages["full"]
         shown = " ".join(page.texts)
         for text in ("Handwritten digits", "with transformer", "98.89 %", "163.51 KiB", "12.4 µs", "−0.28", "0.26×",
+                     "97.12 to 99.58 %", "+2 −3", "s4 does not.", "9 read as 5: 7, 8 read as 1: 2", "2 of 360 images are misread",
+                     "s8: the same", "planck demo --epochs 30", "a CPU, cores: 2, avx2",
                      "classifier.weight", "9f578524b6cec1fc800cc52dfc87ebe56264983d490aa72a4bd928ba2570ec77"):
             self.assertIn(text, shown)
         self.assertEqual(page.tags.count("figure"), 12)
-        self.assertEqual(shown.count("✗"), 1)
-        self.assertEqual(shown.count("✓"), 11)
-        # 2 charts, 3 bars, 3 + 2 legends, 24 images, 3 histograms
-        self.assertEqual(page.tags.count("svg"), 2 + 3 + 5 + 24 + 3)
-        self.assertEqual(page.tags.count("section"), 4)
+        self.assertEqual(shown.count("✗"), 2)
+        self.assertEqual(shown.count("✓"), 10)
+        # 2 charts, 3 bars, 3 + 2 legends, 2 confusions, 24 images, 3 histograms
+        self.assertEqual(page.tags.count("svg"), 2 + 3 + 5 + 2 + 24 + 3)
+        self.assertEqual(page.tags.count("section"), 7)
+
+    def test_draws_confusions(self):
+        """Every cell is there; the darker, the more often; right answers are no mistakes."""
+        full, two = re.findall(r'<svg class="confusion".*?</svg>', self.sources["full"], re.S)
+        self.assertEqual((full.count("<rect"), two.count("<rect")), (100, 4))
+        self.assertEqual(re.findall(r'class="(k[1-5])"[^>]*><title>([^<]*)', full),
+                         [("k2", "8 read as 1: 2"), ("k5", "9 read as 5: 7")])
+        self.assertEqual(re.findall(r'class="(\w+)"[^>]*><title>([^<]*)', two),
+                         [("d", "0 read as 0: 17"), ("k5", "0 read as 1: 3"), ("k2", "1 read as 0: 1"),
+                          ("d", "1 read as 1: 19")])
+
+    def test_draws_intervals(self):
+        bars = re.findall(r'<svg class="bar".*?</svg>', self.sources["full"])
+        for bar in bars:
+            low, high = map(float, re.search(r'class="error" d="M([\d.]+) .*?H([\d.]+)', bar).groups())
+            end = float(re.search(r'class="t0" width="([\d.]+)"', bar).group(1))
+            self.assertTrue(0 <= low < end < high <= 100, bar)
 
     def test_leaves_empty_parts_out(self):
         page = self.pages["empty"]
@@ -92,7 +112,7 @@ class Report(unittest.TestCase):
         self.assertEqual(page.tags.count("svg"), 0)
         self.assertEqual([text for text in page.texts if text.strip()], ["Training", "Training", "Nothing was recorded."])
         small = self.pages["small"]
-        self.assertEqual(small.tags.count("section"), 4)
+        self.assertEqual(small.tags.count("section"), 7)
         self.assertNotIn("footer", small.tags)
 
     def test_draws_inside_of_the_charts(self):

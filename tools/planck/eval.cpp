@@ -30,18 +30,24 @@ Result<void> eval(const EvalArguments& a) {
     return fail(ErrorCode::invalid_problem,
                 fmt::format("{} tells {} classes apart, {} has {}", a.model, net->options.classes,
                             data->name, data->test.classes));
-  const double right = digits::accuracy(*net, data->test, digits::RunOptions{}.seed + 1, *stream);
+  const auto verdicts =
+      digits::verdicts(*net, data->test, digits::RunOptions{}.test_seed(), *stream);
+  const auto right = digits::accuracy_of(verdicts);
   if (a.json) {
     const nlohmann::ordered_json j{{"model", a.model},
                                    {"form", digits::to_text(net->form)},
                                    {"data", data->name},
-                                   {"accuracy", right},
+                                   {"accuracy", right.share},
+                                   {"interval", {right.low, right.high}},
+                                   {"pictures", verdicts.pictures},
+                                   {"views", verdicts.views},
                                    {"bytes", nn::bytes_of(net->state)},
                                    {"sha256", nn::sha256_of(net->state)}};
     print_json(j);
   } else {
-    print("{}: {}, {}, {:.2f} % of distorted test pictures of {}\n", printable(a.model),
-          digits::to_text(net->form), size_text(nn::bytes_of(net->state)), 100 * right, data->name);
+    print("{}: {}, {}, {:.2f} % ({:.2f} to {:.2f}) of distorted test pictures of {}\n",
+          printable(a.model), digits::to_text(net->form), size_text(nn::bytes_of(net->state)),
+          100 * right.share, 100 * right.low, 100 * right.high, data->name);
   }
   return {};
 }

@@ -50,6 +50,7 @@ Result<void> save_net(const std::string& path, const StoredNet& net) {
                                {"side", std::to_string(net.options.side)},
                                {"classes", std::to_string(net.options.classes)}};
   if (net.options.math) metadata["math"] = name(*net.options.math);
+  if (net.options.dtype != Dtype::f32) metadata["dtype"] = name(net.options.dtype);
   if (net.form.kind == Form::Kind::integers) {  // the planck format: what its weights mean
     using B = Autodiff<Cpu>;
     Net<B> same = make_net<B>(net.options, net.form, B::default_device());
@@ -79,10 +80,16 @@ Result<StoredNet> read_net(const std::string& path) {
   if (form == saved->metadata.end()) return bad("its metadata lacks the model's form");
   const auto parsed = parse_form(form->second);
   if (!parsed) return bad(parsed.error().message);
-  NetOptions options{.side = *side, .classes = *classes, .math = {}};
+  NetOptions options{.side = *side, .classes = *classes};
   if (const auto math = saved->metadata.find("math"); math != saved->metadata.end()) {
     options.math = parse_product_math(math->second);
     if (!options.math) return bad(fmt::format("no math is called '{}'", math->second));
+  }
+  if (const auto dtype = saved->metadata.find("dtype"); dtype != saved->metadata.end()) {
+    const auto parsed_dtype = parse_dtype(dtype->second);
+    if (!parsed_dtype || !is_float(*parsed_dtype))
+      return bad(fmt::format("its floats cannot be '{}'; f64, f32, bf16 or f16", dtype->second));
+    options.dtype = *parsed_dtype;
   }
   return StoredNet{options, *parsed, std::move(saved->state)};
 }

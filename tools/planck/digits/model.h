@@ -24,10 +24,10 @@ struct Localizer {
   QLinear<B> hidden;
   nn::Linear<B> theta;
 
-  Localizer(Rng& rng, std::int64_t side, const typename B::Device& device)
-      : conv(nn::Conv2d<B>(rng, conv3x3(1, 8), device)),
-        hidden(nn::Linear<B>(rng, {8 * (side / 4) * (side / 4), 32}, device)),
-        theta(rng, {32, 6}, device) {
+  Localizer(Rng& rng, std::int64_t side, const nn::Options<B>& at)
+      : conv(nn::Conv2d<B>(rng, conv3x3(1, 8), at)),
+        hidden(nn::Linear<B>(rng, {8 * (side / 4) * (side / 4), 32}, at)),
+        theta(rng, {32, 6}, at) {
     theta.weight.set(zeros_like(theta.weight.value()));
     theta.bias->set(zeros_like(theta.bias->value()));
   }
@@ -45,7 +45,8 @@ struct Localizer {
 struct NetOptions {
   std::int64_t side = 16;  // of the picture, a multiple of 4
   std::int64_t classes = 10;
-  std::optional<ProductMath> math;  // of its products; none: that of its dtype
+  std::optional<ProductMath> math = {};  // of its products; none: that of its dtype
+  Dtype dtype = Dtype::f32;              // of weights and activations that are floats
 
   Stream on(const Stream& stream) const { return math ? stream.with_math(*math) : stream; }
 };
@@ -61,13 +62,15 @@ struct Net {
   static constexpr std::int64_t kChannels = 32;
 
   Net(Rng& rng, const NetOptions& o, const typename B::Device& device)
+      : Net(rng, o, nn::Options<B>(device, o.dtype)) {}
+  Net(Rng& rng, const NetOptions& o, const nn::Options<B>& at)
       : options(o),
-        upright(Localizer<B>(rng, o.side, device), {o.side, o.side}),
-        conv1(nn::Conv2d<B>(rng, conv3x3(1, 16), device)),
-        conv2(nn::Conv2d<B>(rng, conv3x3(16, kChannels), device)),
-        places(rng, tokens(), kChannels, device),
-        hidden(nn::Linear<B>(rng, {tokens() * kChannels, 64}, device)),
-        output(nn::Linear<B>(rng, {64, o.classes}, device)) {
+        upright(Localizer<B>(rng, o.side, at), {o.side, o.side}),
+        conv1(nn::Conv2d<B>(rng, conv3x3(1, 16), at)),
+        conv2(nn::Conv2d<B>(rng, conv3x3(16, kChannels), at)),
+        places(rng, tokens(), kChannels, at),
+        hidden(nn::Linear<B>(rng, {tokens() * kChannels, 64}, at)),
+        output(nn::Linear<B>(rng, {64, o.classes}, at)) {
     places.weight.set(places.weight.value() * 0.02);
   }
 

@@ -4,6 +4,7 @@
 
 #include "planck/data/distortion.h"
 #include "planck/data/images.h"
+#include "planck/nn/parameter.h"
 #include "planck/planck.h"
 
 namespace planck::digits {
@@ -24,6 +25,7 @@ struct Sampling {
   const ImageSet& set;
   std::int64_t side;
   std::uint64_t seed, epoch;
+  Dtype dtype = Dtype::f32;  // of the pictures, which are made in f32
 };
 
 template <class B>
@@ -44,7 +46,8 @@ Batch<B> make_batch(const Sampling& from, std::span<const std::int64_t> which,
   const auto flat_pictures =
       Tensor<B>::from(std::span<const float>(flat), {n, 1, set.height, set.width}, device);
   const auto maps = Tensor<B>::from(std::span<const float>(theta), {n, 2, 3}, device);
-  return {grid_sample(flat_pictures, affine_grid(maps, {n, 1, from.side, from.side})),
+  const auto seen = grid_sample(flat_pictures, affine_grid(maps, {n, 1, from.side, from.side}));
+  return {nn::as_dtype(seen, from.dtype),
           Tensor<B, IntKind>::from(std::span<const std::int32_t>(labels), {n}, device)};
 }
 

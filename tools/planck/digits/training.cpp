@@ -11,9 +11,10 @@ namespace planck::digits {
 std::string RunOptions::fingerprint(const ImageData& data) const {
   return fmt::format(
       "{} ({} + {} pictures), {} + {} epochs, batches of {} in grains of {}, side {}, "
-      "seed {}{}{}",
+      "seed {}{}{}{}{}",
       data.name, data.train.count, data.test.count, epochs, qat_epochs, batch, grain, side, seed,
-      math ? ", math " : "", math ? name(*math) : "");
+      math ? ", math " : "", math ? name(*math) : "", dtype == Dtype::f32 ? "" : ", dtype ",
+      dtype == Dtype::f32 ? "" : name(dtype));
 }
 
 std::vector<Stage> stages(const RunOptions& o) {
@@ -28,6 +29,7 @@ std::vector<Stage> stages(const RunOptions& o) {
 nn::StateDict state_of(const Snapshot& s) {
   nn::StateDict all = nn::with_prefix("model.", s.model);
   all.merge(nn::with_prefix("optimizer.", s.optimizer));
+  all.merge(nn::with_prefix("loss_scale.", s.loss_scale));
   for (std::size_t i = 0; i < s.finished.size(); ++i)
     all.merge(nn::with_prefix(fmt::format("finished.{}.", i), s.finished[i]));
   for (std::size_t i = 0; i < s.curves.size(); ++i) {
@@ -49,6 +51,7 @@ Snapshot snapshot_of(const nn::StateDict& all, std::size_t stages) {
   s.epoch = at[1];
   s.model = nn::without_prefix("model.", all);
   s.optimizer = nn::without_prefix("optimizer.", all);
+  s.loss_scale = nn::without_prefix("loss_scale.", all);
   for (std::size_t i = 0; i < s.stage; ++i)
     s.finished.push_back(nn::without_prefix(fmt::format("finished.{}.", i), all));
   for (std::size_t i = 0; i < stages; ++i) {
@@ -95,10 +98,10 @@ Outcome run(const RunOptions& options, const ImageData& data, const Stream& stre
              ? On<Cuda>::run(options, data, stream, workers, watch)
              : On<Cpu>::run(options, data, stream, workers, watch);
 }
-double accuracy(const StoredNet& net, const ImageSet& set, std::uint64_t seed,
-                const Stream& stream) {
-  return stream.device().kind == DeviceKind::cuda ? On<Cuda>::accuracy(net, set, seed, stream)
-                                                  : On<Cpu>::accuracy(net, set, seed, stream);
+Verdicts verdicts(const StoredNet& net, const ImageSet& set, std::uint64_t seed,
+                  const Stream& stream) {
+  return stream.device().kind == DeviceKind::cuda ? On<Cuda>::verdicts(net, set, seed, stream)
+                                                  : On<Cpu>::verdicts(net, set, seed, stream);
 }
 std::vector<float> logits(const StoredNet& net, const ImageSet& pictures, const Stream& stream) {
   return stream.device().kind == DeviceKind::cuda ? On<Cuda>::logits(net, pictures, stream)

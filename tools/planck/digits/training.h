@@ -15,15 +15,19 @@
 #include "planck/data/images.h"
 #include "planck/dist/transport/communicator.h"
 #include "tools/planck/digits/forms.h"
+#include "tools/planck/digits/verdicts.h"
 
 namespace planck::digits {
 
 struct RunOptions {
   std::int64_t epochs = 60, qat_epochs = 15, batch = 64, grain = 16, side = 16;
   std::uint64_t seed = 2026;
-  std::optional<ProductMath> math;  // of products; none: that of f32
+  Dtype dtype = Dtype::f32;         // of weights and activations that are floats
+  std::optional<ProductMath> math;  // of products; none: that of the dtype
   std::string checkpoint;           // path, written by the first worker; "": none
 
+  // Of the distortions of test pictures.
+  std::uint64_t test_seed() const { return seed + 1; }
   // What a checkpoint must have been made with.
   std::string fingerprint(const ImageData& data) const;
 };
@@ -46,6 +50,7 @@ struct Snapshot {
   std::size_t stage = 0;
   std::int64_t epoch = 0;               // of the stage, done
   nn::StateDict model, optimizer;       // of the stage, where epoch > 0
+  nn::StateDict loss_scale;             // of f16, likewise
   std::vector<nn::StateDict> finished;  // models of the stages before
   std::vector<Curve> curves;            // one per stage
 };
@@ -71,19 +76,30 @@ using Watch = std::function<void(const Step&)>;
 struct Measured {
   std::string name;
   Form form;
-  double accuracy = 0;  // of distorted test pictures, 0 to 1
+  Verdicts verdicts;  // on distorted test pictures
   std::uint64_t bytes = 0;
   double microseconds_per_image = 0;
 };
 struct SeenPair {  // a picture before and after the spatial transformer
   std::vector<float> before, after;
-  int label = 0, predicted = 0;
+  int label = 0;
+  // By the float model and those on integers, as they are in the outcome.
+  std::vector<int> read;
+  std::int64_t misread = 0;  // by the float model: of all views of the picture
+};
+// Microseconds per picture of all layers that can be quantized, as floats and as s8, bias included;
+// of their products alone; and of rounding inputs.
+struct LayerCosts {
+  double floats = 0, float_products = 0, integers = 0, integer_products = 0, rounding = 0;
 };
 struct Outcome {
   std::vector<Measured> models;
   std::vector<StoredNet> float_and_integers;  // the float model, then those of the rounded stages
+  std::vector<std::size_t> measured;          // where those are among the models
   std::vector<Curve> curves;
-  std::vector<SeenPair> pairs;
+  std::vector<SeenPair> examples, mistakes;  // the first test pictures; those most often misread
+  std::int64_t misread_pictures = 0;         // by the float model, in one view or more
+  LayerCosts costs;
   bool integers_equal = true;    // every logit of integer and rounded models, bit for bit
   double images_per_second = 0;  // of float training, all workers together
   double waited = 0;             // share of its time that this worker waited for others
@@ -95,9 +111,9 @@ struct Outcome {
 Outcome run(const RunOptions& options, const ImageData& data, const Stream& stream,
             dist::Communicator& workers, const Watch& watch);
 
-// Fraction of right answers on distorted test pictures.
-double accuracy(const StoredNet& net, const ImageSet& set, std::uint64_t seed,
-                const Stream& stream);
+// What a model reads in the distorted test pictures that models of a run are measured on.
+Verdicts verdicts(const StoredNet& net, const ImageSet& set, std::uint64_t seed,
+                  const Stream& stream);
 // [pictures, classes] row by row, of pictures as they are, seen at the model's side.
 std::vector<float> logits(const StoredNet& net, const ImageSet& pictures, const Stream& stream);
 

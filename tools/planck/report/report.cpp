@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/planck/report/confusion_chart.h"
 #include "tools/planck/report/report_charts.h"
 #include "tools/planck/report/report_style.h"
 #include "tools/planck/report/report_text.h"
@@ -67,20 +68,34 @@ std::string learning(const std::vector<TrainingReport::Curve>& curves) {
 double bars_begin(const std::vector<TrainingReport::Model>& models) {
   double worst = 1;
   for (const TrainingReport::Model& m : models)
-    if (std::isfinite(m.accuracy)) worst = std::min(worst, m.accuracy);
+    for (const double v : {m.accuracy, m.low})
+      if (std::isfinite(v)) worst = std::min(worst, v);
   return std::max(0.0, std::floor(worst * 20 - 1) / 20);
 }
-std::string bar_svg(double accuracy, double begin) {
-  if (!std::isfinite(accuracy)) return "";
-  const double length = 100 * std::clamp((accuracy - begin) / (1 - begin), 0.0, 1.0);
+// A bar, and the interval as a line along it.
+std::string bar_svg(const TrainingReport::Model& m, double begin) {
+  if (!std::isfinite(m.accuracy)) return "";
+  const auto place = [&](double v) {
+    return 100 * std::clamp((v - begin) / (1 - begin), 0.0, 1.0);
+  };
+  std::string error;
+  if (std::isfinite(m.low) && std::isfinite(m.high) && m.low < m.high)
+    error = fmt::format("<path class=\"error\" d=\"M{:.1f} 1v4m0 -2H{:.1f}m0 -2v4\"/>",
+                        place(m.low), place(m.high));
   return fmt::format(
       "<svg class=\"bar\" viewBox=\"0 0 100 6\" preserveAspectRatio=\"none\" "
       "aria-hidden=\"true\"><rect class=\"track\" width=\"100\" height=\"6\"/><rect "
-      "class=\"t0\" width=\"{:.1f}\" height=\"6\"/></svg>",
-      length);
+      "class=\"t0\" width=\"{:.1f}\" height=\"6\"/>{}</svg>",
+      place(m.accuracy), error);
+}
+std::string interval_text(const TrainingReport::Model& m) {
+  if (!std::isfinite(m.low) || !std::isfinite(m.high)) return "";
+  return with_minus_signs(
+      fmt::format("<small>{:.2f} to {:.2f} %</small>", 100 * m.low, 100 * m.high));
 }
 
-std::string models_table(const std::vector<TrainingReport::Model>& models) {
+std::string models_table(const std::vector<TrainingReport::Model>& models,
+                         const std::vector<std::string>& findings) {
   if (models.empty()) return "";
   std::string body =
       "<div class=\"card scroll\"><table>\n<thead><tr><th>Model</th><th>Accuracy</th>"
@@ -98,40 +113,73 @@ std::string models_table(const std::vector<TrainingReport::Model>& models) {
     const std::string change =
         &m == &first || !std::isfinite(points)
             ? ""
-            : with_minus_signs(fmt::format("<small>{:+.2f}</small>", points));
-    body += fmt::format("<tr><td>{}</td><td>{}{}{}</td><td>{}{}</td><td>{}{}</td></tr>\n",
-                        html_escaped(m.name), percent_text(m.accuracy), bar_svg(m.accuracy, begin),
-                        change, size_text(m.bytes),
+            : with_minus_signs(fmt::format("<small>{:+.2f}{}{}</small>", points,
+                                           m.answers.empty() ? "" : ": ", html_escaped(m.answers)));
+    body += fmt::format("<tr><td>{}</td><td>{}{}{}{}</td><td>{}{}</td><td>{}{}</td></tr>\n",
+                        html_escaped(m.name), percent_text(m.accuracy), bar_svg(m, begin),
+                        interval_text(m), change, size_text(m.bytes),
                         times(static_cast<double>(first.bytes), static_cast<double>(m.bytes)),
                         microseconds_text(m.microseconds_per_image),
                         times(first.microseconds_per_image, m.microseconds_per_image));
   }
-  const std::string bars = fmt::format("Bars go from {:.0f} % to 100 % of accuracy.", 100 * begin);
+  body += "</tbody>\n</table></div>";
+  if (!findings.empty()) body += "\n<ul class=\"findings\">\n";
+  for (const std::string& f : findings) body += fmt::format("<li>{}</li>\n", html_escaped(f));
+  if (!findings.empty()) body += "</ul>";
+  const std::string bars = fmt::format(
+      "Bars go from {:.0f} % to 100 % of accuracy; lines on them are intervals of 95 %.",
+      100 * begin);
   return section("Models",
-                 (models.size() > 1 ? "Small figures compare with the first: points of accuracy, "
-                                      "and multiples of its size and time. "
-                                    : "Accuracy, size and time of one image. ") +
+                 (models.size() > 1
+                      ? "Small figures compare with the first: points of accuracy with the answers "
+                        "that became right and wrong, and multiples of its size and time. "
+                      : "Accuracy, size and time of one image. ") +
                      bars,
-                 body + "</tbody>\n</table></div>");
+                 body);
 }
 
-std::string pairs(const std::vector<TrainingReport::Pair>& digits) {
-  if (digits.empty()) return "";
+std::string confusions(const std::vector<TrainingReport::Confusion>& all) {
+  std::string cards;
+  for (const TrainingReport::Confusion& c : all) {
+    const std::string svg = confusion_svg(c), often = frequent_mistakes(c);
+    if (svg.empty() && often.empty()) continue;
+    cards += fmt::format("<div class=\"card\"><h3>{}</h3>\n{}{}</div>\n", html_escaped(c.name), svg,
+                         often.empty() ? "" : fmt::format("<p>{}</p>\n", often));
+  }
+  if (cards.empty()) return "";
+  return section("Confusions", "Answers by what a picture shows (down) and what was read (across).",
+                 "<div class=\"histograms\">\n" + cards + "</div>");
+}
+
+std::string figures_of(const std::vector<TrainingReport::Pair>& pairs) {
   std::string body = "<div class=\"pairs\">\n";
-  for (const TrainingReport::Pair& d : digits) {
+  for (const TrainingReport::Pair& d : pairs) {
     const bool right = d.label == d.predicted;
     body += fmt::format(
         "<figure class=\"card pair {}\"><div class=\"images\">{}<span aria-hidden=\"true\">→</span>"
-        "{}</div><figcaption>{} read as <b>{} {}</b></figcaption></figure>\n",
+        "{}</div><figcaption>{} read as <b>{} {}</b>{}</figcaption></figure>\n",
         right ? "right" : "wrong",
         image_svg(d.height, d.width, d.before, fmt::format("{}, as given", d.label)),
         image_svg(d.height, d.width, d.after, fmt::format("{}, transformed", d.label)), d.label,
-        d.predicted, right ? "✓" : "✗");
+        d.predicted, right ? "✓" : "✗",
+        d.note.empty() ? "" : fmt::format("<br/>{}", html_escaped(d.note)));
   }
+  return body + "</div>";
+}
+std::string examples(const std::vector<TrainingReport::Pair>& pairs) {
+  if (pairs.empty()) return "";
   return section("Seen straight",
                  "Images before and after the spatial transformer, which learned alone where to "
                  "look, and what the network read.",
-                 body + "</div>");
+                 figures_of(pairs));
+}
+std::string mistakes(const std::vector<TrainingReport::Pair>& pairs, const std::string& misread) {
+  if (pairs.empty()) return "";
+  return section("Mistakes",
+                 fmt::format("{}{}The {} most often misread, each in the first view that the first "
+                             "model misreads, and what others read there.",
+                             html_escaped(misread), misread.empty() ? "" : ". ", pairs.size()),
+                 figures_of(pairs));
 }
 
 std::string histograms(const std::vector<TrainingReport::Histogram>& weights) {
@@ -152,13 +200,23 @@ std::string histograms(const std::vector<TrainingReport::Histogram>& weights) {
           cards + "</div>");
 }
 
+std::string facts(const std::vector<std::pair<std::string, std::string>>& all) {
+  if (all.empty()) return "";
+  std::string body = "<dl class=\"facts\">\n";
+  for (const auto& [what, value] : all)
+    body += fmt::format("<dt>{}</dt><dd>{}</dd>\n", html_escaped(what), html_escaped(value));
+  return section("How it was made", "None of it is part of the weights or of their hash.",
+                 body + "</dl>");
+}
+
 }  // namespace
 
 std::string report_html(const TrainingReport& report) {
   const std::string title = html_escaped(report.title.empty() ? "Training" : report.title);
   std::string body = figures(report.models) + learning(report.curves) +
-                     models_table(report.models) + pairs(report.digits) +
-                     histograms(report.weights);
+                     models_table(report.models, report.findings) + confusions(report.confusions) +
+                     examples(report.examples) + mistakes(report.mistakes, report.misread) +
+                     histograms(report.weights) + facts(report.facts);
   if (body.empty()) body = "<p>Nothing was recorded.</p>\n";
   std::string footer;
   if (!report.weights_sha256.empty())

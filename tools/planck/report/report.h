@@ -1,5 +1,5 @@
-// A training run as one page of HTML: curves, models, images before and after the spatial
-// transformer, weights before and after.
+// A training run as one page of HTML: curves, models with their errors, confusion matrices, images
+// before and after the spatial transformer, mistakes, weights before and after, how it was made.
 //
 // The page stands alone: style and pictures are inside, there is no script and no reference to
 // anything elsewhere. It follows the reader's preference for light or dark and fits a phone. Every
@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace planck::cli {
@@ -25,24 +26,37 @@ struct TrainingReport {
 
   struct Model {
     std::string name;
-    double accuracy;  // 0 … 1
+    double accuracy, low, high;  // 0 … 1, and its interval
     std::uint64_t bytes;
     double microseconds_per_image;
+    std::string answers;  // that changed against the first model: "+3 -4"
   };
   std::vector<Model> models;
+  std::vector<std::string> findings;  // sentences
+
+  struct Confusion {
+    std::string name;
+    int classes;
+    std::vector<std::int64_t> counts;  // [classes, classes]: by label, and by what was read
+  };
+  std::vector<Confusion> confusions;
 
   struct Pair {
     std::int64_t height, width;
     std::vector<float> before, after;  // [height, width], 0 … 1
     int label, predicted;
+    std::string note;
   };
-  std::vector<Pair> digits;
+  std::vector<Pair> examples, mistakes;
+  std::string misread;  // how many there are in all, as a sentence without its full stop
 
   struct Histogram {
     std::string name;
     std::vector<float> before, after;  // the weights themselves
   };
   std::vector<Histogram> weights;
+
+  std::vector<std::pair<std::string, std::string>> facts;  // how it was made: command, machine, …
 };
 
 std::string report_html(const TrainingReport& report);

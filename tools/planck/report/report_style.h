@@ -72,6 +72,17 @@ th { font-size: .8rem; font-weight: 500; color: var(--soft); vertical-align: bot
 tbody tr { border-top: 1px solid var(--rule); }
 td:first-child { font-weight: 600; }
 .bar { display: block; width: 9rem; height: .4rem; margin: .3rem 0 .1rem auto; } .track { fill: var(--rule); }
+.error { fill: none; stroke: var(--ink); stroke-width: 1.2; vector-effect: non-scaling-stroke; }
+.findings { margin: 1rem 0 0; padding-left: 1.1rem; max-width: 48rem; color: var(--soft); }
+.findings li + li { margin-top: .4rem; }
+.confusion .d { fill: var(--rule); } .confusion .k0 { fill: var(--paper); }
+.confusion .k1, .confusion .k2, .confusion .k3, .confusion .k4, .confusion .k5 { fill: var(--bad); }
+.confusion .k1 { fill-opacity: .16; } .confusion .k2 { fill-opacity: .32; } .confusion .k3 { fill-opacity: .48; }
+.confusion .k4 { fill-opacity: .64; } .confusion .k5 { fill-opacity: .8; }
+.confusion .hits { fill: var(--soft); } .confusion .misses { fill: var(--ink); font-weight: 600; }
+.histograms p { font-size: .85rem; }
+.facts { display: grid; grid-template-columns: max-content 1fr; gap: .35rem 1.3rem; margin: 1.1rem 0 0; font-size: .9rem; }
+.facts dt { color: var(--soft); } .facts dd { margin: 0; overflow-wrap: anywhere; }
 td small { display: block; font-size: .8rem; color: var(--faint); }
 .pairs { display: grid; grid-template-columns: repeat(auto-fill, minmax(12.5rem, 1fr)); gap: 1rem; }
 .pair { padding: .9rem; }
