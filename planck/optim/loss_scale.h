@@ -9,7 +9,6 @@
 // bf16 has the range of f32 and needs none of this.
 #pragma once
 
-#include <cmath>
 #include <limits>
 
 #include "planck/optim/gradients.h"
@@ -39,7 +38,8 @@ class LossScale {
             double highest_norm = std::numeric_limits<double>::infinity()) {
     const auto found = clip(gradients, highest_norm, scale_);
     const double norm = found.norm->template item<double>();
-    if (std::isfinite(norm)) optimizer.step(module, gradients, found);
+    if (norm <= std::numeric_limits<double>::max())  // finite: a norm is no less than 0
+      optimizer.step(module, gradients, found);
     return adapt(norm);  // last: a step that is refused counts for nothing
   }
 
