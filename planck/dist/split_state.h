@@ -1,5 +1,6 @@
-// States of models with layers in parts (tensor_parallel.h), under the names and with the shapes of
-// the whole model: what is saved is the whole model's checkpoint, and any number of workers loads it.
+// States of models with layers in parts (tensor_parallel.h), under the names and with the shapes
+// of the whole model: what is saved is the whole model's checkpoint, which any number of workers
+// loads.
 //
 //   const auto model = dist::whole_state(net), optimizer = dist::whole_state(net, adam);
 //   if (workers.rank() == 0) nn::save_state(path, …);
@@ -7,8 +8,8 @@
 //   dist::load_whole_state(net, model);                    // on as many workers as there are now
 //   dist::load_whole_state(net, adam, optimizer);
 //
-// The optimizer is any whose step of an element depends on that element's gradient alone (SGD, Adam,
-// Adagrad, RMSProp, Lion); LAMB and Muon look at whole matrices, and so does a clip at whole models.
+// The optimizer is any whose step of an element depends on that element's gradient alone (SGD,
+// Adam, Adagrad, RMSProp, Lion); LAMB and Muon look at whole matrices, and a clip at whole models.
 #pragma once
 
 #include "planck/dist/tensor_parallel.h"

@@ -16,8 +16,8 @@ struct TakenCase {
   double max_ulp = 0;                               // that the kernel promises
 };
 
-// "" where the outputs are the naive ones, else what is wrong. `compared` counts the cases that have
-// a naive result; sums of values that may overflow have none.
+// "" where the outputs are the naive ones, else what is wrong. `compared` counts the cases that
+// have a naive result; sums of values that may overflow have none.
 std::string wrong_values(const TakenCase& taken, std::size_t& compared);
 
 }  // namespace planck::conformance

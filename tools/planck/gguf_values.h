@@ -1,6 +1,6 @@
-// What a field of a GGUF file says, for people and machines: numbers, truth values and texts as they
-// are; of an array its type, how many values it has, and the first of them. Memory does not depend
-// on how many that are.
+// What a field of a GGUF file says, for people and machines: numbers, truth values and texts as
+// they are; of an array its type, how many values it has, and the first of them. Memory does not
+// depend on how many that are.
 #pragma once
 
 #include <fmt/format.h>

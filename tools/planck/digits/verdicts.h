@@ -6,7 +6,7 @@
 //
 //   error        of an accuracy: e = s / √n, s² = Σ (a_i − p)² / (n − 1)
 //   interval     of 95 %: Wilson's, for the number of independent answers that have this error,
-//                p (1 − p) / e², at most all views; n where every answer is right, or every one wrong
+//                p (1 − p) / e², at most all views; n where all answers are right, or all are wrong
 //   difference   of two models: the mean of a_i − b_i, and 1.96 times its own error
 //   chance       that pictures read better and pictures read worse, which are equally likely where
 //                the models are equally good, differ this much or more: the two-sided sign test
