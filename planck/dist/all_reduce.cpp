@@ -23,8 +23,8 @@ void copy(const Stream& stream, void* to, const void* from, std::size_t bytes) {
 }  // namespace
 
 Way way_for(const Grains& grains, std::size_t bytes) {
-  const auto arrays = static_cast<std::size_t>(grains.most_roots()) *
-                      static_cast<std::size_t>(grains.workers());
+  const auto arrays =
+      static_cast<std::size_t>(grains.most_roots()) * static_cast<std::size_t>(grains.workers());
   if (bytes * arrays <= kGatherBytes) return Way::gather;
   return grains.is_binary() ? Way::halving : Way::direct;
 }
