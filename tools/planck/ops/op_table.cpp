@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "planck/plan/this_cpu.h"
 #include "planck/verify/case_lists.h"
 #include "tools/planck/ops/shape_ops.h"
 #include "tools/planck/table.h"
@@ -67,7 +68,7 @@ Result<OpRow> op_row(std::string_view family, const OpEntry& entry) {
     auto problem = verify::parse_problem(all_ops(), *example);
     if (!problem) return tl::unexpected(problem.error());
     for (const KernelStatus& status : (*problem)->kernels()) {
-      if (!status.reject.empty()) continue;
+      if (!status.reject.empty() && !is_about_this_cpu(status.reject)) continue;
       auto it = std::find_if(collected.begin(), collected.end(), [&](const Collected& c) {
         return c.status.name == status.name && same_promise(c.status, status);
       });

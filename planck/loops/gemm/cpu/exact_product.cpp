@@ -9,6 +9,7 @@
 #include "planck/loops/gemm/cpu/exact_rows.h"
 #include "planck/loops/gemm/cpu/exact_tiles.h"
 #include "planck/loops/gemm/cpu/product.h"
+#include "planck/plan/this_cpu.h"
 
 namespace planck::gemm {
 
@@ -171,10 +172,8 @@ decltype(auto) with_tiles(ExactBy by, const F& f) {
 }  // namespace
 
 std::string exact_refusal(ExactBy by) {
-  if (by == ExactBy::amx && !amx_available())
-    return "needs AMX for s8, which this CPU or system does not offer";
-  if (by == ExactBy::vnni && !vnni_available())
-    return "needs AVX-512 with VNNI, which this CPU does not offer";
+  if (by == ExactBy::amx && !amx_available()) return needs_of_cpu("AMX for s8");
+  if (by == ExactBy::vnni && !vnni_available()) return needs_of_cpu("AVX-512 with VNNI");
   return "";
 }
 

@@ -6,6 +6,7 @@
 #include "planck/loops/gemm/cpu/byte_panels.h"
 #include "planck/loops/gemm/cpu/vnni_tile.h"
 #include "planck/ops/matmul/cpu/kernels.h"
+#include "planck/plan/this_cpu.h"
 
 namespace planck {
 
@@ -168,8 +169,7 @@ Result<void> run(const Stream& stream, Workspace workspace, const MatmulProblem&
 std::string refusal(const MatmulProblem& p, bool available, const char* what) {
   if (p.element_dtype != Dtype::s8)
     return "multiplies s8 alone, a is " + std::string(name(p.element_dtype));
-  return available ? ""
-                   : std::string("needs ") + what + ", which this CPU or system does not offer";
+  return available ? "" : needs_of_cpu(what);
 }
 
 }  // namespace
