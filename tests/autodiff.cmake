@@ -17,7 +17,7 @@ function(add_autodiff_tests backend)
     target_compile_definitions(autodiff_${name}_test PRIVATE PLANCK_TESTS_REFERENCE)
   else()
     target_sources(autodiff_${name}_test PRIVATE
-      autodiff/families.test.cpp autodiff/quantized.test.cpp autodiff/tensors.test.cpp autodiff/training.test.cpp)
+      autodiff/families.test.cpp autodiff/quantized.test.cpp autodiff/quantized_shapes.test.cpp autodiff/tensors.test.cpp autodiff/training.test.cpp)
   endif()
   target_compile_definitions(autodiff_${name}_test PRIVATE PLANCK_TESTED_BACKEND=planck::${backend})
   if(PLANCK_SANITIZE)  # thousands of small functions, which the sanitizers make large
