@@ -1,11 +1,11 @@
 // Layers in parts: the bits of the whole, whatever products mean.
-#include "planck/dist/tensor_parallel.h"
+#include "planck/dist/split/tensor_parallel.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "planck/dist/split_state.h"
+#include "planck/dist/split/split_state.h"
 #include "planck/dist/transport/threads.h"
 #include "planck/training.h"
 

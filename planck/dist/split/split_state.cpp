@@ -1,4 +1,4 @@
-#include "planck/dist/split_state.h"
+#include "planck/dist/split/split_state.h"
 
 #include "planck/core/refuse.h"
 

@@ -13,8 +13,8 @@
 #pragma once
 
 #include "planck/dist/all_reduce.h"
-#include "planck/dist/chain.h"
 #include "planck/dist/grains.h"
+#include "planck/dist/split/chain.h"
 #include "planck/nn/layers.h"
 #include "planck/nn/linear.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "planck/dist/chain.h"
+#include "planck/dist/split/chain.h"
 #include "planck/loops/gemm/cpu/exact_tiles.h"
 #include "planck/loops/gemm/cpu/pack.h"
 #include "planck/loops/gemm/cpu/tensor_core_tile.h"

@@ -12,7 +12,7 @@
 // Adam, Adagrad, RMSProp, Lion); LAMB and Muon look at whole matrices, and a clip at whole models.
 #pragma once
 
-#include "planck/dist/tensor_parallel.h"
+#include "planck/dist/split/tensor_parallel.h"
 #include "planck/nn/load.h"
 #include "planck/optim/kept.h"
 

@@ -1,10 +1,10 @@
-#include "planck/dist/chain.h"
+#include "planck/dist/split/chain.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "planck/core/refuse.h"
-#include "planck/dist/chain_parts-inl.h"
+#include "planck/dist/split/chain_parts-inl.h"
 
 namespace planck::dist {
 

@@ -1,4 +1,4 @@
-#include "planck/dist/tensor_parallel.h"
+#include "planck/dist/split/tensor_parallel.h"
 
 #include <cstring>
 
