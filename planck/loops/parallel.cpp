@@ -22,8 +22,13 @@ tbb::task_arena& arena(int threads) {
   static std::array<std::unique_ptr<tbb::task_arena>, kMaxThreads + 1> arenas;
   static std::array<std::once_flag, kMaxThreads + 1> made;
   const auto n = static_cast<std::size_t>(std::clamp(threads, 1, kMaxThreads));
-  std::call_once(made[n],
-                 [&] { arenas[n] = std::make_unique<tbb::task_arena>(static_cast<int>(n)); });
+  // Ready before it is kept: one whose own first use ran out of memory would wait forever at the
+  // next.
+  std::call_once(made[n], [&] {
+    auto ready = std::make_unique<tbb::task_arena>(static_cast<int>(n));
+    ready->initialize();
+    arenas[n] = std::move(ready);
+  });
   return *arenas[n];
 }
 
