@@ -23,7 +23,7 @@ tbb::task_arena& arena(int threads) {
   static std::array<std::once_flag, kMaxThreads + 1> made;
   const auto n = static_cast<std::size_t>(std::clamp(threads, 1, kMaxThreads));
   // Ready before it is kept: one whose own first use ran out of memory would wait forever at the
-  // next.
+  // next. Memory that runs out while TBB itself starts is not survived.
   std::call_once(made[n], [&] {
     auto ready = std::make_unique<tbb::task_arena>(static_cast<int>(n));
     ready->initialize();
