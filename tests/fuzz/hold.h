@@ -31,8 +31,7 @@ class Memory {
   // What read() gives.
   template <class Read>
   static auto held(std::size_t file_bytes, Read read) {
-    static const int installed = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
-    hold(installed > 0, "allocations can be counted");
+    count_allocations();
     live_ = most_ = 0;
     counting_ = true;
     auto result = read();
@@ -43,6 +42,10 @@ class Memory {
   }
 
  private:
+  static void count_allocations() {  // once, whatever is read
+    static const int installed = __sanitizer_install_malloc_and_free_hooks(on_malloc, on_free);
+    hold(installed > 0, "allocations can be counted");
+  }
   static void on_malloc(const volatile void*, std::size_t size) {
     if (!counting_) return;
     live_ += static_cast<std::ptrdiff_t>(size);
