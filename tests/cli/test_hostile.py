@@ -163,6 +163,24 @@ class Headers(CommandTest):
                 f.write(raw_file('{"__metadata__":{' + keys + "}}"))
         self.refuse("with the files before it has more than 262144 keys of metadata", "inspect", self.path("parts"))
 
+    def test_schemes_of_megabytes(self):
+        for text in ("[" * 20_000_000, '{"a":' * 4_000_000, "[" + "1," * 10_000_000 + "1]"):
+            size = self.write(json.dumps({"__metadata__": {"planck.quantized": "2", "planck.quantized:w": text}}), b"")
+            self.bounded(f'metadata of tensor "w": has {len(text)} bytes, at most 4096 are read', size, "inspect",
+                         self.path("in"))
+
+    def test_a_config_of_megabytes(self):
+        os.mkdir(self.path("model"))
+        checkpoint.write(self.path("model/model.safetensors"), {"a.weight": Tensor("F32", [2, 32], range(64))})
+        with open(self.path("model/config.json"), "w") as f:
+            f.write("[" * 20_000_000)
+        self.bounded("config.json: has 20000000 bytes, at most 4194304 are read", 20_000_000, "quantize", self.path("model"),
+                     "-o", self.path("out"), "--format", "compressed-tensors")
+        code, _, peak, stderr = cost("quantize", self.path("model"), "-o", self.path("out.gguf"), "--format", "gguf")
+        self.assertEqual((code, stderr), (0, ""))
+        if not SANITIZED:
+            self.assertLess(peak, 5 * 20_000_000 + (64 << 20))
+
     def test_gguf_of_a_million_tensors_or_fields(self):
         def text(i):
             return struct.pack("<Q", 7) + b"%07d" % i

@@ -15,6 +15,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kMaxSchemeText = 4096;
 constexpr std::string_view kSchemes[] = {"per_tensor", "per_channel", "per_token", "per_group"};
 
 tl::unexpected<Error> refuse(std::string why) { return fail(ErrorCode::io, std::move(why)); }
@@ -77,6 +78,9 @@ std::int32_t StoredScheme::common_zero_point() const {
 }
 
 Result<StoredScheme> parse_stored_scheme(const std::string& text) {
+  // A tree of JSON is a hundred times its text; one of ours has some hundred bytes.
+  if (text.size() > kMaxSchemeText)
+    return refuse(fmt::format("has {} bytes, at most {} are read", text.size(), kMaxSchemeText));
   const json j = json::parse(text, nullptr, false);
   if (!j.is_object()) return refuse("is not a JSON object");
   const Members members(j);

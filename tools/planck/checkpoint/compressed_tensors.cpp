@@ -13,6 +13,8 @@ namespace planck::cli {
 namespace {
 
 constexpr std::string_view kWeight = ".weight";
+// A tree of JSON may be a hundred times its text.
+constexpr std::size_t kMaxConfig = std::size_t{1} << 22;
 constexpr std::array<std::string_view, 5> kNotLinear = {"embed", "lm_head", "wte", "wpe", "norm"};
 
 std::string module_of(const std::string& tensor) {
@@ -72,6 +74,9 @@ Result<void> add_compressed_tensors_config(const CheckpointSource& in, const Ten
     if (std::filesystem::path(path).filename() != "config.json") continue;
     const auto file = MappedFile::open(path);
     if (!file) return tl::unexpected(file.error());
+    if (file->bytes().size() > kMaxConfig)
+      return fail(ErrorCode::io, fmt::format("{}: has {} bytes, at most {} are read", path,
+                                             file->bytes().size(), kMaxConfig));
     const auto* begin = reinterpret_cast<const char*>(file->bytes().data());
     config = ordered_json::parse(begin, begin + file->bytes().size(), nullptr, false);
     if (!config.is_object())

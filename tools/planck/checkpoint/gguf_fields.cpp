@@ -10,6 +10,8 @@ namespace planck::cli {
 
 namespace {
 
+constexpr std::size_t kMaxConfig = std::size_t{1} << 22;  // a larger one names no architecture
+
 // llama.cpp's numbers for a file that is mostly of one type.
 std::uint32_t file_type(std::string_view type) {
   constexpr struct {
@@ -43,7 +45,9 @@ std::vector<GgufField> gguf_fields(const CheckpointSource& in, const TensorEncod
       *it = std::move(field);
   };
   if (!in.is_gguf()) {
-    const auto config = nlohmann::json::parse(text_of(in, "config.json"), nullptr, false);
+    std::string text = text_of(in, "config.json");
+    if (text.size() > kMaxConfig) text.clear();
+    const auto config = nlohmann::json::parse(text, nullptr, false);
     const bool named =
         config.is_object() && config.contains("model_type") && config["model_type"].is_string();
     set(GgufField::text("general.architecture",
