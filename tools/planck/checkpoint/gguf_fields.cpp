@@ -10,7 +10,8 @@ namespace planck::cli {
 
 namespace {
 
-constexpr std::size_t kMaxConfig = std::size_t{1} << 22;  // a larger one names no architecture
+constexpr std::size_t kMostNamed = std::size_t{1}
+                                   << 22;  // a larger config.json names no architecture
 
 // llama.cpp's numbers for a file that is mostly of one type.
 std::uint32_t file_type(std::string_view type) {
@@ -46,7 +47,7 @@ std::vector<GgufField> gguf_fields(const CheckpointSource& in, const TensorEncod
   };
   if (!in.is_gguf()) {
     std::string text = text_of(in, "config.json");
-    if (text.size() > kMaxConfig) text.clear();
+    if (text.size() > kMostNamed) text.clear();
     const auto config = nlohmann::json::parse(text, nullptr, false);
     const bool named =
         config.is_object() && config.contains("model_type") && config["model_type"].is_string();
