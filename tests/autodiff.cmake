@@ -53,7 +53,7 @@ if(PLANCK_SANITIZE STREQUAL "thread")
     ${core}/backend/format.cpp ${core}/backend/primitive.cpp ${core}/core/allocator.cpp ${core}/core/cuda/absent.cpp ${core}/core/refuse.cpp
     ${core}/core/scalar.cpp ${core}/core/replay.cpp
     ${core}/core/shape.cpp ${core}/core/stream.cpp ${core}/core/view.cpp ${core}/ops/matmul/matmul.ops.cpp
-    ${core}/ops/shape/indices.cpp ${core}/ops/shape/shape.ops.cpp)
+    ${core}/ops/shape/indices.cpp ${core}/ops/shape/shape.ops.cpp ${core}/plan/broadcast.cpp)
   target_include_directories(threads_test PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
   target_compile_definitions(threads_test PRIVATE PLANCK_TESTED_BACKEND=planck::Reference)
   target_link_libraries(threads_test PRIVATE planck_build_flags tl::expected fmt::fmt GTest::gtest_main)
