@@ -117,16 +117,15 @@ class Sweep(CommandTest):
 
     def test_every_case_is_taken_or_refused(self):
         cases = list(all_cases())
-        least = 4  # cases of each op that are taken
         if os.environ.get("PLANCK_SANITIZE", "OFF") not in ("", "OFF"):
-            cases, least = cases[::8], 1  # a start takes long there
+            cases = cases[::2]  # a start takes long there
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             results = list(pool.map(lambda c: self.attempt(c[0], *c[1]), enumerate(cases)))
         faults = [f"{op} {settings} of {tensors}: {fault}" for (op, tensors, settings), (fault, _) in zip(cases, results) if fault]
         self.assertEqual(faults[:10], [])
         taken = {op: sum(t for (o, _, _), (_, t) in zip(cases, results) if o == op) for op in OPS}
         for op in OPS:
-            self.assertGreaterEqual(taken[op], least, taken)
+            self.assertGreater(taken[op], 3, taken)
 
     def test_every_shape_op_is_swept(self):
         without_kernels = {o["op"] for o in json.loads(self.succeed("ops", "--json")) if not o["kernels"]}
