@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "planck/training.h"
+#include "tests/nn/thrown.h"
 
 namespace planck::test {
 
@@ -57,15 +58,6 @@ namespace {
 using A = Autodiff<Cpu>;
 using F = std::vector<float>;
 
-template <class Run>
-std::string message_of(const Run& f) {
-  try {
-    f();
-  } catch (const Exception& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
 Tensor<A> leaf(std::initializer_list<float> values) {
   return Tensor<A>::from(values, {static_cast<std::int64_t>(values.size())}).require_grad();
 }
@@ -73,7 +65,7 @@ Tensor<A> leaf(std::initializer_list<float> values) {
 TEST(HandedOver, PullbacksGiveTheDtypeAndShapeOfTheInput) {
   const auto x = leaf({1, 2, 3});
   const auto of = [&](Wrong wrong) {
-    return message_of([&] { (void)call(Twisted{wrong}, x * 3).backward(); });
+    return message([&] { (void)call(Twisted{wrong}, x * 3).backward(); });
   };
   EXPECT_EQ(of(Wrong::nothing), "nothing was thrown");
   EXPECT_EQ(of(Wrong::shape),
@@ -105,7 +97,7 @@ TEST(HandedOver, PullbacksGiveIntegersFloatsOfTheirShape) {
         return way(quantize(x, ones<A>({1}, t), zeros<A, IntKind>({1}, Dtype::i32)));
       };
       const auto of = [&](Wrong wrong) {
-        return message_of([&] { (void)call(TwistedCodes{wrong}, seen().codes()).backward(); });
+        return message([&] { (void)call(TwistedCodes{wrong}, seen().codes()).backward(); });
       };
       EXPECT_EQ(of(Wrong::nothing), "nothing was thrown");
       EXPECT_EQ(of(Wrong::shape),
@@ -121,7 +113,7 @@ TEST(HandedOver, HooksGiveTheDtypeAndShapeOfTheLeaf) {
     const auto x = leaf({1, 2, 3});
     A::add_hook(x.primitive(),
                 [&](const Cpu::FloatTensor& g) { return f(Tensor<Cpu>(g)).primitive(); });
-    return message_of([&] { (void)(x * x).backward(); });
+    return message([&] { (void)(x * x).backward(); });
   };
   EXPECT_EQ(of([](const Tensor<Cpu>& g) { return g * 2; }), "nothing was thrown");
   EXPECT_EQ(of([](const Tensor<Cpu>& g) { return sum(g); }),
@@ -134,7 +126,7 @@ TEST(HandedOver, ReplacedGradientsHaveTheDtypeAndShapeOfTheLeaf) {
   const auto x = leaf({1, 2, 3});
   auto grads = (x * x).backward();
   const auto of = [&](const Tensor<Cpu>& g) {
-    return message_of([&] { A::grad_replace(x.primitive(), grads, g.primitive()); });
+    return message([&] { A::grad_replace(x.primitive(), grads, g.primitive()); });
   };
   EXPECT_EQ(of(ones<Cpu>({2})), "grad_replace: the gradient has shape [2], the tensor [3]");
   EXPECT_EQ(of(ones<Cpu>({3}, Dtype::f64)), "grad_replace: the gradient is f64, the tensor f32");
@@ -150,9 +142,9 @@ TEST(Backward, TakesOptions) {
   EXPECT_EQ(bits(y.backward({.cotangent = dy, .retain_graph = true})), F({2, 40, 600}));
   EXPECT_EQ(bits(y.backward({.retain_graph = true})), F({2, 4, 6}));
   EXPECT_EQ(bits(y.backward({.cotangent = dy})), F({2, 40, 600}));
-  EXPECT_NE(message_of([&] { (void)y.backward({.cotangent = dy}); }).find("retain_graph"),
+  EXPECT_NE(message([&] { (void)y.backward({.cotangent = dy}); }).find("retain_graph"),
             std::string::npos);
-  EXPECT_EQ(message_of([&] { (void)y.backward({.cotangent = ones<Cpu>({2})}); }),
+  EXPECT_EQ(message([&] { (void)y.backward({.cotangent = ones<Cpu>({2})}); }),
             "backward: the cotangent has shape [2], the tensor [3]");
 }
 

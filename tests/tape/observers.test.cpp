@@ -5,6 +5,7 @@
 
 #include "planck/io/test/temporary_directory.test.h"
 #include "planck/training.h"
+#include "tests/nn/thrown.h"
 
 namespace planck::test {
 
@@ -13,29 +14,19 @@ namespace {
 using A = Autodiff<Cpu>;
 using F = std::vector<float>;
 
-template <class Run>
-std::string message_of(const Run& f) {
-  try {
-    f();
-  } catch (const Exception& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
 // An op that would have written over its input is refused with the input as it was.
 TEST(Anomaly, LeavesWhatTheOpWasGiven) {
   auto x = Tensor<Cpu>::from({1.f, -1.f, 4.f}, {3}) * 1;
-  const auto message = [&] { return message_of([&] { (void)sqrt(std::move(x)); }); };
+  const auto refusal = [&] { return message([&] { (void)sqrt(std::move(x)); }); };
   {
     const Anomaly watch;
-    EXPECT_NE(message().find("sqrt: made the first NaN"), std::string::npos);
+    EXPECT_NE(refusal().find("sqrt: made the first NaN"), std::string::npos);
     EXPECT_EQ(x.to_vector<float>(), F({1, -1, 4}));
     const Profile inside;  // whoever else watches
-    EXPECT_NE(message().find("sqrt: made the first NaN"), std::string::npos);
+    EXPECT_NE(refusal().find("sqrt: made the first NaN"), std::string::npos);
     EXPECT_EQ(x.to_vector<float>(), F({1, -1, 4}));
   }
-  EXPECT_EQ(message(), "nothing was thrown");
+  EXPECT_EQ(refusal(), "nothing was thrown");
 }
 
 // One that watches and fails when the kernel has run: no input has the results in it.
@@ -48,7 +39,7 @@ TEST(Observers, ThatFailReturnNoBufferThatWasWrittenTo) {
   auto x = Tensor<Cpu>::from({1.f, 2.f, 4.f}, {3}) * 1;
   const void* buffer = x.primitive().storage->data();
   const Failing watch;
-  EXPECT_EQ(message_of([&] { (void)sqrt(std::move(x)); }), "no more");
+  EXPECT_EQ(message([&] { (void)sqrt(std::move(x)); }), "no more");
   EXPECT_FALSE(x.primitive().storage && x.primitive().storage->data() == buffer);
 }
 

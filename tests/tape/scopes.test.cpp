@@ -5,6 +5,7 @@
 
 #include "planck/io/test/temporary_directory.test.h"
 #include "planck/training.h"
+#include "tests/nn/thrown.h"
 
 namespace planck::test {
 
@@ -12,16 +13,6 @@ namespace {
 
 using A = Autodiff<Cpu>;
 using F = std::vector<float>;
-
-template <class Run>
-std::string message_of(const Run& f) {
-  try {
-    f();
-  } catch (const Exception& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(NoGrad, MakesNoNode) {
   const auto x = Tensor<A>::from({1.f, 2.f}, {2}).require_grad();
@@ -96,21 +87,21 @@ TEST(Anomaly, NamesTheOpThatMadeTheFirstNaN) {
   (void)log(x);  // nobody looks
   const Anomaly watch;
   EXPECT_EQ(exp(x).to_vector<float>().size(), 4u);
-  EXPECT_EQ(message_of([&] { (void)(log(x) * 2); }),
+  EXPECT_EQ(message([&] { (void)(log(x) * 2); }),
             "log: made the first NaN, at [0, 1] of its f32 result of shape [2, 2] (forward)");
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto given = Tensor<Cpu>::from({1.f, nan}, {2});
   EXPECT_EQ(
-      message_of([&] { (void)(given + 1); }),
+      message([&] { (void)(given + 1); }),
       "add_scalar: the result f32 of shape [2] has a NaN at [1] (forward), which came in with "
       "input 0: no op that was watched made it");
   for (Dtype t : {Dtype::f64, Dtype::f16, Dtype::bf16})
     EXPECT_NE(
-        message_of([&] { (void)sqrt(to_float(x, t)); }).find("sqrt: made the first NaN, at [0, 1]"),
+        message([&] { (void)sqrt(to_float(x, t)); }).find("sqrt: made the first NaN, at [0, 1]"),
         std::string::npos);
   // Strided results and inputs, and pieces put together.
-  EXPECT_NE(message_of([&] { (void)sqrt(transpose(x)); }).find("at [1, 0]"), std::string::npos);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(message([&] { (void)sqrt(transpose(x)); }).find("at [1, 0]"), std::string::npos);
+  EXPECT_NE(message([&] {
               (void)cat(std::vector{given, given}, 0);
             }).find("cat"),
             std::string::npos);
@@ -121,9 +112,9 @@ TEST(Anomaly, NamesTheGradient) {
   const auto x = Tensor<A>::from({4.f, 0.f}, {2}).require_grad();
   const Anomaly watch;
   const auto y = sum(sqrt(x) * Tensor<A>::from({1.f, 0.f}, {2}));
-  const std::string message = message_of([&] { (void)y.backward(); });
-  EXPECT_NE(message.find("made the first NaN, at [1]"), std::string::npos) << message;
-  EXPECT_NE(message.find("(the gradient of sqrt)"), std::string::npos) << message;
+  const std::string said = message([&] { (void)y.backward(); });
+  EXPECT_NE(said.find("made the first NaN, at [1]"), std::string::npos) << said;
+  EXPECT_NE(said.find("(the gradient of sqrt)"), std::string::npos) << said;
 }
 
 // A step is an op like others: what it read and wrote, and whether it made the first NaN.
@@ -173,7 +164,7 @@ TEST(Anomaly, SeesOptimizersSteps) {
     adam.step(model, model.gradients());
     const auto weights = nn::state(model), slots = adam.state();
     const Anomaly watch;
-    const std::string said = message_of([&] { adam.step(model, g); });
+    const std::string said = message([&] { adam.step(model, g); });
     if (said != "nothing was thrown") {
       EXPECT_EQ(nn::state(model), weights);
       EXPECT_EQ(adam.state(), slots);
