@@ -2,7 +2,9 @@
 // memory, neither forward nor backward (planck/ops/attention).
 #pragma once
 
+#include "planck/math/philox.h"
 #include "planck/nn/key_value_cache.h"
+#include "planck/nn/layers.h"
 #include "planck/nn/linear.h"
 #include "planck/nn/rope.h"
 #include "planck/ops/attention/attention.functions.h"
@@ -57,6 +59,9 @@ struct AttentionOptions {
   std::int64_t window = 0;           // of what causal leaves, the last so many; 0: all
   std::optional<double> scale = {};  // of the scores; none: 1 / √(width / heads)
   std::optional<RopeOptions> rope = {};  // turns queries and keys by their places
+  double soft_cap = 0;  // scores become soft_cap tanh(score / soft_cap); 0: as they are
+  bool alibi = false;   // scores fall with the distance, by a slope for each head
+  double dropout = 0;   // of probabilities, in training; the state has its generator
 };
 
 // x [N, L, width] attends to itself or to another sequence, in heads of width / heads. With a
@@ -65,6 +70,7 @@ template <class B>
 struct MultiHeadAttention {
   AttentionOptions options;
   Linear<B> query, key, value, output;
+  mutable std::optional<Dropout> drops;  // the generator moves on when it is asked
 
   MultiHeadAttention(Rng& rng, const AttentionOptions& o, const Options<B>& at = {});
 
@@ -80,6 +86,7 @@ struct MultiHeadAttention {
     part("key", key);
     part("value", value);
     part("output", output);
+    part("dropout", drops);
   }
 
   std::int64_t head_width() const { return options.width / options.heads; }
@@ -89,9 +96,9 @@ struct MultiHeadAttention {
   static LinearOptions of_keys(const AttentionOptions& o) {
     return {o.width, o.width / o.heads * (o.kv_heads == 0 ? o.heads : o.kv_heads), o.bias};
   }
-  ScaledDotProductOptions how() const {
-    return {.scale = options.scale, .causal = options.causal, .window = options.window};
-  }
+  // Where it fails, nothing is drawn.
+  Tensor<B> attend(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
+                   const auto&... hidden) const;
   // [N, L, heads · d] → [N, heads, L, d], and back
   Tensor<B> in_heads(const Tensor<B>& t) const {
     const std::int64_t heads = t.extent(2) / head_width();
@@ -113,6 +120,7 @@ const AttentionOptions& MultiHeadAttention<B>::checked(const AttentionOptions& o
     refuse("attention: {} heads do not divide into {} of keys and values", {o.heads, o.kv_heads});
   if (o.window < 0) refuse("attention: window is {}, must be at least 0", {o.window});
   if (o.window > 0 && !o.causal) refuse("attention: window is {}, which needs causal", {o.window});
+  if (o.soft_cap < 0) refuse("attention: soft_cap is {}, must be at least 0", {o.soft_cap});
   if (o.rope) (void)rope_detail::columns_of(*o.rope, o.width / o.heads);
   return o;
 }
@@ -122,7 +130,32 @@ MultiHeadAttention<B>::MultiHeadAttention(Rng& rng, const AttentionOptions& o, c
       query(rng, {o.width, o.width, o.bias}, at),
       key(rng, of_keys(o), at),
       value(rng, of_keys(o), at),
-      output(rng, {o.width, o.width, o.bias}, at) {}
+      output(rng, {o.width, o.width, o.bias}, at) {
+  if (o.dropout == 0) return;
+  const Philox4 words = PhiloxStream{rng.seed, rng.take(1)}.words(0);
+  drops.emplace(o.dropout, static_cast<std::uint64_t>(words.v[1]) << 32 | words.v[0]);
+}
+template <class B>
+auto MultiHeadAttention<B>::attend(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
+                                   const auto&... hidden) const -> Tensor<B> {
+  ScaledDotProductOptions how{.scale = options.scale,
+                              .causal = options.causal,
+                              .window = options.window,
+                              .soft_cap = options.soft_cap,
+                              .alibi = options.alibi};
+  if (!drops || !drops->mode.training || drops->probability == 0)
+    return scaled_dot_product_attention(q, k, v, hidden..., how);
+  const Rng before = drops->rng;
+  how.dropout = drops->probability;
+  how.seed = before.seed;
+  how.offset = drops->rng.take(q.extent(0) * q.extent(1) * q.extent(2) * k.extent(2));
+  try {
+    return scaled_dot_product_attention(q, k, v, hidden..., how);
+  } catch (...) {
+    drops->rng = before;
+    throw;
+  }
+}
 template <class B>
 auto MultiHeadAttention<B>::placed(const Tensor<B>& x, const Tensor<B>& seen,
                                    std::int64_t first) const -> std::pair<Tensor<B>, Tensor<B>> {
@@ -143,8 +176,7 @@ auto MultiHeadAttention<B>::operator()(const Tensor<B>& x, const Tensor<B>& seen
     -> Tensor<B> {
   const auto [q, k] = placed(x, seen, 0);
   const auto v = in_heads(value(seen));
-  return of_heads(hidden ? scaled_dot_product_attention(q, k, v, *hidden, how())
-                         : scaled_dot_product_attention(q, k, v, how()));
+  return of_heads(hidden ? attend(q, k, v, *hidden) : attend(q, k, v));
 }
 template <class B>
 auto MultiHeadAttention<B>::operator()(const Tensor<B>& x, KeyValueCache<B>& cache) const
@@ -153,7 +185,7 @@ auto MultiHeadAttention<B>::operator()(const Tensor<B>& x, KeyValueCache<B>& cac
     refuse("attention: {} tokens are in a cache, which needs causal", {cache.tokens()});
   const auto [q, k] = placed(x, x, cache.tokens());
   cache.append(k, in_heads(value(x)));
-  const auto y = of_heads(scaled_dot_product_attention(q, cache.keys(), cache.values(), how()));
+  const auto y = of_heads(attend(q, cache.keys(), cache.values()));
   if (options.window > 0) cache.keep(options.window);
   return y;
 }

@@ -11,7 +11,7 @@
 
 #include <optional>
 
-#include "planck/ops/attention/attention.math.h"
+#include "planck/ops/attention/attention.problem.h"
 #include "planck/ops/shape/shape.functions.h"
 
 namespace planck::nn {
@@ -42,7 +42,7 @@ class KeyValueCache {
   // Lets go of what nobody sees who looks at the last `window` tokens, itself among them.
   void keep(std::int64_t window) {
     if (window < 1) refuse("cache: a window of {} tokens, 1 is the least", {window});
-    constexpr std::int64_t kBlock = attention_math::kBlock;
+    constexpr std::int64_t kBlock = kAttentionBlock;
     const std::int64_t gone = (held() - window + 1) / kBlock * kBlock;
     if (gone <= 0) return;
     keys_ = slice(*keys_, 2, gone);

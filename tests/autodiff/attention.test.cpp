@@ -41,6 +41,39 @@ TEST_F(Gradients, OfAttention) {
       kQueries, kKeys, kValues);
 }
 
+// What else scores become, and sequences one after the other, some of them empty.
+TEST_F(Gradients, OfAttentionWithOptions) {
+  const ScaledDotProductOptions options[] = {
+      {.soft_cap = 0.8},
+      {.causal = true, .soft_cap = 1.5, .alibi = true},
+      {.alibi = true},
+      {.dropout = 0.4, .seed = 5, .offset = 3},
+      {.causal = true, .soft_cap = 2, .alibi = true, .dropout = 0.3, .seed = 8},
+      {.query_offsets = {0, 2, 2, 3}, .key_offsets = {0, 1, 2, 4}},
+      {.causal = true,
+       .soft_cap = 2,
+       .alibi = true,
+       .dropout = 0.3,
+       .query_offsets = {0, 0, 3},
+       .key_offsets = {0, 1, 4}},
+  };
+  int number = 0;
+  for (const ScaledDotProductOptions& o : options) {
+    const std::string at = " of options " + std::to_string(number++);
+    check_gradient(("attention" + at).c_str(), Order::second,
+                   [&](const auto& q, const auto& k, const auto& v) {
+                     return scaled_dot_product_attention(q, k, v, o);
+                   },
+                   kQueries, kKeys, kValues);
+    check_gradient(("y and lse with a mask" + at).c_str(), Order::second,
+                   [&](const auto& q, const auto& k, const auto& v, const auto& mask) {
+                     const auto [y, lse] = attention_with_lse(q, k, v, mask, o);
+                     return y + unsqueeze(lse, -1);
+                   },
+                   kQueries, kKeys, kValues, kAdded);
+  }
+}
+
 TEST_F(Gradients, OfAMaskThatIsAdded) {
   check_gradient(
       "with a mask", Order::second,
@@ -90,8 +123,17 @@ TEST_F(Gradients, OfAttentionWithoutTheKernel) {
   };
   const auto q = waves({2, 4, 5, 6}, 0.7), k = waves({2, 2, 140, 6}, 1.3),
              v = waves({2, 2, 140, 3}, 2.1);
-  for (const ScaledDotProductOptions& o :
-       {ScaledDotProductOptions{}, {.causal = true}, {.causal = true, .window = 7}}) {
+  for (const ScaledDotProductOptions& o : {ScaledDotProductOptions{},
+                                           {.causal = true},
+                                           {.causal = true, .window = 7},
+                                           {.soft_cap = 1.5},
+                                           {.causal = true, .alibi = true},
+                                           {.alibi = true, .dropout = 0.3, .seed = 4, .offset = 9},
+                                           {.causal = true,
+                                           .soft_cap = 5,
+                                           .dropout = 0.5,
+                                           .query_offsets = {0, 0, 2, 3, 5},
+                                           .key_offsets = {0, 3, 70, 70, 140}}}) {
     const auto y = scaled_dot_product_attention(q, k, v, o).template to_vector<double>();
     const auto simple = attention_detail::composed(q, k, v, o).template to_vector<double>();
     ASSERT_EQ(y.size(), simple.size());

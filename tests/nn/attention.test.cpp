@@ -125,6 +125,53 @@ TEST(MultiHeadAttention, HasWindowsAndScales) {
   EXPECT_NE(bytes(scaled(x)), bytes(plain(x)));
 }
 
+// Scores that are capped and fall with distance; the gradient goes through both.
+TEST(MultiHeadAttention, HasSoftCapsAndAlibi) {
+  Rng rng{.seed = 14};
+  nn::MultiHeadAttention<Cpu> plain(rng, {.width = 8, .heads = 2}), inclined = plain,
+                                                                    capped = plain;
+  inclined.options.alibi = true;
+  const auto x = normal<Cpu>(rng, {2, 9, 8});
+  const auto at = to_float(arange<Cpu>(9), Dtype::f32);
+  const auto apart = abs(reshape(at, {9, 1}) - reshape(at, {1, 9}));
+  const auto heads = [](const Tensor<Cpu>& t) {
+    return permute(reshape(t, {2, 9, 2, 4}), {0, 2, 1, 3});
+  };
+  const auto bias = -(Tensor<Cpu>::from({0x1p-4, 0x1p-8}, {2, 1, 1}) * apart);
+  const auto seen = scaled_dot_product_attention(heads(plain.query(x)), heads(plain.key(x)),
+                                                 heads(plain.value(x)), bias);
+  EXPECT_EQ(bytes(inclined(x)),
+            bytes(plain.output(reshape(permute(seen, {0, 2, 1, 3}), {2, 9, 8}))));
+  capped.options.soft_cap = 1e-20;  // all scores are as good as 0: a mean
+  const auto mean_of = plain.output(expand(mean(plain.value(x), 1, true), {2, 9, 8}));
+  const auto close = numbers(abs(capped(x) - mean_of));
+  for (double d : close) EXPECT_LT(d, 1e-6);
+  EXPECT_EQ(message([&] { nn::MultiHeadAttention<Cpu>(rng, {.width = 8, .soft_cap = -2}); }),
+            "attention: soft_cap is -2, must be at least 0");
+}
+
+// Dropout draws from a generator that is part of the state; without it a module has no such part.
+TEST(MultiHeadAttention, DropsProbabilitiesInTraining) {
+  Rng one{.seed = 15}, other{.seed = 15};
+  nn::MultiHeadAttention<Cpu> plain(one, {.width = 8, .heads = 2});
+  nn::MultiHeadAttention<Cpu> dropping(other, {.width = 8, .heads = 2, .dropout = 0.5});
+  EXPECT_EQ(nn::state(plain).size(), 8U);
+  EXPECT_EQ(nn::state(dropping).size(), 9U);
+  EXPECT_TRUE(nn::state(dropping).contains("dropout.rng"));
+  const auto x = normal<Cpu>(one, {2, 9, 8});
+  nn::MultiHeadAttention<Cpu> again = dropping;
+  const auto first = bytes(dropping(x)), second = bytes(dropping(x));
+  EXPECT_NE(first, second);
+  EXPECT_NE(first, bytes(plain(x)));
+  EXPECT_EQ(first, bytes(again(x)));
+  EXPECT_EQ(second, bytes(again(x)));
+  nn::eval(dropping);
+  EXPECT_EQ(bytes(dropping(x)), bytes(plain(x)));
+  const Rng before = again.drops->rng;
+  EXPECT_THROW((void)again(x, nn::causal_mask<Cpu>(5)), Exception);
+  EXPECT_EQ(again.drops->rng.offset, before.offset);
+}
+
 // Tokens in portions of any size, beside a cache, with all that changes what a query sees.
 TEST(MultiHeadAttention, HasTheSameBitsWithACache) {
   for (const Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::bf16, Dtype::f16})

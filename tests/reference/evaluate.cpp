@@ -7,6 +7,7 @@
 #include <string>
 
 #include "planck/core/exception.h"
+#include "planck/math/philox.h"
 #include "planck/ops/elementwise/test/reference.test.h"
 
 namespace planck {
@@ -294,6 +295,23 @@ ReferenceOutputs evaluate(const Matmul& op, const ReferenceInputs& in) {
     c.at.push_back(sum);
   });
   return {c};
+}
+
+// Numbers of 24 bits, four to a counter; of f64 53 bits, two to a counter.
+ReferenceOutputs evaluate(const RandomBernoulli& op, const ReferenceInputs&) {
+  ReferenceValues y{op.dtype, op.shape, {}};
+  const PhiloxStream random{op.seed, op.offset};
+  const bool wide = op.dtype == Dtype::f64;
+  const double below = wide ? op.first : static_cast<double>(static_cast<float>(op.first));
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(numel(op.shape)); ++i) {
+    const Philox4 w = random.words(wide ? i / 2 : i / 4);
+    const std::uint64_t both =
+        static_cast<std::uint64_t>(w.v[2 * (i % 2)]) << 32 | w.v[2 * (i % 2) + 1];
+    const double u = wide ? static_cast<double>(both >> 11) * 0x1p-53
+                          : static_cast<double>(w.v[i % 4] >> 8) * 0x1p-24;
+    y.at.push_back(u < below ? 1 : 0);
+  }
+  return {y};
 }
 
 }  // namespace planck

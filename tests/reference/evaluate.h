@@ -69,6 +69,7 @@ ReferenceOutputs evaluate(const Arange<K>& op, const ReferenceInputs&) {
     y.at.push_back(op.start.number + op.step.number * static_cast<double>(i));
   return {y};
 }
+ReferenceOutputs evaluate(const RandomBernoulli& op, const ReferenceInputs&);
 
 // ---- reductions ----
 

@@ -13,16 +13,24 @@ namespace planck {
 
 namespace attention_detail {
 
-// p and ds of all heads. dlse: of [N, H, L], or none.
+// Of all heads: p as it multiplies v, the slopes of scores, and these before the cap.
+template <class B>
+struct Slopes {
+  Tensor<B> p, of_scores, ds;
+};
+// dlse: of [N, H, L], or none; kept: what dropout multiplies by.
 template <class B, class... M>
-std::pair<Tensor<B>, Tensor<B>> slopes(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
-                                       const Tensor<B>& dy, const std::optional<Tensor<B>>& dlse,
-                                       const ScaledDotProductOptions& options, const M&... mask) {
-  const auto p = probabilities(scores_of(q, k, options, mask...));
-  const auto dp = matmul(dy, transpose(v), {.math = options.math});
+Slopes<B> slopes(const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v, const Tensor<B>& dy,
+                 const std::optional<Tensor<B>>& dlse, const ScaledDotProductOptions& options,
+                 const std::optional<Tensor<B>>& kept, const M&... mask) {
+  const auto before = before_cap(q, k, options);
+  const auto p = probabilities(scores_of(before, q, k, options, mask...));
+  auto dp = matmul(dy, transpose(v), {.math = options.math});
+  if (kept) dp = dp * *kept;
   auto delta = sum(dp * p, -1, true);
   if (dlse) delta = delta - unsqueeze(dlse->to(q.dtype()), -1);
-  return {p, p * (dp - delta)};
+  const auto ds = p * (dp - delta);
+  return {kept ? p * *kept : p, ds, options.soft_cap == 0 ? ds : ds * (1 - before * before)};
 }
 
 // [N, H, S, D] → [N, G, S, D]: what the heads of a group have given.
@@ -37,17 +45,50 @@ template <class G, class B, class... M>
 void give_composed(G& g, const Tensor<B>& q, const Tensor<B>& k, const Tensor<B>& v,
                    const Tensor<B>& dy, const std::optional<Tensor<B>>& dlse,
                    const ScaledDotProductOptions& given, bool all, const M&... mask) {
-  const auto options = with_math(given, q);
+  const auto options = of_one(with_math(given, q));
   const MatmulOptions how{.math = options.math};
-  const std::int64_t heads = q.extent(1), groups = k.extent(1);
+  const std::int64_t heads = q.extent(1), groups = k.extent(1), columns = k.extent(2);
   const double scale = scale_of(options, q.extent(3));
-  const auto keys = of_all_heads(k, heads);
-  const auto [p, ds] = slopes(q, keys, of_all_heads(v, heads), dy, dlse, options, mask...);
-  if (all && g.needs(0)) g.give(0, matmul(ds, keys, how) * scale);
-  if (all && g.needs(1)) g.give(1, of_groups(matmul(transpose(ds), q, how) * scale, groups));
-  if (all && g.needs(2)) g.give(2, of_groups(matmul(transpose(p), dy, how), groups));
-  if constexpr ((std::same_as<M, Tensor<B>> && ...) && sizeof...(M) == 1)
-    if (g.needs(3)) g.give(3, ds);
+  constexpr bool kAdded = (std::same_as<M, Tensor<B>> && ...) && sizeof...(M) == 1;
+  bool needs[4] = {all && g.needs(0), all && g.needs(1), all && g.needs(2), false};
+  if constexpr (kAdded) needs[3] = g.needs(3);
+  std::vector<Tensor<B>> parts[4];
+  const auto kept = kept_of(options, q, k);
+  const auto add = [&](const Tensor<B>& rows, const Tensor<B>& k_of, const Tensor<B>& v_of,
+                       const Tensor<B>& dy_of, const std::optional<Tensor<B>>& dlse_of,
+                       const std::optional<Tensor<B>>& kept_in, const Sequence* s,
+                       const auto&... m) {
+    if (s != nullptr && (rows.extent(2) == 0 || k_of.extent(2) == 0)) {
+      if (needs[0]) parts[0].push_back(zeros_like(rows));
+      if (needs[1]) parts[1].push_back(zeros_like(k_of));
+      if (needs[2]) parts[2].push_back(zeros_like(v_of));
+      if (needs[3])
+        parts[3].push_back(full_like(q, 0, {q.extent(0), heads, rows.extent(2), columns}));
+      return;
+    }
+    const auto keys = of_all_heads(k_of, heads);
+    const auto found =
+        slopes(rows, keys, of_all_heads(v_of, heads), dy_of, dlse_of, options, kept_in, m...);
+    if (needs[0]) parts[0].push_back(matmul(found.ds, keys, how) * scale);
+    if (needs[1])
+      parts[1].push_back(of_groups(matmul(transpose(found.ds), rows, how) * scale, groups));
+    if (needs[2]) parts[2].push_back(of_groups(matmul(transpose(found.p), dy_of, how), groups));
+    if (needs[3])
+      parts[3].push_back(s == nullptr ? found.of_scores
+                                      : pad(found.of_scores, {0, 0, 0, s->first_key},
+                                            {0, 0, 0, columns - s->end_key}));
+  };
+  if (given.query_offsets.empty())
+    add(q, k, v, dy, dlse, kept, nullptr, mask...);
+  else
+    for (const Sequence& s : sequences_of(given, q.extent(2), columns))
+      add(rows_of(q, s), keys_of(k, s), keys_of(v, s), rows_of(dy, s),
+          dlse ? std::optional(rows_of(*dlse, s)) : std::nullopt,
+          kept ? std::optional(scores_within(*kept, s)) : std::nullopt, &s,
+          scores_within(mask, s)...);
+  for (std::size_t i = 0; i < 4; ++i)
+    if (needs[i] && !parts[i].empty())
+      g.give(i, parts[i].size() == 1 ? parts[i][0] : cat(parts[i], 2));
 }
 
 // dlse [N, H, L] as columns whose sum it is: one of its own dtype, or three of a 16-bit dtype, for

@@ -12,6 +12,21 @@
 // and lse -Inf, and has no part in any gradient. A hidden key has no part, whatever lies there:
 // NaN in the padding of a cache stays there.
 //
+// What scores become. soft_cap: s * scale becomes cap * tanh(s * scale / cap), before anything is
+// added. alibi: -slope * |i + S - L - j| is added, beside causal or not; slopes of heads are those
+// of the paper, 2^(-8 (h + 1) / H) for H a power of two.
+//
+// Dropout. Probability (n, h, i, j) is 0 in the product with v unless the number of its place in
+// [N, H, L, S], in stream `offset` of `seed`, is below 1 - dropout; y is divided by that. These are
+// the numbers of random_uniform: no thread count or order shows. lse knows nothing of it. Backward
+// takes the same options, and so drops the same. 0: nothing is drawn, and no bit differs.
+//
+// Packed sequences. With query_offsets and key_offsets, as many of both, sequence b has queries
+// query_offsets[b] ... query_offsets[b + 1] - 1 of L, and they see its keys alone, with the bits
+// that it has alone: i, j, L and S above are those of the sequence, but for dropout's, which are of
+// the whole. Offsets are numbers of the host, from 0 to L and S, not falling; a sequence may have
+// no queries or no keys.
+//
 // Order (docs/numerics.md, "Attention"). Keys are walked upwards in blocks of 128. m is the largest
 // score so far; a block that raises it multiplies sums by e^(m - m'), and then adds p = e^(t - m')
 // to eight partial sums and p v to the result. Products mean what `math` says: chain (f32, f64), or
@@ -22,6 +37,7 @@
 // Gradients. attention_backward takes what forward had, y and lse, and
 //   p = e^(t - lse);  delta = the sum of dy * y;  dp = dy vᵀ;  ds = p * (dp - delta)
 //   dq = scale * (ds k);  dk = scale * (dsᵀ q);  dv = pᵀ dy
+// where a cap multiplies ds by 1 - tanh², and dropout dp and p of dv by 0 or 1 / (1 - dropout).
 // dq over keys, upwards; dk and dv over the heads of the group, and in each over queries, upwards:
 // one chain of products for each. p and ds are rounded as p is in forward. Nothing of size L × S is
 // kept. On tensors, a gradient that reaches lse is one more term of ds (attention.grad.h).
@@ -32,7 +48,8 @@
 // Views. Any strides; outputs overlap nothing.
 //
 // Precision. Same bits on every CPU and GPU, any thread count (Reproducibility::cross_device). The
-// bound is relative to the largest |v|, times 1 + the largest sum of magnitudes of a row's scores.
+// bound is relative to the largest |v|, times 1 + the largest sum of magnitudes of a row's scores;
+// a soft cap below 2 makes these larger by 2 / cap, dropout all by 1 / (1 - dropout).
 #pragma once
 
 #include "planck/ops/attention/attention.problem.h"

@@ -6,6 +6,8 @@
 
 #include "planck/math/exp_terms.h"
 #include "planck/math/log.h"
+#include "planck/math/random.h"
+#include "planck/math/sigmoid.h"
 
 namespace planck::attention_math {
 
@@ -20,6 +22,37 @@ PLANCK_HD C score(C s, C scale) {
 template <class C>
 PLANCK_HD C score(C s, C scale, C mask) {
   return mask == -math::infinity_of(mask) ? mask : math::fma_of(s, scale, mask);
+}
+
+// A soft cap: the score is score(capped(..), cap, ..).
+template <class C>
+PLANCK_HD C capped(C s, C scale, C cap) {
+  return math::tanh((s * scale) / cap);
+}
+
+// ALiBi: the slope of a head, 2^(-8 (head + 1) / heads) where `heads` is a power of two. Of other
+// numbers the largest such n below it gives the first n slopes, and 2n every other one of the rest.
+template <class C>
+PLANCK_HD C alibi_slope(std::int64_t head, std::int64_t heads) {
+  constexpr double kLog2 = 0x1.62e42fefa39efp-1;
+  std::int64_t n = 1;
+  while (2 * n <= heads) n *= 2;
+  const std::int64_t x = head < n ? 8 * (head + 1) : 4 * (2 * (head - n) + 1);  // of n: 2^(-x / n)
+  const double part = static_cast<double>(x % n) / static_cast<double>(n);
+  return static_cast<C>(math::exp(-(part * kLog2)) / static_cast<double>(std::int64_t{1} << x / n));
+}
+// What is added to a score; the distance of query and key has any sign.
+template <class C, class Index>
+PLANCK_HD C alibi(C slope, Index distance) {
+  return -(slope * static_cast<C>(distance < 0 ? -distance : distance));
+}
+
+// Dropout: whether probability `index` of [N, H, L, S] stays; number `index` of the stream is below
+// `keep`.
+template <class C>
+PLANCK_HD bool kept(const PhiloxStream& random, std::uint64_t index, C keep) {
+  using Numbers = RandomBlock<C>;
+  return Numbers::uniform(random.words(index / Numbers::kCount)).v[index % Numbers::kCount] < keep;
 }
 
 // The larger of both; NaN where either is.
@@ -75,6 +108,11 @@ PLANCK_HD C probability(C t, C lse) {
 template <class C>
 PLANCK_HD C slope(C p, C dp, C delta) {
   return p == C(0) ? C(0) : p * (dp - delta);
+}
+// The same of what was capped: u is the tanh.
+template <class C>
+PLANCK_HD C slope_before_cap(C ds, C u) {
+  return ds == C(0) ? C(0) : ds * math::fma_of(-u, u, C(1));
 }
 
 }  // namespace planck::attention_math

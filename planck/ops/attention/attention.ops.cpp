@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "planck/core/exception.h"
+#include "planck/ops/attention/attention.math.h"
 
 namespace planck {
 
@@ -35,6 +36,29 @@ ProductMath attention_detail::math_of(const ScaledDotProductOptions& options,
                                       std::optional<ProductMath> device, Dtype element) {
   if (options.math) return *options.math;
   return device && *device != ProductMath::exact ? *device : default_product_math(element);
+}
+
+std::vector<double> attention_detail::alibi_slopes(std::int64_t heads, Dtype compute) {
+  std::vector<double> slopes;
+  for (std::int64_t h = 0; h < heads; ++h)
+    slopes.push_back(compute == Dtype::f64 ? attention_math::alibi_slope<double>(h, heads)
+                                           : attention_math::alibi_slope<float>(h, heads));
+  return slopes;
+}
+
+auto attention_detail::sequences_of(const ScaledDotProductOptions& options, std::int64_t queries,
+                                    std::int64_t keys) -> std::vector<Sequence> {
+  if (options.query_offsets.size() < 2) return {{0, queries, 0, keys}};
+  std::vector<Sequence> all;
+  for (std::size_t b = 1; b < options.query_offsets.size(); ++b)
+    all.push_back({options.query_offsets[b - 1], options.query_offsets[b],
+                   options.key_offsets[b - 1], options.key_offsets[b]});
+  return all;
+}
+ScaledDotProductOptions attention_detail::of_one(ScaledDotProductOptions options) {
+  options.query_offsets.clear();
+  options.key_offsets.clear();
+  return options;
 }
 
 double attention_detail::scale_of(const ScaledDotProductOptions& options, std::int64_t width) {

@@ -32,6 +32,14 @@ namespace attention_detail {
 bool checked_wide(const ScaledDotProductOptions& options, const InputSpec& q, const InputSpec& k,
                   const InputSpec& v);
 double scale_of(const ScaledDotProductOptions& options, std::int64_t width);
+std::vector<double> alibi_slopes(std::int64_t heads, Dtype compute);  // of all heads
+// Packed sequences as rows and keys of each, or all as one; and the options of one.
+struct Sequence {
+  std::int64_t first_query, end_query, first_key, end_key;
+};
+std::vector<Sequence> sequences_of(const ScaledDotProductOptions& options, std::int64_t queries,
+                                   std::int64_t keys);
+ScaledDotProductOptions of_one(ScaledDotProductOptions options);
 // What products mean: as the options say, else as the device does. Attention has no exact products:
 // on a device of these the dtype's own are meant, in the fused op and in one of simpler ops.
 ProductMath math_of(const ScaledDotProductOptions& options, std::optional<ProductMath> device,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "planck/plan/registry.h"
@@ -25,7 +26,19 @@ constexpr AttributeInfo kAttributes[] = {
     {"window", "0", "of the keys that causal leaves, the last so many; 0: all"},
     {"math", "",
      "what a product means: chain, or tensor_core (bf16, f16, f32 as TF32); else the dtype's own: "
-     "chain for f32 and f64, tensor_core for bf16 and f16"}};
+     "chain for f32 and f64, tensor_core for bf16 and f16"},
+    {"soft_cap", "0", "scores become soft_cap * tanh(score / soft_cap); 0: as they are"},
+    {"alibi", "false",
+     "adds -slope * the distance of i + S - L and j to scores; the slope of head h is "
+     "2^(-8 (h + 1) / H) where H is a power of two"},
+    {"dropout", "0",
+     "the probability that a probability becomes 0, others being divided by 1 - dropout; which, "
+     "the numbers of random_uniform of [N, H, L, S] say"},
+    {"seed", "0", "key of dropout's generator"},
+    {"offset", "0", "which of the seed's streams"},
+    {"query_offsets", "",
+     "packed sequences, as 0,3,7: the second one has queries 3 ... 6, which see its keys alone"},
+    {"key_offsets", "", "where their keys begin, and the end of the last"}};
 
 // In the order of AttentionKind.
 constexpr OpInfo kInfos[] = {
@@ -53,6 +66,42 @@ std::pair<std::int64_t, std::int64_t> AttentionProblem::seen(std::int64_t i) con
   const std::int64_t end = std::clamp<std::int64_t>(i + keys() - queries() + 1, 0, keys());
   return {options.window == 0 ? 0 : std::max<std::int64_t>(end - options.window, 0), end};
 }
+
+std::int64_t AttentionProblem::sequences() const {
+  return std::max<std::int64_t>(static_cast<std::int64_t>(options.query_offsets.size()) - 1, 0);
+}
+
+AttentionProblem AttentionProblem::sequence(std::int64_t b) const {
+  AttentionProblem one = *this;
+  const auto at = static_cast<std::size_t>(b);
+  const auto &rows = options.query_offsets, &columns = options.key_offsets;
+  one.options.query_offsets.clear();
+  one.options.key_offsets.clear();
+  one.first_query = rows[at], one.first_key = columns[at];
+  one.all_queries = queries(), one.all_keys = keys();
+  one.q[2] = rows[at + 1] - rows[at];
+  one.k[2] = one.v[2] = columns[at + 1] - columns[at];
+  return one;
+}
+
+namespace {
+
+// Where packed sequences begin, from 0 to `end`; what is wrong, or "".
+std::string wrong_offsets(std::string_view which, const std::vector<std::int64_t>& offsets,
+                          std::string_view operand, std::int64_t end) {
+  if (offsets.empty()) return "";
+  if (offsets.front() != 0) return fmt::format("{}[0] is {}, must be 0", which, offsets.front());
+  for (std::size_t b = 1; b < offsets.size(); ++b)
+    if (offsets[b] < offsets[b - 1])
+      return fmt::format("{0}[{1}] is {2}, must be at least {0}[{3}], which is {4}", which, b,
+                         offsets[b], b - 1, offsets[b - 1]);
+  if (offsets.back() != end)
+    return fmt::format("{} end at {}, {} at {}: must be the same", which, offsets.back(), operand,
+                       end);
+  return "";
+}
+
+}  // namespace
 
 Result<void> AttentionProblem::fits() const {
   const auto invalid = [&](std::string text) {
@@ -88,6 +137,20 @@ Result<void> AttentionProblem::fits() const {
   if (math() == ProductMath::exact || !serves(math(), element_dtype))
     return invalid(
         fmt::format("math is {}, which is not defined for {}", name(math()), name(element_dtype)));
+  // Of the compute type, as kernels have it.
+  const double cap =
+      element_dtype == Dtype::f64 ? options.soft_cap : static_cast<float>(options.soft_cap);
+  if (options.soft_cap != 0 && !(cap > 0 && std::isfinite(cap)))
+    return invalid(fmt::format("soft_cap is {}, must be 0, or positive and finite in {}",
+                               options.soft_cap, name(compute_dtype(element_dtype))));
+  if (!(options.dropout >= 0 && options.dropout < 1))
+    return invalid(fmt::format("dropout is {}, must be in [0, 1)", options.dropout));
+  if (options.query_offsets.size() != options.key_offsets.size())
+    return invalid(fmt::format("{} query_offsets and {} key_offsets: must be as many",
+                               options.query_offsets.size(), options.key_offsets.size()));
+  for (const std::string& wrong : {wrong_offsets("query_offsets", options.query_offsets, "q", q[2]),
+                                   wrong_offsets("key_offsets", options.key_offsets, "k", k[2])})
+    if (!wrong.empty()) return invalid(wrong);
   if (mask && *mask != Dtype::boolean && *mask != element_dtype)
     return invalid(fmt::format("mask is {}, must be {} or bool", name(*mask), name(element_dtype)));
   return {};
@@ -150,6 +213,48 @@ Result<AttentionProblem> attention_problem(AttentionKind kind,
 
 namespace {
 
+// Whole numbers, comma-separated.
+Result<std::vector<std::int64_t>> offsets_of(const OpInfo& op, const std::string& text,
+                                             std::string_view attribute) {
+  std::vector<std::int64_t> out;
+  for (const char *at = text.data(), *end = at + text.size(); at != end;) {
+    std::int64_t value = 0;
+    const auto [rest, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || (rest != end && (*rest != ',' || rest + 1 == end)))
+      return fail(
+          ErrorCode::invalid_problem,
+          fmt::format("{}: {} is {}, must be whole numbers, as 0,3,7", op.name, attribute, text));
+    out.push_back(value);
+    at = rest == end ? rest : rest + 1;
+  }
+  return out;
+}
+
+// What scores become, and which sequences there are.
+Result<void> read_more(const OpInfo& op, const AttributeReader& read,
+                       ScaledDotProductOptions& options) {
+  const auto cap = read.number("soft_cap"), dropout = read.number("dropout");
+  const auto alibi = read.boolean("alibi");
+  const auto seed = read.integer("seed"), offset = read.integer("offset");
+  const auto rows = offsets_of(op, read.text("query_offsets"), "query_offsets");
+  const auto columns = offsets_of(op, read.text("key_offsets"), "key_offsets");
+  if (!cap) return tl::unexpected(cap.error());
+  if (!dropout) return tl::unexpected(dropout.error());
+  if (!alibi) return tl::unexpected(alibi.error());
+  if (!seed) return tl::unexpected(seed.error());
+  if (!offset) return tl::unexpected(offset.error());
+  if (!rows) return tl::unexpected(rows.error());
+  if (!columns) return tl::unexpected(columns.error());
+  options.soft_cap = *cap;
+  options.alibi = *alibi;
+  options.dropout = *dropout;
+  options.seed = static_cast<std::uint64_t>(*seed);
+  options.offset = static_cast<std::uint64_t>(*offset);
+  options.query_offsets = *rows;
+  options.key_offsets = *columns;
+  return {};
+}
+
 Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& attributes,
                                           const InputSpecs& inputs, AttentionKind kind) {
   const AttributeReader read(op, attributes);
@@ -171,6 +276,7 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
       return fail(ErrorCode::invalid_problem,
                   fmt::format("{}: math is {}, must be chain or tensor_core", op.name, asked));
   }
+  if (auto ok = read_more(op, read, options); !ok) return tl::unexpected(ok.error());
   const auto of = [&](std::string_view operand) -> const InputSpec* {
     const auto found = inputs.find(operand);
     return found == inputs.end() ? nullptr : &found->second;

@@ -17,6 +17,13 @@ struct ScaledDotProductOptions {
   bool causal = false;                   // query i sees keys up to i + S - L
   std::int64_t window = 0;               // and of these the last `window` alone; 0: all
   std::optional<ProductMath> math = {};  // none: as the device of the tensors says
+  double soft_cap = 0;  // scores become soft_cap * tanh(score / soft_cap); 0: as they are
+  bool alibi = false;   // adds -slope * |i + S - L - j|; the slope is a power of 2 of the head
+  double dropout = 0;   // the probability that one of softmax is 0; others are / (1 - dropout)
+  std::uint64_t seed = 0, offset = 0;  // of the numbers that say which (Rng)
+  // Packed sequences: number b has queries query_offsets[b] … query_offsets[b + 1] - 1, and these
+  // see its keys alone. Empty: one sequence.
+  std::vector<std::int64_t> query_offsets = {}, key_offsets = {};
 
   bool operator==(const ScaledDotProductOptions&) const = default;
 };
@@ -28,6 +35,7 @@ enum class AttentionKind : std::uint8_t {
 
 inline constexpr int kAttentionOperands = 10;
 inline constexpr std::int64_t kMostHeadWidth = 256;
+inline constexpr std::int64_t kAttentionBlock = 128;  // keys between two looks at the largest score
 
 struct AttentionProblem {
   AttentionKind kind = AttentionKind::attention;
@@ -35,6 +43,9 @@ struct AttentionProblem {
   Shape q, k, v;  // [N, H, L, D], [N, G, S, D], [N, G, S, E]
   ScaledDotProductOptions options;
   std::optional<Dtype> mask = {};  // none, boolean, or the element dtype
+  // Of one of packed sequences, where it begins, and how long all are: dropout counts these.
+  std::int64_t first_query = 0, first_key = 0;
+  std::optional<std::int64_t> all_queries = {}, all_keys = {};
 
   bool operator==(const AttentionProblem&) const = default;
 
@@ -53,6 +64,14 @@ struct AttentionProblem {
   // Keys that query i may see, by causal and window: [first, second).
   std::pair<std::int64_t, std::int64_t> seen(std::int64_t i) const;
   bool limited() const { return options.causal; }
+  // Where the probability of query i and key j is in [N, H, L, S].
+  std::int64_t place_of(std::int64_t n, std::int64_t head, std::int64_t i, std::int64_t j) const {
+    const std::int64_t row = (n * heads() + head) * all_queries.value_or(queries()) + first_query;
+    return (row + i) * all_keys.value_or(keys()) + first_key + j;
+  }
+  // Packed sequences, and each of them.
+  std::int64_t sequences() const;
+  AttentionProblem sequence(std::int64_t b) const;
 
   // What Selection<AttentionProblem> asks for.
   const OpInfo& info() const;

@@ -85,17 +85,21 @@ Limits limits_of(int width, std::int64_t lanes, std::int64_t row, std::int64_t r
   return l;
 }
 
-// The mask of a block as what is added to scores, [rows][width]. Axes of the mask: 2 queries, 3
-// keys; `lane_axis` is that of the lanes.
+// Where a block of scores is. Axes: 2 queries, 3 keys; `lane_axis` is that of the lanes.
+struct BlockPlace {
+  std::int64_t n, head;
+  int lane_axis;
+  std::int64_t lane, lanes, row, rows;  // the first, and how many
+};
+
+// The mask of a block as what is added to scores, [rows][width].
 template <class C>
-void mask_of_block(const View& mask, std::int64_t n, std::int64_t head, int lane_axis,
-                   std::int64_t lane, std::int64_t lanes, std::int64_t row, std::int64_t rows,
-                   int width, C* out) {
-  const int row_axis = 5 - lane_axis;
-  const std::int64_t step = mask.strides[lane_axis];
-  for (std::int64_t r = 0; r < rows; ++r, out += width) {
-    const std::int64_t at = n * mask.strides[0] + head * mask.strides[1] +
-                            (row + r) * mask.strides[row_axis] + lane * step;
+void mask_of_block(const View& mask, const BlockPlace& b, int width, C* out) {
+  const int row_axis = 5 - b.lane_axis;
+  const std::int64_t step = mask.strides[b.lane_axis], lanes = b.lanes;
+  for (std::int64_t r = 0; r < b.rows; ++r, out += width) {
+    const std::int64_t at = b.n * mask.strides[0] + b.head * mask.strides[1] +
+                            (b.row + r) * mask.strides[row_axis] + b.lane * step;
     if (mask.dtype != Dtype::boolean) {
       load_portion(portion_ops(), mask.dtype, mask.data, at, step, static_cast<int>(lanes), out);
     } else {

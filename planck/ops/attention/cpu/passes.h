@@ -15,10 +15,12 @@ struct Pass {
   const Operands& operands;
   const P& products;
   const ScoreLoops<C>& loops = score_loops<C>();
-  C scale = static_cast<C>(p.scale());
+  C scale = static_cast<C>(p.scale()), cap = static_cast<C>(p.options.soft_cap);
+  bool drops = p.options.dropout > 0;
+  C keep = static_cast<C>(1 - p.options.dropout);            // numbers below it
+  C enlarged = static_cast<C>(1 / (1 - p.options.dropout));  // what is kept, times this
 
   int width() const { return products.width(); }
-  const View& mask() const { return operands[attention_operand::mask]; }
 
   // Query lanes of a panel: keys that the panel sees, and limits of one block of them.
   std::pair<std::int64_t, std::int64_t> keys_of(std::int64_t first, std::int64_t lanes) const {
@@ -36,6 +38,53 @@ struct Pass {
     return {std::clamp<std::int64_t>(first, 0, p.queries()),
             std::clamp<std::int64_t>(end, 0, p.queries())};
   }
+
+  // Products of a block, and what makes scores of them; `room` is for what is added.
+  ScoreBlock<C> scores(const BlockPlace& b, C* values, C* room, const Limits& limits) const {
+    const bool hides = limits.any_hidden;
+    return {values,
+            static_cast<int>(b.rows),
+            width(),
+            scale,
+            cap,
+            added(b, room),
+            hides ? limits.first : nullptr,
+            hides ? limits.end : nullptr};
+  }
+  // What is added to scores, the mask and ALiBi's part; null: nothing is.
+  const C* added(const BlockPlace& b, C* room) const {
+    if (!p.mask && !p.options.alibi) return nullptr;
+    if (p.mask)
+      mask_of_block(operands[attention_operand::mask], b, width(), room);
+    else
+      std::fill_n(room, b.rows * width(), C(0));
+    if (p.options.alibi) {
+      const std::int64_t more = p.keys() - p.queries();
+      const std::int64_t base = b.lane + (b.lane_axis == 2 ? more : -more) - b.row;
+      loops.incline(room, static_cast<int>(b.rows), width(), static_cast<std::int32_t>(base),
+                    attention_math::alibi_slope<C>(b.head, p.heads()));
+    }
+    return room;
+  }
+  // 1 where a probability of the block is kept, else 0: [rows][width].
+  void draw(const BlockPlace& b, C* out) const {
+    const PhiloxStream random{p.options.seed, p.options.offset};
+    const auto number = [&](std::int64_t i, std::int64_t j) {
+      return static_cast<std::uint64_t>(p.place_of(b.n, b.head, i, j));
+    };
+    std::fill_n(out, b.rows * width(), C(0));
+    if (b.lane_axis == 2)
+      for (std::int64_t w = 0; w < b.lanes; ++w)
+        loops.draw(random, number(b.lane + w, b.row), static_cast<int>(b.rows), keep, out + w,
+                   width());
+    else
+      for (std::int64_t r = 0; r < b.rows; ++r)
+        loops.draw(random, number(b.row + r, b.lane), static_cast<int>(b.lanes), keep,
+                   out + r * width(), 1);
+  }
+  void drop(const BlockPlace& b, C* values, const C* kept, C factor) const {
+    loops.drop(values, kept, factor, static_cast<int>(b.rows) * width());
+  }
 };
 
 template <class P>
@@ -48,7 +97,7 @@ void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedO
   const int width = pass.width();
   const std::int64_t lanes = std::min<std::int64_t>(width, p.queries() - first);
   Lanes<C> q;
-  Scores<C> scores, masked;
+  Scores<C> scores, added, kept;
   Sums<C> sums;
   products.pack_lanes(side_of(pass.operands[attention_operand::q], n, head, first), lanes,
                       p.width(), q.at);
@@ -61,13 +110,14 @@ void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedO
     const std::int64_t rows = k.rows(b), row = b * kRows;
     products.multiply(k.block(packed_k, 0, b), rows, q.at, p.width(), scores.at, false);
     const Limits limits = pass.limits_of_queries(first, lanes, row, rows);
-    if (p.mask) mask_of_block(pass.mask(), n, head, 2, first, lanes, row, rows, width, masked.at);
-    pass.loops.soften(
-        {scores.at, static_cast<int>(rows), width, pass.scale, p.mask ? masked.at : nullptr,
-         limits.any_hidden ? limits.first : nullptr, limits.any_hidden ? limits.end : nullptr},
-        largest, partial, factor);
+    const BlockPlace place{n, head, 2, first, lanes, row, rows};
+    pass.loops.soften(pass.scores(place, scores.at, added.at, limits), largest, partial, factor);
     if (std::any_of(factor, factor + width, [](C f) { return f != C(1); }))
       pass.loops.rescale(sums.at, p.out_width(), width, factor);
+    if (pass.drops) {
+      pass.draw(place, kept.at);
+      pass.drop(place, scores.at, kept.at, C(1));
+    }
     products.take_lanes(scores.at, rows);
     products.multiply_seen(v.block(packed_v, 0, b), v.finite(packed_v, 0, b), p.out_width(),
                            scores.at, rows, sums.at);
@@ -77,6 +127,7 @@ void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedO
     const C l = attention_math::sum_of_parts(partial + w, width);
     lse[w] = attention_math::log_sum_exp(largest[w], l);
     factor[w] = attention_math::row_factor(largest[w], l);
+    if (pass.drops) factor[w] *= pass.enlarged;
   }
   store_panel(pass.operands[attention_operand::y], n, head, first, lanes, width, sums.at, factor);
   const View& out = pass.operands[attention_operand::lse];
@@ -121,7 +172,7 @@ void dq_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedOperan
   const int width = pass.width();
   const std::int64_t lanes = std::min<std::int64_t>(width, p.queries() - first);
   Lanes<C> q, dy;
-  Scores<C> scores, slopes, masked;
+  Scores<C> scores, slopes, added, kept;
   Sums<C> sums;
   products.pack_lanes(side_of(pass.operands[attention_operand::q], n, head, first), lanes,
                       p.width(), q.at);
@@ -138,11 +189,13 @@ void dq_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedOperan
     products.multiply(k.block(packed[0], 0, b), rows, q.at, p.width(), scores.at, false);
     products.multiply(v.block(packed[1], 0, b), rows, dy.at, p.out_width(), slopes.at, false);
     const Limits limits = pass.limits_of_queries(first, lanes, row, rows);
-    if (p.mask) mask_of_block(pass.mask(), n, head, 2, first, lanes, row, rows, width, masked.at);
-    pass.loops.slopes(
-        {scores.at, static_cast<int>(rows), width, pass.scale, p.mask ? masked.at : nullptr,
-         limits.any_hidden ? limits.first : nullptr, limits.any_hidden ? limits.end : nullptr},
-        slopes.at, lse, deltas, true);
+    const BlockPlace place{n, head, 2, first, lanes, row, rows};
+    if (pass.drops) {
+      pass.draw(place, kept.at);
+      pass.drop(place, slopes.at, kept.at, pass.enlarged);
+    }
+    pass.loops.slopes(pass.scores(place, scores.at, added.at, limits), slopes.at, lse, deltas,
+                      true);
     products.take_lanes(slopes.at, rows);
     products.multiply_seen(k_across.block(packed[2], 0, b), k_across.finite(packed[2], 0, b),
                            p.width(), slopes.at, rows, sums.at);
@@ -163,7 +216,7 @@ void dk_dv_panel(const Pass<P>& pass, const PackedOperand<P>& q, const PackedOpe
   const int width = pass.width();
   const std::int64_t lanes = std::min<std::int64_t>(width, p.keys() - first);
   Lanes<C> k, v;
-  Scores<C> scores, slopes, masked;
+  Scores<C> scores, slopes, added, kept;
   Sums<C> dk, dv;
   products.pack_lanes(side_of(pass.operands[attention_operand::k], n, group, first), lanes,
                       p.width(), k.at);
@@ -182,11 +235,14 @@ void dk_dv_panel(const Pass<P>& pass, const PackedOperand<P>& q, const PackedOpe
       load_lse(pass.operands[attention_operand::saved_lse], n, head, row, rows, lse);
       const Limits limits =
           limits_of(width, lanes, row, rows, [&](int w) { return pass.seen_by(first + w); });
-      if (p.mask) mask_of_block(pass.mask(), n, head, 3, first, lanes, row, rows, width, masked.at);
-      pass.loops.slopes(
-          {scores.at, static_cast<int>(rows), width, pass.scale, p.mask ? masked.at : nullptr,
-           limits.any_hidden ? limits.first : nullptr, limits.any_hidden ? limits.end : nullptr},
-          slopes.at, lse, delta + h * p.queries() + row, false);
+      const BlockPlace place{n, head, 3, first, lanes, row, rows};
+      if (pass.drops) {
+        pass.draw(place, kept.at);
+        pass.drop(place, slopes.at, kept.at, pass.enlarged);
+      }
+      pass.loops.slopes(pass.scores(place, scores.at, added.at, limits), slopes.at, lse,
+                        delta + h * p.queries() + row, false);
+      if (pass.drops) pass.drop(place, scores.at, kept.at, C(1));
       products.take_lanes(scores.at, rows);
       products.take_lanes(slopes.at, rows);
       products.multiply_seen(dy_across.block(packed[3], h, b), dy_across.finite(packed[3], h, b),
@@ -198,7 +254,7 @@ void dk_dv_panel(const Pass<P>& pass, const PackedOperand<P>& q, const PackedOpe
   C factor[kMostLanes];
   std::fill_n(factor, kMostLanes, pass.scale);
   store_panel(pass.operands[attention_operand::dk], n, group, first, lanes, width, dk.at, factor);
-  std::fill_n(factor, kMostLanes, C(1));
+  std::fill_n(factor, kMostLanes, pass.drops ? pass.enlarged : C(1));
   store_panel(pass.operands[attention_operand::dv], n, group, first, lanes, width, dv.at, factor);
 }
 

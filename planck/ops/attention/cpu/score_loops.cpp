@@ -18,14 +18,21 @@ using attention::kMostLanes;
 using attention::ScoreBlock;
 using attention::ScoreLoops;
 
-// Scores of one row, in place.
+// What a cap makes of one row, in place.
+template <class C, int kW>
+HWY_INLINE void cap_row(const ScoreBlock<C>& b, C* HWY_RESTRICT t) {
+  for (int w = 0; w < kW; ++w) t[w] = element::capped(t[w], b.scale, b.cap);
+}
+
+// Scores of one row, in place, that has been capped where there is a cap.
 template <class C, int kW>
 HWY_INLINE void scores_of_row(const ScoreBlock<C>& b, int r, C* HWY_RESTRICT t) {
-  if (b.mask != nullptr) {
-    const C* HWY_RESTRICT mask = b.mask + r * kW;
-    for (int w = 0; w < kW; ++w) t[w] = element::score(t[w], b.scale, mask[w]);
+  const C scale = b.cap == C(0) ? b.scale : b.cap;
+  if (b.added != nullptr) {
+    const C* HWY_RESTRICT added = b.added + r * kW;
+    for (int w = 0; w < kW; ++w) t[w] = element::score(t[w], scale, added[w]);
   } else {
-    for (int w = 0; w < kW; ++w) t[w] = element::score(t[w], b.scale);
+    for (int w = 0; w < kW; ++w) t[w] = element::score(t[w], scale);
   }
   if (b.first != nullptr) {
     const std::int32_t *HWY_RESTRICT first = b.first, *HWY_RESTRICT end = b.end;
@@ -41,6 +48,7 @@ void soften_as(const ScoreBlock<C>& b, C* HWY_RESTRICT largest, C* HWY_RESTRICT 
   for (int w = 0; w < kW; ++w) m[w] = largest[w];
   for (int r = 0; r < b.rows; ++r) {
     C* HWY_RESTRICT t = b.values + r * kW;
+    if (b.cap != C(0)) cap_row<C, kW>(b, t);
     scores_of_row<C, kW>(b, r, t);
     for (int w = 0; w < kW; ++w) m[w] = element::larger(m[w], t[w]);
   }
@@ -67,18 +75,60 @@ void rescale_as(C* HWY_RESTRICT values, std::int64_t rows, const C* HWY_RESTRICT
     for (int w = 0; w < kW; ++w) values[w] *= factor[w];
 }
 
-template <class C, int kW, bool kOfLanes>
+template <class C, int kW, bool kOfLanes, bool kCapped>
 void slopes_as(const ScoreBlock<C>& b, C* HWY_RESTRICT dp, const C* HWY_RESTRICT lse,
                const C* HWY_RESTRICT delta) {
   for (int r = 0; r < b.rows; ++r, dp += kW) {
     C* HWY_RESTRICT t = b.values + r * kW;
+    [[maybe_unused]] alignas(64) C before[kW];
+    if constexpr (kCapped) {
+      cap_row<C, kW>(b, t);
+      for (int w = 0; w < kW; ++w) before[w] = t[w];
+    }
     scores_of_row<C, kW>(b, r, t);
     for (int w = 0; w < kW; ++w) {
       const C p = element::probability(t[w], lse[kOfLanes ? w : r]);
       t[w] = p;
       dp[w] = element::slope(p, dp[w], delta[kOfLanes ? w : r]);
     }
+    if constexpr (kCapped)
+      for (int w = 0; w < kW; ++w) dp[w] = element::slope_before_cap(dp[w], before[w]);
   }
+}
+
+template <class C, int kW>
+void incline_as(C* HWY_RESTRICT added, int rows, std::int32_t base, C slope) {
+  for (int r = 0; r < rows; ++r, added += kW)
+    for (int w = 0; w < kW; ++w) {
+      const auto apart = static_cast<std::uint32_t>(base) + static_cast<std::uint32_t>(w - r);
+      added[w] += element::alibi(slope, static_cast<std::int32_t>(apart));
+    }
+}
+
+template <class C>
+void draw(const PhiloxStream& random, std::uint64_t first, int n, C keep, C* HWY_RESTRICT out,
+          int step) {
+  using Numbers = RandomBlock<C>;
+  constexpr int kCount = Numbers::kCount, kCounters = element::kBlock / kCount + 1;
+  const int skip = static_cast<int>(first % kCount), counters = (skip + n + kCount - 1) / kCount;
+  const std::uint64_t counter = first / kCount;
+  std::uint32_t words[4][kCounters];
+  C numbers[kCounters * kCount];
+  for (int i = 0; i < counters; ++i) {
+    const Philox4 w = random.words(counter + static_cast<std::uint64_t>(i));
+    for (int k = 0; k < 4; ++k) words[k][i] = w.v[k];
+  }
+  for (int i = 0; i < counters; ++i) {
+    const Numbers v =
+        Numbers::uniform(Philox4{{words[0][i], words[1][i], words[2][i], words[3][i]}});
+    for (int k = 0; k < kCount; ++k) numbers[i * kCount + k] = v.v[k];
+  }
+  for (int i = 0; i < n; ++i) out[i * step] = numbers[skip + i] < keep ? C(1) : C(0);
+}
+
+template <class C>
+void drop(C* HWY_RESTRICT values, const C* HWY_RESTRICT kept, C factor, int n) {
+  for (int i = 0; i < n; ++i) values[i] = kept[i] != C(0) ? values[i] * factor : C(0);
 }
 
 // Widths that products have: constants, so that lanes stay in registers.
@@ -101,13 +151,21 @@ void rescale(C* values, std::int64_t rows, int width, const C* factor) {
 template <class C>
 void slopes(const ScoreBlock<C>& b, C* dp, const C* lse, const C* delta, bool of_lanes) {
   with_width(b.width, [&]<int kW>() {
-    of_lanes ? slopes_as<C, kW, true>(b, dp, lse, delta)
-             : slopes_as<C, kW, false>(b, dp, lse, delta);
+    const auto run = [&]<bool kCapped>() {
+      of_lanes ? slopes_as<C, kW, true, kCapped>(b, dp, lse, delta)
+               : slopes_as<C, kW, false, kCapped>(b, dp, lse, delta);
+    };
+    b.cap == C(0) ? run.template operator()<false>() : run.template operator()<true>();
   });
 }
 
 template <class C>
-constexpr ScoreLoops<C> kLoops = {soften<C>, rescale<C>, slopes<C>};
+void incline(C* added, int rows, int width, std::int32_t base, C slope) {
+  with_width(width, [&]<int kW>() { incline_as<C, kW>(added, rows, base, slope); });
+}
+
+template <class C>
+constexpr ScoreLoops<C> kLoops = {soften<C>, rescale<C>, slopes<C>, incline<C>, draw<C>, drop<C>};
 
 }  // namespace
 

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "planck/math/philox.h"
+
 namespace planck::attention {
 
 inline constexpr int kMostLanes = 32;
@@ -13,8 +15,8 @@ template <class C>
 struct ScoreBlock {
   C* values;  // [rows][width]
   int rows, width;
-  C scale;
-  const C* mask;  // [rows][width], or null
+  C scale, cap;    // cap 0: none
+  const C* added;  // [rows][width], or null
   // Lane w sees rows first[w] ... end[w] - 1; null: all.
   const std::int32_t *first, *end;
 };
@@ -28,6 +30,12 @@ struct ScoreLoops {
   void (*rescale)(C* values, std::int64_t rows, int width, const C* factor);
   // Scores to probabilities, dp to ds, in place. lse and delta: of each lane, or of each row.
   void (*slopes)(const ScoreBlock<C>&, C* dp, const C* lse, const C* delta, bool of_lanes);
+  // Adds ALiBi's part to [rows][width]: row r and lane w are |base + w - r| apart.
+  void (*incline)(C* added, int rows, int width, std::int32_t base, C slope);
+  // Dropout: 1 where number first + i of the stream is below `keep`, else 0; at out[i * step].
+  void (*draw)(const PhiloxStream& random, std::uint64_t first, int n, C keep, C* out, int step);
+  // Values times factor where they are kept, else 0.
+  void (*drop)(C* values, const C* kept, C factor, int n);
 };
 
 // For the best instruction set this CPU has.

@@ -4,141 +4,19 @@
 // (planck/math/products/tensor_core.h). README.md says how a kernel of tensor cores would go.
 #include <algorithm>
 
-#include "planck/loops/cuda/floats.cuh"
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/math/pairwise_sum.h"
-#include "planck/math/products/tensor_core.h"
-#include "planck/ops/attention/attention.math.h"
 #include "planck/ops/attention/cuda/kernels.h"
+#include "planck/ops/attention/cuda/scores.cuh"
 
 namespace planck {
 
 namespace {
 
-namespace element = attention_math;
-namespace rule = math::tensor_core;
-using Index = std::int64_t;
+using namespace attention_device;
 
 constexpr int kWarps = 4, kRows = element::kBlock, kColumns = kMostHeadWidth / 32;
 constexpr unsigned kAll = 0xffffffffu;
-
-struct Operand {
-  void* data;
-  Index stride[4];
-};
-
-struct Call {
-  Operand q, k, v, mask, y, lse, dy, dq, dk, dv;
-  Index batch, heads, groups, queries, keys;
-  int width, out_width;
-  double scale;
-  Index window;
-  bool causal, masked, boolean;
-  void* delta;  // of the compute type, [N, H, L]
-};
-
-template <class T>
-__device__ const T* at(const Operand& x, Index n, Index head, Index row) {
-  return static_cast<const T*>(x.data) + n * x.stride[0] + head * x.stride[1] + row * x.stride[2];
-}
-
-template <class T>
-using FormatOf =
-    std::conditional_t<std::is_same_v<T, bf16>, rule::Bf16,
-                       std::conditional_t<std::is_same_v<T, f16>, rule::F16, rule::Tf32>>;
-
-// Weights of 128 rows, in shared memory: as they are (chain), or as bits of the format.
-template <class T, bool kChain>
-using Weight = std::conditional_t<kChain, Compute<T>, typename FormatOf<T>::Bits>;
-
-template <class T, bool kChain>
-__device__ Weight<T, kChain> weight_of(Compute<T> p) {
-  if constexpr (kChain)
-    return p;
-  else if constexpr (sizeof(T) == 2)
-    return static_cast<std::uint16_t>(rounded_pair<T>(p, 0.0f));
-  else
-    return math::bits_of(p) & 0xffffe000u;
-}
-
-template <class T, bool kChain>
-__device__ Compute<T> product(const T* a, Index a_step, const T* b, Index b_step, int n) {
-  if constexpr (kChain) {
-    Compute<T> c = 0;
-    for (int i = 0; i < n; ++i) c = math::fma_of(widen(a[i * a_step]), widen(b[i * b_step]), c);
-    return c;
-  } else {
-    using Bits = typename FormatOf<T>::Bits;
-    return rule::product<FormatOf<T>>(reinterpret_cast<const Bits*>(a), a_step,
-                                      reinterpret_cast<const Bits*>(b), b_step, n);
-  }
-}
-
-// c + the sum of weights[i] * x[i], i < n <= 128; where a weight is 0 so is the other factor.
-template <class T, bool kChain>
-__device__ Compute<T> add_weighted(Compute<T> c, const Weight<T, kChain>* weights, const T* x,
-                                   Index step, int n) {
-  if constexpr (kChain) {
-    for (int i = 0; i < n; ++i)
-      if (weights[i] != 0) c = math::fma_of(weights[i], widen(x[i * step]), c);
-  } else {
-    using Format = FormatOf<T>;
-    using Bits = typename Format::Bits;
-    for (int first = 0; first < n; first += Format::kBlock) {
-      Bits a[Format::kBlock], b[Format::kBlock];
-      for (int i = 0; i < Format::kBlock; ++i) {
-        a[i] = first + i < n ? weights[first + i] : Bits{0};
-        const bool zero = static_cast<Bits>(a[i] << 1) == 0;
-        b[i] = zero ? Bits{0} : reinterpret_cast<const Bits*>(x)[(first + i) * step];
-      }
-      c = rule::add_block<Format>(c, a, b);
-    }
-  }
-  return c;
-}
-
-template <class T>
-__device__ void store(const Operand& x, Index n, Index head, Index row, int column, Compute<T> v) {
-  T* const to = const_cast<T*>(at<T>(x, n, head, row)) + column * x.stride[3];
-  if constexpr (sizeof(T) == 2)
-    *to = T::from_bits(static_cast<std::uint16_t>(rounded_pair<T>(v, 0.0f)));
-  else
-    *to = canonical_nan(v);
-}
-
-// Keys that query i sees, and queries that see key j: [first, end).
-struct Range {
-  Index first, end;
-  __device__ bool has(Index x) const { return first <= x && x < end; }
-};
-__device__ Index clamped(Index x, Index most) { return x < 0 ? 0 : x > most ? most : x; }
-__device__ Range keys_of(const Call& c, Index i) {
-  if (!c.causal) return {0, c.keys};
-  const Index end = clamped(i + c.keys - c.queries + 1, c.keys);
-  return {c.window == 0 ? 0 : clamped(end - c.window, c.keys), end};
-}
-__device__ Range queries_of(const Call& c, Index j) {
-  if (!c.causal) return {0, c.queries};
-  const Index first = j - (c.keys - c.queries);
-  return {clamped(first, c.queries),
-          c.window == 0 ? c.queries : clamped(first + c.window, c.queries)};
-}
-
-template <class T, bool kChain>
-__device__ Compute<T> score(const Call& c, Index n, Index head, Index i, Index j) {
-  using C = Compute<T>;
-  const Index group = head / (c.heads / c.groups);
-  const C s = product<T, kChain>(at<T>(c.q, n, head, i), c.q.stride[3], at<T>(c.k, n, group, j),
-                                 c.k.stride[3], c.width);
-  const C scale = static_cast<C>(c.scale);
-  if (!c.masked) return element::score(s, scale);
-  const Index place =
-      n * c.mask.stride[0] + head * c.mask.stride[1] + i * c.mask.stride[2] + j * c.mask.stride[3];
-  if (!c.boolean)
-    return element::score(s, scale, C(widen(static_cast<const T*>(c.mask.data)[place])));
-  const bool hidden = static_cast<const std::uint8_t*>(c.mask.data)[place] != 0;
-  return hidden ? -math::infinity_of(C(0)) : element::score(s, scale, C(0));
-}
 
 // The rows of this warp: one after the other.
 __device__ Index first_row() { return Index{blockIdx.x} * kWarps + threadIdx.x / 32; }
@@ -173,7 +51,8 @@ __global__ void forward(Call c) {
       for (int x = 0; x < kRows / 32; ++x) {
         const C p = element::power(t[x] - m);
         powers[lane + 32 * x] = p;
-        weights[lane + 32 * x] = weight_of<T, kChain>(p);
+        const bool dropped = c.drops && !keeps<C>(c, n, head, i, start + lane + 32 * x);
+        weights[lane + 32 * x] = weight_of<T, kChain>(dropped ? C(0) : p);
       }
       __syncwarp();
       if (lane < element::kPartialSums) {
@@ -188,7 +67,9 @@ __global__ void forward(Call c) {
     }
     C parts[element::kPartialSums];
     for (int k = 0; k < element::kPartialSums; ++k) parts[k] = __shfl_sync(kAll, part, k);
-    const C l = element::sum_of_parts(parts, 1), factor = element::row_factor(m, l);
+    const C l = element::sum_of_parts(parts, 1);
+    C factor = element::row_factor(m, l);
+    if (c.drops) factor *= enlarged<C>(c);
     for (int x = 0; x < kColumns; ++x)
       if (const int e = lane + 32 * x; e < c.out_width)
         store<T>(c.y, n, head, i, e, element::result(sums[x], factor));
@@ -212,7 +93,7 @@ __global__ void find_delta(Call c) {
   }
 }
 
-// p and ds of one query and key.
+// p, 0 where it is dropped, and ds of one query and key.
 template <class C>
 struct Slope {
   C p, ds;
@@ -221,12 +102,17 @@ template <class T, bool kChain>
 __device__ Slope<Compute<T>> slope(const Call& c, Index n, Index head, Index i, Index j) {
   using C = Compute<T>;
   const Index group = head / (c.heads / c.groups);
-  const C t = score<T, kChain>(c, n, head, i, j), lse = *at<C>(c.lse, n, head, i);
+  const C before = before_cap<T, kChain>(c, n, head, i, j);
+  const C t = score_of<T>(c, before, n, head, i, j), lse = *at<C>(c.lse, n, head, i);
   const C p = element::probability(t, lse);
-  const C dp = product<T, kChain>(at<T>(c.dy, n, head, i), c.dy.stride[3], at<T>(c.v, n, group, j),
-                                  c.v.stride[3], c.out_width);
+  C dp = product<T, kChain>(at<T>(c.dy, n, head, i), c.dy.stride[3], at<T>(c.v, n, group, j),
+                            c.v.stride[3], c.out_width);
   const C delta = static_cast<const C*>(c.delta)[(n * c.heads + head) * c.queries + i];
-  return {p, element::slope(p, dp, delta)};
+  const bool dropped = c.drops && !keeps<C>(c, n, head, i, j);
+  if (c.drops) dp = dropped ? C(0) : dp * enlarged<C>(c);
+  C ds = element::slope(p, dp, delta);
+  if (c.soft_cap != 0) ds = element::slope_before_cap(ds, before);
+  return {dropped ? C(0) : p, ds};
 }
 
 template <class T, bool kChain>
@@ -297,7 +183,8 @@ __global__ void find_dk_dv(Call c) {
       }
     for (int x = 0; x < kColumns; ++x) {
       const int e = lane + 32 * x;
-      if (e < c.out_width) store<T>(c.dv, n, group, j, e, element::result(dv[x], C(1)));
+      if (e < c.out_width)
+        store<T>(c.dv, n, group, j, e, element::result(dv[x], c.drops ? enlarged<C>(c) : C(1)));
       if (e < c.width)
         store<T>(c.dk, n, group, j, e, element::result(dk[x], static_cast<C>(c.scale)));
     }
@@ -360,6 +247,11 @@ Result<void> attention_cuda(const Stream& stream, Workspace workspace, const Att
   c.width = static_cast<int>(p.width()), c.out_width = static_cast<int>(p.out_width());
   c.scale = p.scale(), c.causal = p.options.causal, c.window = p.options.window;
   c.masked = p.mask.has_value(), c.boolean = p.mask == Dtype::boolean;
+  c.soft_cap = p.options.soft_cap, c.alibi = p.options.alibi;
+  c.dropout = p.options.dropout, c.drops = p.options.dropout > 0;
+  c.random = {p.options.seed, p.options.offset};
+  c.first_query = p.first_query, c.first_key = p.first_key;
+  c.all_queries = p.all_queries.value_or(p.queries()), c.all_keys = p.all_keys.value_or(p.keys());
   c.delta = workspace.data;
   switch (p.element_dtype) {
     case Dtype::f64:

@@ -1,4 +1,5 @@
-// Attention worth timing: full and causal, forward and backward, and one query against a cache.
+// Attention worth timing: full and causal, forward and backward, what scores become, and one query
+// against a cache.
 #include <fmt/format.h>
 
 #include "planck/ops/attention/attention.problem.h"
@@ -49,6 +50,12 @@ std::vector<BenchCase> attention_benches(DeviceKind) {
     for (const bool causal : {false, true}) {
       add(dtype, wide, wide, causal);
       add(dtype, slim, slim, causal);
+    }
+  for (const auto& [attribute, value] :
+       {std::pair("soft_cap", "30"), {"alibi", "true"}, {"dropout", "0.1"}})
+    for (std::string_view op : {"attention", "attention_backward"}) {
+      benches.push_back(make_bench(op, Dtype::f32, slim, slim, false));
+      benches.back().test_case.attributes[attribute] = value;
     }
   Shape one = wide;
   one[2] = 1;

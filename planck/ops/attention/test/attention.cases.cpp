@@ -17,6 +17,7 @@ struct Extent {
   bool causal = false;
   std::int64_t window = 0;
   Mask mask = Mask::none;
+  std::string_view more = {};  // attributes, as "alibi=true soft_cap=2"
 };
 
 constexpr std::string_view kOps[] = {"attention", "attention_backward"};
@@ -28,6 +29,11 @@ Case make_case(std::string_view op, Dtype element, std::optional<ProductMath> ma
   if (x.causal) c.attributes["causal"] = "true";
   if (x.window > 0) c.attributes["window"] = std::to_string(x.window);
   if (seed % 5 == 4) c.attributes["scale"] = "0.75";
+  for (std::string_view rest = x.more; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(' '), rest.size()), is = rest.find('=');
+    c.attributes[std::string(rest.substr(0, is))] = rest.substr(is + 1, end - is - 1);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
   const Fill fill = hostile ? Fill::adversarial : Fill::normal;
   const auto add = [&](std::string_view operand, Dtype dtype, const Shape& shape) {
     c.inputs.push_back(
@@ -63,6 +69,16 @@ const Extent kExtents[] = {
     {1, 2, 2, 20, 20, 8, 4, true, 7, Mask::added},
     {1, 1, 1, 3, 5, 256, 3},
     {1, 1, 1, 3, 5, 3, 256},
+    {2, 2, 1, 35, 140, 8, 4, true, 0, Mask::none, "soft_cap=1.5"},
+    {2, 6, 2, 5, 131, 8, 4, false, 0, Mask::hidden, "alibi=true"},
+    {1, 3, 1, 37, 37, 8, 4, true, 20, Mask::added, "alibi=true soft_cap=20"},
+    {2, 2, 1, 35, 131, 8, 4, false, 0, Mask::none, "dropout=0.25 seed=9 offset=4"},
+    {1, 2, 1, 20, 20, 8, 4, true, 7, Mask::hidden, "dropout=0.5 alibi=true soft_cap=2"},
+    {1, 2, 1, 40, 150, 8, 4, true, 0, Mask::none,
+     "query_offsets=0,3,3,39,40 key_offsets=0,4,9,150,150"},
+    {2, 2, 1, 9, 12, 8, 4, false, 0, Mask::added,
+     "query_offsets=0,5,9 key_offsets=0,3,12 dropout=0.25 alibi=true"},
+    {1, 2, 1, 0, 0, 8, 4, false, 0, Mask::none, "query_offsets=0 key_offsets=0"},
 };
 // More than one panel, block and task.
 const Extent kLarge[] = {

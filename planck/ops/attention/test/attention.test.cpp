@@ -1,171 +1,12 @@
 // Attention against its definition, bit for bit, and against long double within the guarantee, on
 // the instruction set in force (--cpu_target). Layouts, threads, memory and errors are held by the
 // conformance tests too.
-#include <functional>
+#include <fmt/format.h>
 
-#include "planck/core/allocator.h"
-#include "planck/ops/attention/test/by_the_book.test.h"
+#include "planck/ops/attention/test/held.test.h"
 
 namespace planck::attention_test {
 namespace {
-
-enum class Values { ordinary, large, hostile };
-enum class Mask { none, hidden, added };
-
-struct Sizes {
-  Index n, h, g, l, s, d, e;
-  bool causal = false;
-  Index window = 0;
-  Mask mask = Mask::none;
-  Values values = Values::ordinary;
-  std::optional<ProductMath> math = {};
-  std::optional<double> scale = {};
-};
-
-std::string text(const Sizes& c, Dtype t) {
-  const auto s = [](auto x) { return std::to_string(x); };
-  return std::string(name(t)) + " [" + s(c.n) + ", " + s(c.h) + "/" + s(c.g) + ", " + s(c.l) + "x" +
-         s(c.s) + ", " + s(c.d) + "/" + s(c.e) + "] causal " + s(c.causal) + " window " +
-         s(c.window) + " mask " + s(int(c.mask)) + " values " + s(int(c.values)) + " math " +
-         (c.math ? std::string(name(*c.math)) : "default");
-}
-
-template <class T>
-Inputs<T> draw(const Sizes& c) {
-  Inputs<T> in;
-  in.p = {AttentionKind::attention,
-          dtype_of<T>,
-          {c.n, c.h, c.l, c.d},
-          {c.n, c.g, c.s, c.d},
-          {c.n, c.g, c.s, c.e},
-          {c.scale, c.causal, c.window, c.math},
-          {}};
-  std::mt19937_64 random(static_cast<std::uint64_t>(c.l * 1000 + c.s * 10 + c.d));
-  std::normal_distribution<double> normal;
-  const auto fill = [&](std::vector<T>& x, const Shape& shape) {
-    x.resize(static_cast<std::size_t>(numel(shape)));
-    for (T& v : x) {
-      double value = normal(random) * (c.values == Values::large ? 30 : 1);
-      const auto pick = random() % 64;
-      if (c.values == Values::hostile && pick < 4)
-        value = pick == 0 ? INFINITY : pick == 1 ? NAN : pick == 2 ? 1e30 : 1e-30;
-      v = T(static_cast<ComputeOf<T>>(value));
-    }
-  };
-  fill(in.q, in.p.q), fill(in.k, in.p.k), fill(in.v, in.p.v);
-  fill(in.dy, {c.n, c.h, c.l, c.e});
-  if (c.mask == Mask::none) return in;
-  in.p.mask = c.mask == Mask::hidden ? Dtype::boolean : dtype_of<T>;
-  for (Index i = 0; i < c.n * c.h * c.l * c.s; ++i) {
-    const double added = c.mask == Mask::hidden ? 0 : normal(random);
-    in.mask.push_back(static_cast<ComputeOf<T>>(
-        T(static_cast<ComputeOf<T>>(random() % 3 == 0 ? -INFINITY : added))));
-  }
-  return in;
-}
-
-// An operand in memory of its own: dense, or with axes in another order and gaps.
-class Memory {
- public:
-  template <class E>
-  Memory(const std::vector<E>& elements, const Shape& shape, bool strided) : shape_(shape) {
-    Index step = strided ? 3 : 1;
-    strides_ = row_major(shape);
-    if (strided) {
-      for (int d : {1, 3, 0, 2})
-        if (d < shape.rank()) strides_[d] = step, step *= shape[d] + 1;
-    }
-    const Index count = strided ? step : numel(shape);
-    bytes_.resize(static_cast<std::size_t>(count) * sizeof(E), std::byte{0x5a});
-    each<E>([&](std::size_t i, E& e) {
-      if (i < elements.size()) e = elements[i];
-    });
-  }
-  View view(Dtype t) { return {bytes_.data(), t, shape_, strides_, true}; }
-  template <class E>
-  std::vector<E> read() {
-    std::vector<E> out;
-    each<E>([&](std::size_t, E& e) { out.push_back(e); });
-    return out;
-  }
-
- private:
-  template <class E>
-  void each(const std::function<void(std::size_t, E&)>& f) {
-    for (Index flat = 0; flat < numel(shape_); ++flat) {
-      Index at = 0, rest = flat;
-      for (int d = shape_.rank() - 1; d >= 0; --d)
-        at += rest % shape_[d] * strides_[d], rest /= shape_[d];
-      f(static_cast<std::size_t>(flat), reinterpret_cast<E*>(bytes_.data())[at]);
-    }
-  }
-  Shape shape_;
-  Strides strides_;
-  std::vector<std::byte> bytes_;
-};
-
-void launch(const AttentionProblem& p, const Operands& operands, int threads) {
-  const Stream stream = Stream::cpu(threads);
-  const auto plan = Selection<AttentionProblem>::select(stream, p);
-  ASSERT_TRUE(plan) << plan.error().message;
-  auto workspace = allocate(stream, plan->workspace_size());
-  ASSERT_TRUE(workspace);
-  const auto ran = plan->run(stream, {workspace->data(), plan->workspace_size()}, operands);
-  ASSERT_TRUE(ran) << ran.error().message;
-}
-
-template <class T>
-Outputs<T> run(const Inputs<T>& in, int threads, bool strided, bool backward = true) {
-  using C = ComputeOf<T>;
-  AttentionProblem p = in.p;
-  const Shape y{p.q[0], p.q[1], p.q[2], p.v[3]}, rows{p.q[0], p.q[1], p.q[2]};
-  const Shape square{p.q[0], p.q[1], p.q[2], p.k[2]};
-  Memory q(in.q, p.q, strided), k(in.k, p.k, strided), v(in.v, p.v, strided), dy(in.dy, y, strided),
-      out(std::vector<T>{}, y, strided), lse(std::vector<C>{}, rows, strided),
-      dq(std::vector<T>{}, p.q, strided), dk(std::vector<T>{}, p.k, strided),
-      dv(std::vector<T>{}, p.v, strided);
-  std::vector<std::uint8_t> hides;
-  std::vector<T> added;
-  for (C m : in.mask) hides.push_back(m == -INFINITY ? 2 : 0), added.push_back(T(m));
-  const bool boolean = p.mask == Dtype::boolean;
-  Memory mask = boolean ? Memory(hides, square, strided) : Memory(added, square, strided);
-  const View no_mask;
-  const View masked = p.mask ? mask.view(*p.mask) : no_mask;
-  constexpr Dtype kT = dtype_of<T>, kC = dtype_of<C>;
-  launch(p, {q.view(kT), k.view(kT), v.view(kT), masked, out.view(kT), lse.view(kC)}, threads);
-  if (backward) {
-    p.kind = AttentionKind::attention_backward;
-    launch(p,
-           {q.view(kT), k.view(kT), v.view(kT), masked, out.view(kT), lse.view(kC), dy.view(kT),
-            dq.view(kT), dk.view(kT), dv.view(kT)},
-           threads);
-  }
-  return {out.read<T>(), dq.read<T>(), dk.read<T>(), dv.read<T>(), lse.read<C>()};
-}
-
-template <class E>
-void expect_bits(const std::vector<E>& got, const std::vector<E>& want, const std::string& what) {
-  ASSERT_EQ(got.size(), want.size()) << what;
-  for (std::size_t i = 0; i < got.size(); ++i)
-    ASSERT_EQ(std::memcmp(&got[i], &want[i], sizeof(E)), 0)
-        << what << " [" << i << "] is " << number(got[i]) << ", must be " << number(want[i]);
-}
-template <class T>
-void expect_same(const Outputs<T>& got, const Outputs<T>& want, const std::string& what) {
-  expect_bits(got.y, want.y, what + " y");
-  expect_bits(got.lse, want.lse, what + " lse");
-  expect_bits(got.dq, want.dq, what + " dq");
-  expect_bits(got.dk, want.dk, what + " dk");
-  expect_bits(got.dv, want.dv, what + " dv");
-}
-
-template <class T>
-void hold(const Sizes& c, int threads = 2, bool strided = false) {
-  const Inputs<T> in = draw<T>(c);
-  Outputs<T> want = Book<T>(in).forward();
-  Book<T>(in).backward(want);
-  expect_same(run(in, threads, strided), want, text(c, dtype_of<T>));
-}
 
 template <class T>
 class Attention : public testing::Test {};
@@ -275,24 +116,29 @@ void expect_close(const std::vector<T>& got, const Exact& want, double ulp, cons
 TYPED_TEST(Attention, KeepsItsGuarantee) {
   for (const std::optional<ProductMath> math :
        {std::optional<ProductMath>(), std::optional(ProductMath::tensor_core)})
-    for (const Mask mask : {Mask::none, Mask::added}) {
-      if (math && std::is_same_v<TypeParam, double>) continue;
-      Sizes c{1, 4, 2, 70, 300, 64, 32, mask == Mask::none, 0, mask, Values::ordinary, math};
-      const Inputs<TypeParam> in = draw<TypeParam>(c);
-      const Outputs<TypeParam> got = run(in, 2, false);
-      const auto want = exact(in);
-      AttentionProblem p = in.p;
-      const auto bound = [&] {
-        const auto plan = Selection<AttentionProblem>::select(Stream::cpu(1), p);
-        EXPECT_EQ(plan->precision_guarantee().reproducibility, Reproducibility::cross_device);
-        return plan->precision_guarantee().max_ulp;
-      };
-      expect_close(got.y, want[0], bound(), "y");
-      p.kind = AttentionKind::attention_backward;
-      expect_close(got.dq, want[1], bound(), "dq");
-      expect_close(got.dk, want[2], bound(), "dk");
-      expect_close(got.dv, want[3], bound(), "dv");
-    }
+    for (const Mask mask : {Mask::none, Mask::added})
+      for (const int options : {0, 1, 2, 3}) {
+        if (math && std::is_same_v<TypeParam, double>) continue;
+        Sizes c{1, 4, 2, 70, 300, 64, 32, mask == Mask::none, 0, mask, Values::ordinary, math};
+        if (options == 1 || options == 3) c.soft_cap = options;
+        if (options > 1) c.dropout = 0.4;
+        // Of f16, p far away is below the normal numbers, and its error relative to nothing.
+        if (options > 1) c.alibi = dtype_of<TypeParam> != Dtype::f16;
+        const Inputs<TypeParam> in = draw<TypeParam>(c);
+        const Outputs<TypeParam> got = run(in, 2, false);
+        const auto want = exact(in);
+        AttentionProblem p = in.p;
+        const auto bound = [&] {
+          const auto plan = Selection<AttentionProblem>::select(Stream::cpu(1), p);
+          EXPECT_EQ(plan->precision_guarantee().reproducibility, Reproducibility::cross_device);
+          return plan->precision_guarantee().max_ulp;
+        };
+        expect_close(got.y, want[0], bound(), "y");
+        p.kind = AttentionKind::attention_backward;
+        expect_close(got.dq, want[1], bound(), "dq");
+        expect_close(got.dk, want[2], bound(), "dk");
+        expect_close(got.dv, want[3], bound(), "dv");
+      }
 }
 
 TEST(AttentionPlans, SayWhatTheyAre) {
@@ -331,6 +177,24 @@ TEST(AttentionPlans, Refuse) {
             "attention: scale is nan, must be finite");
   EXPECT_EQ(message([](auto& p) { p.mask = Dtype::f16; }),
             "attention: mask is f16, must be f32 or bool");
+  for (const double cap : {-1.0, double(INFINITY), 1e-60})
+    EXPECT_EQ(
+        message([&](auto& p) { p.options.soft_cap = cap; }),
+        fmt::format("attention: soft_cap is {}, must be 0, or positive and finite in f32", cap));
+  for (const double dropout : {-0.1, 1.0, double(NAN)})
+    EXPECT_EQ(message([&](auto& p) { p.options.dropout = dropout; }),
+              fmt::format("attention: dropout is {}, must be in [0, 1)", dropout));
+  const auto packed = [&](std::vector<Index> rows, std::vector<Index> columns) {
+    return message([&](auto& p) {
+      p.options.query_offsets = std::move(rows), p.options.key_offsets = std::move(columns);
+    });
+  };
+  EXPECT_EQ(packed({0, 0, 3}, {0, 5, 5}), "accepted");
+  EXPECT_EQ(packed({0, 3}, {}), "attention: 2 query_offsets and 0 key_offsets: must be as many");
+  EXPECT_EQ(packed({1, 3}, {0, 5}), "attention: query_offsets[0] is 1, must be 0");
+  EXPECT_EQ(packed({0, 2, 1, 3}, {0, 1, 2, 5}),
+            "attention: query_offsets[2] is 1, must be at least query_offsets[1], which is 2");
+  EXPECT_EQ(packed({0, 3}, {0, 6}), "attention: key_offsets end at 6, k at 5: must be the same");
 }
 
 }  // namespace

@@ -13,7 +13,9 @@
 
 #include "planck/math/exp_terms.h"
 #include "planck/math/log.h"
+#include "planck/math/philox.h"
 #include "planck/math/products/tensor_core.h"
+#include "planck/math/sigmoid.h"
 #include "planck/ops/attention/attention.h"
 
 namespace planck::attention_test {
@@ -40,6 +42,30 @@ struct Outputs {
   std::vector<T> y, dq, dk, dv;
   std::vector<ComputeOf<T>> lse;
 };
+
+// The slope of ALiBi: 2^-x as e^(-(fraction of x) ln 2) 2^-(whole part of x).
+template <class C>
+C alibi_slope(Index head, Index heads) {
+  Index n = 1;
+  while (n * 2 <= heads) n *= 2;
+  const double x = head < n ? 8.0 * double(head + 1) / double(n)
+                            : 8.0 * double(2 * (head - n) + 1) / double(2 * n);
+  const double ln2 = 0.69314718055994530942;
+  return static_cast<C>(std::ldexp(math::exp(-((x - std::floor(x)) * ln2)), -int(std::floor(x))));
+}
+// Whether dropout keeps probability `at` of [N, H, L, S]: the numbers of random_uniform.
+template <class C>
+bool kept(const ScaledDotProductOptions& o, Index at) {
+  const auto i = static_cast<std::uint64_t>(at);
+  const std::uint64_t counter = sizeof(C) == 4 ? i / 4 : i / 2;
+  const auto w = philox({{std::uint32_t(counter), std::uint32_t(counter >> 32),
+                          std::uint32_t(o.offset), std::uint32_t(o.offset >> 32)}},
+                        std::uint32_t(o.seed), std::uint32_t(o.seed >> 32));
+  if (sizeof(C) == 4)
+    return static_cast<float>(w.v[i % 4] >> 8) * 0x1p-24f < static_cast<float>(1 - o.dropout);
+  const std::uint64_t bits = std::uint64_t{w.v[i % 2 * 2]} << 32 | w.v[i % 2 * 2 + 1];
+  return static_cast<double>(bits >> 11) * 0x1p-53 < 1 - o.dropout;
+}
 
 template <class T>
 class Book {
@@ -79,9 +105,15 @@ class Book {
             if (z > 0) z = 0;
             C probability = power(z);
             if (!(lse < inf()) && t != hidden) probability = std::numeric_limits<C>::quiet_NaN();
-            const C dp = product(dy, at(in_.v, key_of(n, h, j) * size(e)), e);
-            p[size(j)].push_back(probability);
-            ds[size(j)].push_back(probability == 0 ? C(0) : probability * (dp - delta));
+            C dp = product(dy, at(in_.v, key_of(n, h, j) * size(e)), e);
+            if (p_.options.dropout > 0) dp = keeps(n, h, i, j) ? dp * enlarged() : C(0);
+            C slope = probability == 0 ? C(0) : probability * (dp - delta);
+            if (p_.options.soft_cap > 0 && slope != 0) {
+              const C u = before_cap(n, h, i, j);
+              slope *= std::fma(-u, u, C(1));
+            }
+            p[size(j)].push_back(keeps(n, h, i, j) ? probability : C(0));
+            ds[size(j)].push_back(slope);
             of_query.push_back(ds[size(j)].back());
           }
           for (Index c = 0; c < d; ++c) {
@@ -101,7 +133,8 @@ class Book {
         }
       }
     for (std::size_t i = 0; i < dk.size(); ++i) out.dk[i] = finished(dk[i] * scale_);
-    for (std::size_t i = 0; i < dv.size(); ++i) out.dv[i] = finished(dv[i]);
+    for (std::size_t i = 0; i < dv.size(); ++i)
+      out.dv[i] = finished(p_.options.dropout > 0 ? dv[i] * enlarged() : dv[i]);
   }
 
  private:
@@ -132,15 +165,29 @@ class Book {
   }
 
   C score(Index n, Index h, Index i, Index j) const {
-    const Index d = p_.width(), last = i + p_.keys() - p_.queries();
+    const Index last = i + p_.keys() - p_.queries();
     if (p_.options.causal && j > last) return -inf();
     if (p_.options.window > 0 && j <= last - p_.options.window) return -inf();
+    const C s = before_cap(n, h, i, j);
+    const C scale = p_.options.soft_cap > 0 ? static_cast<C>(p_.options.soft_cap) : scale_;
+    if (in_.mask.empty() && !p_.options.alibi) return s * scale;
+    C added = in_.mask.empty() ? C(0) : in_.mask[row_of(n, h, i) * size(p_.keys()) + size(j)];
+    if (p_.options.alibi)
+      added -= alibi_slope<C>(h, p_.heads()) * static_cast<C>(std::abs(last - j));
+    return added == -inf() ? added : std::fma(s, scale, added);
+  }
+  // The product, or with a cap tanh(score / cap).
+  C before_cap(Index n, Index h, Index i, Index j) const {
+    const Index d = p_.width();
     const C s =
         product(at(in_.q, row_of(n, h, i) * size(d)), at(in_.k, key_of(n, h, j) * size(d)), d);
-    if (in_.mask.empty()) return s * scale_;
-    const C mask = in_.mask[row_of(n, h, i) * size(p_.keys()) + size(j)];
-    return mask == -inf() ? mask : std::fma(s, scale_, mask);
+    if (p_.options.soft_cap == 0) return s;
+    return math::tanh(s * scale_ / static_cast<C>(p_.options.soft_cap));
   }
+  bool keeps(Index n, Index h, Index i, Index j) const {
+    return p_.options.dropout == 0 || kept<C>(p_.options, Index(row_of(n, h, i)) * p_.keys() + j);
+  }
+  C enlarged() const { return static_cast<C>(1 / (1 - p_.options.dropout)); }
   C product(const T* a, const T* b, Index n) const {
     C c = 0;
     if (chain()) {
@@ -201,13 +248,15 @@ class Book {
       for (Index j = start; j < end; ++j) {
         t[size(j)] = power(t[size(j)] - m);
         l[j % 8] += t[size(j)];
+        if (!keeps(n, h, i, j)) t[size(j)] = 0;
       }
       for (Index c = 0; c < e; ++c)
         add(y[size(c)], t, start, end, at(in_.v, key_of(n, h, 0) * size(e) + size(c)), e);
     }
     const C sum = ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
     const C nan = std::numeric_limits<C>::quiet_NaN();
-    const C factor = m == -inf() ? C(0) : m < inf() ? 1 / sum : nan;
+    C factor = m == -inf() ? C(0) : m < inf() ? 1 / sum : nan;
+    if (p_.options.dropout > 0) factor *= enlarged();
     out.lse.push_back(m == -inf() ? m : m < inf() ? m + math::log(sum) : m == m ? m : nan);
     for (C x : y) out.y.push_back(finished(x * factor));
   }
@@ -238,7 +287,7 @@ std::array<Exact, 4> exact(const Inputs<T>& in) {
       for (Index i = 0; i < L; ++i) {
         const Index row = (n * p.heads() + h) * L + i;
         const Index keys = (n * p.groups() + h / p.in_group()) * S;
-        std::vector<long double> t(at(S)), dp(at(S)), size_dp(at(S));
+        std::vector<long double> t(at(S)), dp(at(S)), size_dp(at(S)), past(at(S), 1), z(at(S), 1);
         long double most = -INFINITY, sizes = 0, sum = 0, largest = 0;
         for (Index j = 0; j < S; ++j) {
           long double s = 0, size = 0;
@@ -248,7 +297,19 @@ std::array<Exact, 4> exact(const Inputs<T>& in) {
             s += term, size += std::abs(term);
           }
           const Index last = i + S - L;
+          const long double cap = p.options.soft_cap;
+          if (cap > 0) {
+            const long double u = std::tanh(s / cap);
+            s = cap * u, past[at(j)] = 1 - u * u;
+            size *= std::max<long double>(1, 2 / cap);
+          }
+          if (p.options.dropout > 0)  // what is kept, enlarged
+            z[at(j)] =
+                kept<ComputeOf<T>>(p.options, row * S + j) ? 1 / (1.0L - p.options.dropout) : 0.0L;
           long double mask = in.mask.empty() ? 0 : in.mask[at(row * S + j)];
+          if (p.options.alibi)
+            mask -= alibi_slope<double>(row / L % p.heads(), p.heads()) *
+                    static_cast<long double>(std::abs(last - j));
           if (p.options.causal &&
               (j > last || (p.options.window > 0 && j <= last - p.options.window)))
             mask = -INFINITY;
@@ -261,11 +322,13 @@ std::array<Exact, 4> exact(const Inputs<T>& in) {
                 std::max<long double>(largest, std::abs(number(in.v[at((keys + j) * e + c)])));
         }
         for (long double& x : t) sum += x = most == -INFINITY ? 0 : std::exp(x - most);
+        largest /= 1 - p.options.dropout;
         long double delta = 0, size_delta = 0;
         for (Index c = 0; c < e; ++c) {
           long double y = 0;
           for (Index j = 0; j < S; ++j)
-            if (t[at(j)] != 0) y += t[at(j)] / sum * number(in.v[at((keys + j) * e + c)]);
+            if (t[at(j)] != 0)
+              y += z[at(j)] * t[at(j)] / sum * number(in.v[at((keys + j) * e + c)]);
           out[0].value[at(row * e + c)] = y;
           out[0].scale[at(row * e + c)] = (1 + sizes) * largest;
           const long double dy = number(in.dy[at(row * e + c)]);
@@ -273,16 +336,17 @@ std::array<Exact, 4> exact(const Inputs<T>& in) {
           size_delta += std::abs(dy) * largest;
           for (Index j = 0; j < S; ++j) {
             const long double v = number(in.v[at((keys + j) * e + c)]);
-            dp[at(j)] += dy * v;
-            size_dp[at(j)] += std::abs(dy * v);
+            dp[at(j)] += z[at(j)] * dy * v;
+            size_dp[at(j)] += z[at(j)] * std::abs(dy * v);
             if (t[at(j)] == 0) continue;
-            out[3].value[at((keys + j) * e + c)] += t[at(j)] / sum * dy;
-            out[3].scale[at((keys + j) * e + c)] += (1 + sizes) * t[at(j)] / sum * std::abs(dy);
+            const long double weight = z[at(j)] * t[at(j)] / sum;
+            out[3].value[at((keys + j) * e + c)] += weight * dy;
+            out[3].scale[at((keys + j) * e + c)] += (1 + sizes) * weight * std::abs(dy);
           }
         }
         for (Index j = 0; j < S; ++j) {
           if (t[at(j)] == 0) continue;
-          const long double x = t[at(j)] / sum, ds = x * (dp[at(j)] - delta) * scale;
+          const long double x = t[at(j)] / sum, ds = x * (dp[at(j)] - delta) * past[at(j)] * scale;
           const long double size =
               (1 + sizes) * x * (size_dp[at(j)] + size_delta) * std::abs(scale);
           for (Index c = 0; c < d; ++c) {

@@ -1,0 +1,163 @@
+// What cuda:rows makes of one query and key: products of both meanings, scores, what dropout keeps.
+#pragma once
+
+#include "planck/loops/cuda/floats.cuh"
+#include "planck/math/products/tensor_core.h"
+#include "planck/ops/attention/attention.math.h"
+
+namespace planck::attention_device {
+
+namespace element = attention_math;
+namespace rule = math::tensor_core;
+using Index = std::int64_t;
+
+struct Operand {
+  void* data;
+  Index stride[4];
+};
+
+struct Call {
+  Operand q, k, v, mask, y, lse, dy, dq, dk, dv;
+  Index batch, heads, groups, queries, keys;
+  int width, out_width;
+  double scale;
+  Index window;
+  bool causal, masked, boolean, alibi, drops;
+  void* delta;      // of the compute type, [N, H, L]
+  double soft_cap;  // 0: none
+  double dropout;
+  PhiloxStream random;
+  Index first_query, first_key, all_queries, all_keys;  // of packed sequences; dropout counts these
+};
+
+template <class T>
+__device__ const T* at(const Operand& x, Index n, Index head, Index row) {
+  return static_cast<const T*>(x.data) + n * x.stride[0] + head * x.stride[1] + row * x.stride[2];
+}
+
+template <class T>
+using FormatOf =
+    std::conditional_t<std::is_same_v<T, bf16>, rule::Bf16,
+                       std::conditional_t<std::is_same_v<T, f16>, rule::F16, rule::Tf32>>;
+
+// Weights of 128 rows, in shared memory: as they are (chain), or as bits of the format.
+template <class T, bool kChain>
+using Weight = std::conditional_t<kChain, Compute<T>, typename FormatOf<T>::Bits>;
+
+template <class T, bool kChain>
+__device__ Weight<T, kChain> weight_of(Compute<T> p) {
+  if constexpr (kChain)
+    return p;
+  else if constexpr (sizeof(T) == 2)
+    return static_cast<std::uint16_t>(rounded_pair<T>(p, 0.0f));
+  else
+    return math::bits_of(p) & 0xffffe000u;
+}
+
+template <class T, bool kChain>
+__device__ Compute<T> product(const T* a, Index a_step, const T* b, Index b_step, int n) {
+  if constexpr (kChain) {
+    Compute<T> c = 0;
+    for (int i = 0; i < n; ++i) c = math::fma_of(widen(a[i * a_step]), widen(b[i * b_step]), c);
+    return c;
+  } else {
+    using Bits = typename FormatOf<T>::Bits;
+    return rule::product<FormatOf<T>>(reinterpret_cast<const Bits*>(a), a_step,
+                                      reinterpret_cast<const Bits*>(b), b_step, n);
+  }
+}
+
+// c + the sum of weights[i] * x[i], i < n <= 128; where a weight is 0 so is the other factor.
+template <class T, bool kChain>
+__device__ Compute<T> add_weighted(Compute<T> c, const Weight<T, kChain>* weights, const T* x,
+                                   Index step, int n) {
+  if constexpr (kChain) {
+    for (int i = 0; i < n; ++i)
+      if (weights[i] != 0) c = math::fma_of(weights[i], widen(x[i * step]), c);
+  } else {
+    using Format = FormatOf<T>;
+    using Bits = typename Format::Bits;
+    for (int first = 0; first < n; first += Format::kBlock) {
+      Bits a[Format::kBlock], b[Format::kBlock];
+      for (int i = 0; i < Format::kBlock; ++i) {
+        a[i] = first + i < n ? weights[first + i] : Bits{0};
+        const bool zero = static_cast<Bits>(a[i] << 1) == 0;
+        b[i] = zero ? Bits{0} : reinterpret_cast<const Bits*>(x)[(first + i) * step];
+      }
+      c = rule::add_block<Format>(c, a, b);
+    }
+  }
+  return c;
+}
+
+template <class T>
+__device__ void store(const Operand& x, Index n, Index head, Index row, int column, Compute<T> v) {
+  T* const to = const_cast<T*>(at<T>(x, n, head, row)) + column * x.stride[3];
+  if constexpr (sizeof(T) == 2)
+    *to = T::from_bits(static_cast<std::uint16_t>(rounded_pair<T>(v, 0.0f)));
+  else
+    *to = canonical_nan(v);
+}
+
+// Keys that query i sees, and queries that see key j: [first, end).
+struct Range {
+  Index first, end;
+  __device__ bool has(Index x) const { return first <= x && x < end; }
+};
+__device__ inline Index clamped(Index x, Index most) { return x < 0 ? 0 : x > most ? most : x; }
+__device__ inline Range keys_of(const Call& c, Index i) {
+  if (!c.causal) return {0, c.keys};
+  const Index end = clamped(i + c.keys - c.queries + 1, c.keys);
+  return {c.window == 0 ? 0 : clamped(end - c.window, c.keys), end};
+}
+__device__ inline Range queries_of(const Call& c, Index j) {
+  if (!c.causal) return {0, c.queries};
+  const Index first = j - (c.keys - c.queries);
+  return {clamped(first, c.queries),
+          c.window == 0 ? c.queries : clamped(first + c.window, c.queries)};
+}
+
+// What scores are made of: a product, or with a cap its tanh.
+template <class T, bool kChain>
+__device__ Compute<T> before_cap(const Call& c, Index n, Index head, Index i, Index j) {
+  using C = Compute<T>;
+  const Index group = head / (c.heads / c.groups);
+  const C s = product<T, kChain>(at<T>(c.q, n, head, i), c.q.stride[3], at<T>(c.k, n, group, j),
+                                 c.k.stride[3], c.width);
+  if (c.soft_cap == 0) return s;
+  return element::capped(s, static_cast<C>(c.scale), static_cast<C>(c.soft_cap));
+}
+template <class T>
+__device__ Compute<T> score_of(const Call& c, Compute<T> s, Index n, Index head, Index i, Index j) {
+  using C = Compute<T>;
+  const C scale = static_cast<C>(c.soft_cap == 0 ? c.scale : c.soft_cap);
+  if (!c.masked && !c.alibi) return element::score(s, scale);
+  C added = 0;
+  if (c.masked) {
+    const Index place = n * c.mask.stride[0] + head * c.mask.stride[1] + i * c.mask.stride[2] +
+                        j * c.mask.stride[3];
+    if (!c.boolean)
+      added = C(widen(static_cast<const T*>(c.mask.data)[place]));
+    else if (static_cast<const std::uint8_t*>(c.mask.data)[place] != 0)
+      added = -math::infinity_of(C(0));
+  }
+  if (c.alibi)
+    added += element::alibi(element::alibi_slope<C>(head, c.heads), i + c.keys - c.queries - j);
+  return element::score(s, scale, added);
+}
+template <class T, bool kChain>
+__device__ Compute<T> score(const Call& c, Index n, Index head, Index i, Index j) {
+  return score_of<T>(c, before_cap<T, kChain>(c, n, head, i, j), n, head, i, j);
+}
+template <class C>
+__device__ bool keeps(const Call& c, Index n, Index head, Index i, Index j) {
+  const Index row = (n * c.heads + head) * c.all_queries + c.first_query + i;
+  return element::kept(c.random, static_cast<std::uint64_t>(row * c.all_keys + c.first_key + j),
+                       static_cast<C>(1 - c.dropout));
+}
+template <class C>
+__device__ C enlarged(const Call& c) {
+  return static_cast<C>(1 / (1 - c.dropout));
+}
+
+}  // namespace planck::attention_device
