@@ -74,40 +74,49 @@ class Run {
       return scaled ? scale_(loss) : loss;
     };
     optim::ModelGradients<B> gradients;
+    const double factor = scaled ? 1 / scale_.value() : 1;
+    std::optional<Tensor<B>> loss;
     if (workers_.size() == 1 && options_.grains == 1) {
-      const auto loss = of_grain(0);
-      gradients = optim::collect<A>(model_, loss.backward());
-      loss_ = loss.inner();
+      const auto whole = of_grain(0);
+      // Where the host would have to wait for it, it is looked at later: loss(), save().
+      if (device_.device().kind == DeviceKind::cpu)
+        check_loss(static_cast<double>(whole.inner().template item<float>()) * factor);
+      gradients = optim::collect<A>(model_, whole.backward());
+      loss = whole.inner();
     } else {
       auto found = parallel_(model_, options_.grains, of_grain);
+      check_loss(found.loss * factor);
       gradients = std::move(found.gradients);
-      loss_ = full<B>({}, found.loss, Dtype::f32, device_);
+      loss = full<B>({}, found.loss, Dtype::f32, device_);
     }
-    if (scaled) {
-      loss_ = *loss_ * (1 / scale_.value());
+    if (scaled)
       scale_.step(adam_, model_, gradients, options_.highest_norm);
-    } else {
+    else
       adam_.step(model_, gradients, optim::clip(gradients, options_.highest_norm));
-    }
+    loss_ = scaled ? *loss * factor : *loss;
     ++step_;
     return *loss_;
   }
   // Of the last step; refuses one that is no number, or none that a run comes back from.
   double loss() const {
     const double value = static_cast<double>(loss_.value().template item<float>());
-    if (!(value < 1e30)) refuse("gpt: the loss of step {} is {}", {step_, value});
+    if (!is_good(value)) refuse("gpt: the loss of step {} is {}", {step_, value});
     return value;
+  }
+
+  // Where the samples of a step begin in the text, which its number alone decides.
+  std::vector<std::int64_t> places(std::int64_t step) const {
+    Rng rng{.seed = options_.seed + 1, .offset = static_cast<std::uint64_t>(step * options_.batch)};
+    const auto last = static_cast<std::int64_t>(text_.size()) - options_.length;
+    return randint<Cpu>(rng, 0, last, {options_.batch}).template to_vector<std::int64_t>();
   }
 
   // A run that went wrong is not saved: the checkpoint of before stays. The first worker writes.
   void save(const std::string& path) {
     if (workers_.rank() != 0) return;
     if (loss_) (void)loss();
-    nn::for_each_parameter<A>(model_, [&](const std::string& part, auto& p) {
-      if (const auto zero = sum(nn::widened(p.value()) * 0).to(Dtype::f32);
-          zero.template item<float>() != 0)
-        refuse("gpt: {} is not finite after step {}; {} stays as it was", {part, step_, path});
-    });
+    if (const std::string part = not_finite(); !part.empty())
+      refuse("gpt: {} is not finite after step {}; {} stays as it was", {part, step_, path});
     auto state = nn::with_prefix("model.", nn::state(model_));
     state.merge(nn::with_prefix("adam.", adam_.state()));
     state.merge(nn::with_prefix("scale.", scale_.state()));
@@ -127,28 +136,59 @@ class Run {
   }
 
  private:
+  static bool is_good(double loss) { return loss < 1e30; }
+  // The first parameter that is not finite, or "".
+  std::string not_finite() {
+    std::string found;
+    nn::for_each_parameter<A>(model_, [&](const std::string& part, auto& p) {
+      const auto zero = sum(nn::widened(p.value()) * 0).to(Dtype::f32);
+      if (found.empty() && zero.template item<float>() != 0) found = part;
+    });
+    return found;
+  }
+  // Of the step that is under way, before it changes anything: the sample to blame is named.
+  void check_loss(double value) {
+    if (is_good(value)) return;
+    const NoGrad no_graph;
+    const std::string part = not_finite();
+    const std::string why = part.empty() ? "" : part + " is not finite; ";
+    const auto all = places(step_);
+    for (std::int64_t row = 0; row < options_.batch; ++row) {
+      const auto each = losses(row, row + 1, nn::Reduction::none).template to_vector<float>();
+      for (std::size_t i = 0; i < each.size(); ++i)
+        if (!is_good(static_cast<double>(each[i])))
+          refuse(
+              "gpt: the loss of step {} is {}: {}sample {}, which begins at byte {} of the text, "
+              "has {} at its token {}",
+              {step_ + 1, value, why, row, all[static_cast<std::size_t>(row)],
+               static_cast<double>(each[i]), static_cast<std::int64_t>(i)});
+    }
+    refuse("gpt: the loss of step {} is {}", {step_ + 1, value});
+  }
+  // Of the tokens that follow those of some rows of the batch.
+  Tensor<A> losses(std::int64_t first, std::int64_t end, nn::Reduction reduction) const {
+    const auto [in, next] = rows(first, end);
+    const auto logits = reshape(model_(in), {-1, options_.size.vocabulary});
+    return nn::cross_entropy_loss<A>(nn::as_dtype(logits, Dtype::f32), next,
+                                     {.reduction = reduction});
+  }
   // A grain's part of the loss: of some rows of the batch.
   Tensor<A> loss_of(std::int64_t grain) const {
     const std::int64_t first = grain * options_.batch / options_.grains,
                        end = (grain + 1) * options_.batch / options_.grains;
-    const auto [in, next] = rows(first, end);
-    const auto logits = reshape(model_(in), {-1, options_.size.vocabulary});
-    const auto loss = nn::cross_entropy_loss(nn::as_dtype(logits, Dtype::f32), next);
+    const auto loss = losses(first, end, nn::Reduction::mean);
     if (options_.grains == 1) return loss;
     return loss * (static_cast<double>(end - first) / static_cast<double>(options_.batch));
   }
-  // Windows of the text at places that the step alone decides, and what follows each token.
+  // Windows of the text there, and what follows each token.
   std::pair<Tensor<A, IntKind>, Tensor<A, IntKind>> rows(std::int64_t first,
                                                          std::int64_t end) const {
-    const auto all = options_.batch, length = options_.length;
-    Rng rng{.seed = options_.seed + 1, .offset = static_cast<std::uint64_t>(step_ * all)};
-    const auto places =
-        randint<Cpu>(rng, 0, static_cast<std::int64_t>(text_.size()) - length, {all})
-            .template to_vector<std::int64_t>();
+    const auto length = options_.length;
+    const auto all = places(step_);
     std::vector<std::int64_t> in, next;
     for (std::int64_t row = first; row < end; ++row)
       for (std::int64_t i = 0; i < length; ++i) {
-        const auto at = static_cast<std::size_t>(places[static_cast<std::size_t>(row)] + i);
+        const auto at = static_cast<std::size_t>(all[static_cast<std::size_t>(row)] + i);
         in.push_back(text_[at]);
         next.push_back(text_[at + 1]);
       }

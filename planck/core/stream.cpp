@@ -1,6 +1,7 @@
 #include "planck/core/stream.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <thread>
@@ -9,8 +10,17 @@
 
 namespace planck {
 
+namespace {
+// Those that this process may run on: mpirun, taskset and containers leave it some of them.
+int count_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+}  // namespace
+
 Stream Stream::cpu(int threads) {
-  static const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  static const int cores = count_cores();
   return Stream(Device::cpu(), threads > 0 ? threads : cores, nullptr);
 }
 

@@ -12,6 +12,10 @@ namespace planck::dist {
 
 namespace {
 
+// Large arrays are summed in segments of so many pieces, one after the other: what has arrived is
+// added, sent on and read by others while it lies in a cache.
+constexpr std::size_t kSegmentPieces = 16;
+
 void copy(const Stream& stream, void* to, const void* from, std::size_t bytes) {
   if (bytes == 0 || to == from) return;
   if (stream.device().kind == DeviceKind::cuda)
@@ -80,14 +84,22 @@ void AllReduce::operator()(const Grains& grains, std::span<const void* const> ro
     refuse(
         "all_reduce: halving needs 2^k workers with one root each; {} grains on {} workers are not",
         {grains.count(), grains.workers()});
-  const Job job{grains, roots, static_cast<std::byte*>(sum), count, dtype, workers_.stream()};
   if (count == 0) return;
+  Job job{grains, roots, static_cast<std::byte*>(sum), count, dtype, workers_.stream()};
   if (workers_.size() == 1)
     return join(add_, job.stream, joining_of(grains), roots, sum, count, dtype);
   const Way way = way_ == Way::automatic ? way_for(grains, job.bytes(count)) : way_;
   if (way == Way::gather) return gather(job);
-  if (way == Way::halving) return halving(job);
-  direct(job);
+  const auto segment = std::max<std::int64_t>(
+      64, static_cast<std::int64_t>(kSegmentPieces * piece_bytes_ / job.bytes(1)));
+  std::vector<const void*> here(roots.begin(), roots.end());
+  job.roots = here;
+  for (std::int64_t first = 0; first < count; first += segment) {
+    for (std::size_t r = 0; r < roots.size(); ++r) here[r] = job.at(roots[r], first);
+    job.sum = static_cast<std::byte*>(sum) + job.bytes(first);
+    job.count = std::min(segment, count - first);
+    way == Way::halving ? halving(job) : direct(job);
+  }
 }
 
 void AllReduce::gather(const Job& job) {

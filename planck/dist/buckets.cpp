@@ -59,7 +59,7 @@ void Buckets::agree(const Grains& grains, const std::vector<Slot>& slots) {
   mix(static_cast<std::int64_t>(bucket_bytes_));
   for (const Slot& s : slots) {
     for (const std::int64_t n : {static_cast<std::int64_t>(s.dtype), std::int64_t{s.by_rows},
-                                 static_cast<std::int64_t>(s.shape.rank())})
+                                 s.kind, static_cast<std::int64_t>(s.shape.rank())})
       mix(n);
     for (int d = 0; d < s.shape.rank(); ++d) mix(s.shape[d]);
   }
@@ -82,8 +82,8 @@ void Buckets::agree(const Grains& grains, const std::vector<Slot>& slots) {
              {first.grains, first.slots, r, other.grains, other.slots});
     if (other.hash != first.hash)
       refuse(
-          "buckets: workers 0 and {} have {} arrays of other shapes, dtypes or buckets: they must "
-          "train one model, with the same options",
+          "buckets: workers 0 and {} have {} arrays of other shapes, dtypes, math or buckets: they "
+          "must train one model, with the same options",
           {r, first.slots});
   }
 }
@@ -141,7 +141,7 @@ double Buckets::finish(std::span<const double> numbers) {
   double sum = 0;
   courier_.give([&] { sum = sum_numbers(numbers); });
   courier_.wait();
-  value_or_throw(workers_->stream().synchronize());
+  workers_->wait();
   return sum;
 }
 

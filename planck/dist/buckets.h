@@ -19,6 +19,8 @@ struct Slot {
   Dtype dtype = Dtype::f32;  // that is summed in: f32 or f64
   Shape shape;
   bool by_rows = false;  // send rows with a bit set only; f32, rank 2
+  // Of what is summed: a number that must be the same on all workers, such as its own dtype.
+  std::int64_t kind = 0;
   bool operator==(const Slot&) const = default;
 };
 

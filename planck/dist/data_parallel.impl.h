@@ -24,6 +24,10 @@ struct TakenRows {
 };
 TakenRows taken_rows(const float* sums, std::int64_t rows, std::int64_t width, bool all);
 inline Dtype summed_in(Dtype dtype) { return dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
+// Of workers with other dtypes or other products, whose sums would be neither's.
+inline std::int64_t kind_of(Dtype dtype, ProductMath math) {
+  return static_cast<std::int64_t>(dtype) + 256 * static_cast<std::int64_t>(math);
+}
 template <class T>
 const void* where(const T& tensor) {
   return tensor.primitive().view.data;
@@ -71,12 +75,15 @@ void DataParallel<A>::begin(const nn::PartList& parts, std::int64_t grains) {
     const bool by_rows = named && tensor.rank() == 2 && tensor.dtype() != Dtype::f64;
     Shape shape = tensor.shape();
     if (by_rows) ++shape[1];  // with_readers
-    slots_.push_back({detail::summed_in(tensor.dtype()), shape, by_rows});
+    slots_.push_back(
+        {detail::summed_in(tensor.dtype()), shape, by_rows,
+         detail::kind_of(tensor.dtype(), tensor.device().product_math(tensor.dtype()))});
     p.early = !named;
   }
   first_buffer_ = slots_.size();
   for (const auto& [buffer, value] : buffers_)
-    slots_.push_back({detail::summed_in(value.dtype()), value.shape(), false});
+    slots_.push_back({detail::summed_in(value.dtype()), value.shape(), false,
+                      static_cast<std::int64_t>(value.dtype())});
   for (const std::string& path : options_.by_rows)
     if (std::none_of(parameters_.begin(), parameters_.end(),
                      [&](const Parameter& p) { return p.path == path; }))

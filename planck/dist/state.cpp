@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "planck/core/refuse.h"
 #include "planck/nn/load.h"
 
 namespace planck::dist {
@@ -129,6 +130,20 @@ std::optional<std::string> difference(Communicator& workers, const nn::StateDict
     if (!who.empty()) return fmt::format("{} differs: worker {} from worker 0", name, who);
   }
   return "the states differ";
+}
+
+void check_same(Communicator& workers, const std::string& mine) {
+  if (workers.size() == 1) return;
+  std::string first;
+  std::int64_t rank = 0;
+  for (const auto& bytes : gather_all(workers, std::as_bytes(std::span(mine)))) {
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (rank == 0) first = text;
+    if (text != first)
+      refuse("workers must be started alike: worker {} has {}; worker 0 has {}",
+             {rank, text, first});
+    ++rank;
+  }
 }
 
 nn::StateDict gather(Communicator& workers, const nn::StateDict& mine) {

@@ -32,6 +32,9 @@ std::optional<std::string> difference(Communicator& workers, Module& module) {
   return difference(workers, nn::state(module));
 }
 
+// Refuses a job whose workers were started with different things: what this one has, in words.
+void check_same(Communicator& workers, const std::string& mine);
+
 // Entries of all workers together; a name that several have is taken from the first of them.
 nn::StateDict gather(Communicator& workers, const nn::StateDict& mine);
 

@@ -114,7 +114,8 @@ class Workers(Job):
                 with open(f"{log}.{rank}.jsonl") as f:
                     self.assertEqual(len(f.readlines()), 4)  # epochs
             self.assertEqual(sorted(os.listdir(self.path(f"on{count}"))),
-                             ["model-int4.safetensors", "model-int8.safetensors", "model.safetensors", "report.html", "results.json"])
+                             ["model-int4.onnx", "model-int4.qdq.onnx", "model-int4.safetensors", "model-int8.onnx", "model-int8.qdq.onnx",
+                              "model-int8.safetensors", "model.safetensors", "report.html", "results.json"])
 
     def test_a_killed_worker_ends_the_job_and_others_go_on(self):
         alone = self.sha(self.run_job(self.demo("alone")))
@@ -168,17 +169,101 @@ class Workers(Job):
     def test_a_worker_that_raises_in_the_middle_of_training(self):
         job = self.start(3, self.demo("raises", "--log", self.path("log"), length=LONGER))
         self.wait_for(self.path("raises/checkpoint.safetensors"), job)
-        for worker in self.children(job.pid):
-            with open(f"/proc/{worker}/environ") as f:
-                if "OMPI_COMM_WORLD_RANK=1\0" in f.read():
-                    self.limit_files([worker], 0)  # its log, which it writes after each epoch
+        self.limit_files([self.worker(job, 1)], 0)  # its log, which it writes after each epoch
         self.one_line(self.ended(job), r"^planck demo: worker 1 of 3: .*log\.1\.jsonl: cannot be written$")
-        resumed = self.run_job([*mpirun(2), *self.demo("raises", length=LONGER)])
+        with open(self.path("log.0.jsonl"), "a") as f:
+            f.write('{"rank": 0, "wor')  # as a disk that was full leaves it
+        resumed = self.run_job([*mpirun(2), *self.demo("raises", "--log", self.path("log"), length=LONGER)])
         self.assertEqual(self.sha(resumed), self.sha(self.run_job(self.demo("alone", length=LONGER))))
+        with open(self.path("log.0.jsonl")) as f:  # of both runs: whole lines, no epoch is missing
+            rows = [json.loads(line) for line in f]
+        self.assertEqual({row["workers"] for row in rows}, {2, 3})
+        self.assertEqual({row["epoch"] for row in rows if row["stage"] == rows[0]["stage"]}, set(range(1, 21)))
+
+    def test_a_disk_that_is_full_for_one_part_leaves_the_last_checkpoint(self):
+        os.mkdir(self.path("parts"))
+        os.environ["MPI_TEST_FOLDER"] = self.path("parts")
+        self.fails(3, r"^mpi_test: worker 1 of 3: .*\.part: .*[Ff]ile too large", "full")
+        self.assertEqual([f for f in os.listdir(self.path("parts")) if f.endswith(".partial")], [])
+        done = self.run_job([*mpirun(2), MPI_TEST, "read", "3"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(os.listdir(self.path("parts"))), 3)  # a list and two parts
+
+    def worker(self, job, rank):
+        for pid in self.children(job.pid):
+            with open(f"/proc/{pid}/environ") as f:
+                if f"OMPI_COMM_WORLD_RANK={rank}\0" in f.read():
+                    return pid
+        self.fail(f"there is no worker {rank}")
+
+    def test_a_worker_that_stands_still(self):
+        alone = self.sha(self.run_job(self.demo("alone", length=LONGER)))
+        job = self.start(3, self.demo("stopped", length=LONGER))
+        self.wait_for(self.path("stopped/checkpoint.safetensors"), job)
+        os.kill(self.worker(job, 1), signal.SIGSTOP)
+        self.one_line(self.ended(job), r"^planck: worker [02] of 3: mpi: others cannot be heard any more$")
+        job = self.start(2, self.demo("stopped", length=LONGER))
+        job.stdout.readline()
+        late = self.worker(job, 1)
+        os.kill(late, signal.SIGSTOP)
+        time.sleep(3)
+        os.kill(late, signal.SIGCONT)
+        output, errors = job.communicate(timeout=120)
+        self.assertEqual(self.sha(subprocess.CompletedProcess([], job.returncode, output, errors)), alone)
+
+    def test_a_checkpoint_of_another_run_is_refused(self):
+        job = self.start(2, self.demo("other", length=LONGER))
+        self.wait_for(self.path("other/checkpoint.safetensors"), job)
+        job.terminate()
+        job.communicate()
+        with open(self.path("other/checkpoint.safetensors"), "rb") as f:
+            before = f.read()
+        began = time.time()
+        done = self.run_job([*mpirun(3), *self.demo("other")])
+        self.assertLess(time.time() - began, 10)
+        self.one_line(done, r"^planck demo: worker 0 of 3: .*checkpoint\.safetensors: belongs to another run: .*20 \+ 1 epochs")
+        with open(self.path("other/checkpoint.safetensors"), "rb") as f:
+            self.assertEqual(f.read(), before)
 
     def test_workers_that_fail_together_say_one_line(self):
         self.fails(4, "^mpi_test: worker 1 of 4: the disk is full$", "fail", "1")
         self.fails(4, "^mpi_test: worker 2 of 4: the disk is full$", "fail", "2")
+
+    # As many as the demo's own digits, of other pixels.
+    def write_pictures(self, folder):
+        os.mkdir(folder)
+        count = 1437 + 360
+        for name, dtype, shape, data in (("images.npy", "|u1", (count, 8, 8), bytes(i % 251 for i in range(count * 64))),
+                                         ("labels.npy", "<i8", (count,), b"".join((i % 10).to_bytes(8, "little") for i in range(count)))):
+            header = str({"descr": dtype, "fortran_order": False, "shape": shape})
+            header += " " * (-(len(header) + 11) % 64) + "\n"
+            with open(os.path.join(folder, name), "wb") as f:
+                f.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode("latin1") + data)
+
+    def test_workers_that_were_started_differently_are_refused(self):
+        data = self.path("pictures")
+        self.write_pictures(data)
+        for other in (["--math", "exact"], ["--dtype", "bf16"], ["--batch", "32"], ["--data", data]):
+            began = time.time()
+            done = self.run_job([*mpirun(1), *self.demo("d"), ":", "-np", "1", *self.demo("d", *other)])
+            self.assertLess(time.time() - began, 10)
+            self.one_line(done, "^planck demo: worker 0 of 2: workers must be started alike: worker 1 has .*; worker 0 has ")
+            self.assertFalse(os.path.exists(self.path("d")))
+
+    def test_beyond_ten_workers_too_one_speaks(self):
+        self.fails(12, "^mpi_test: worker 10 of 12: the disk is full$", "fail", "10")
+
+    def threads_of(self, *options):
+        folder = f"threads{len(os.listdir(self._folder.name))}"
+        self.run_job(["mpirun", "--allow-run-as-root", *options, *self.demo(folder, length=["--epochs", "1", "--qat-epochs", "1"])])
+        with open(self.path(f"{folder}/results.json")) as f:
+            return json.load(f)["made"]["threads"]
+
+    def test_a_worker_uses_the_cores_it_is_bound_to(self):
+        cores = len(os.sched_getaffinity(0))
+        self.assertEqual(self.threads_of("--bind-to", "core", "-np", "1"), 1)
+        self.assertEqual(self.threads_of("--bind-to", "none", "-np", "1"), cores)
+        self.assertEqual(self.threads_of("--bind-to", "none", "--oversubscribe", "-np", "2"), max(1, cores // 2))
 
     def test_messages_of_other_lengths_are_refused(self):
         self.fails(2, "^mpi_test: worker 1 of 2: exchange: worker 0 sent 4 bytes, worker 1 expects 8$", "short")

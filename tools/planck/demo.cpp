@@ -8,17 +8,19 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "planck/core/cuda/runtime.h"
+#include "planck/dist/state.h"
 #include "planck/dist/transport/mpi.h"
 #include "planck/dist/transport/staged.h"
 #include "planck/io/output_file.h"
+#include "planck/io/sha256.h"
 #include "planck/verify/cpu_targets.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/demo_progress.h"
 #include "tools/planck/demo_results.h"
 #include "tools/planck/device_option.h"
+#include "tools/planck/digits/onnx.h"
 #include "tools/planck/output_option.h"
 #include "tools/planck/table.h"
 
@@ -45,14 +47,13 @@ Result<void> write_text(const std::string& path, const std::string& text) {
   return file->commit();
 }
 
-// Where this worker computes: workers of one machine share its cores, and its GPUs in turn.
+// Where this worker computes: workers of one machine share its cores, unless they are bound to
+// cores of their own, and its GPUs in turn.
 Result<Stream> stream_of(DeviceOption device, const dist::Communicator& workers) {
-  if (workers.local_size() > 1) {
-    const int cores = static_cast<int>(std::thread::hardware_concurrency());
-    if (device.threads == 0) device.threads = std::max(1, cores / workers.local_size());
-    if (const int gpus = cuda::device_count(); device.device == "cuda" && gpus > 1)
+  if (device.threads == 0) device.threads = workers.cores();
+  if (device.device == "cuda" && workers.local_size() > 1)
+    if (const int gpus = cuda::device_count(); gpus > 1)
       device.device = fmt::format("cuda:{}", workers.local_rank() % gpus);
-  }
   return device.stream();
 }
 
@@ -104,9 +105,25 @@ digits::RunOptions options_of(const DemoArguments& a, const ImageData& data) {
   return options;
 }
 
+// What all workers must have been given.
+std::string what_runs(const digits::RunOptions& options, const ImageData& data) {
+  Sha256 hash;
+  for (const ImageSet* set : {&data.train, &data.test}) {
+    hash.update(std::as_bytes(std::span(set->pixels)));
+    hash.update(std::as_bytes(std::span(set->labels)));
+  }
+  // Where the data lie may differ.
+  return fmt::format("planck {}, {}, data {}", PLANCK_VERSION,
+                     options.fingerprint(data).substr(data.name.size() + 1),
+                     hash.hex().substr(0, 16));
+}
+
 constexpr std::string_view kModels[] = {"model", "model-int8", "model-int4"};
+std::string model_stem(const DemoArguments& a, std::size_t i) {
+  return fmt::format("{}/{}", a.folder, kModels[i]);
+}
 std::string model_path(const DemoArguments& a, std::size_t i) {
-  return fmt::format("{}/{}.safetensors", a.folder, kModels[i]);
+  return model_stem(a, i) + ".safetensors";
 }
 
 // The folder is there, and has no models of another run. Whether an unfinished run goes on in it.
@@ -128,10 +145,10 @@ Result<bool> prepare_folder(const DemoArguments& a, const digits::RunOptions& op
   return true;
 }
 
-digits::Outcome train(const DemoArguments& a, const digits::RunOptions& options,
+digits::Outcome train(const DemoArguments& a, const digits::RunOptions& options, bool goes_on,
                       const ImageData& data, const Stream& stream, dist::Communicator& workers) {
   EpochBar bar(options);
-  Log log(a.log, workers);
+  Log log(a.log, workers, goes_on);
   auto begin = std::chrono::steady_clock::now();
   std::optional<dist::Staged> on_device;
   if (a.sums == "device") on_device.emplace(workers, stream);
@@ -150,6 +167,8 @@ Result<void> write_files(const DemoArguments& a, const DemoResults& results) {
   const auto& models = results.outcome.float_and_integers;
   for (std::size_t i = 0; i < std::size(kModels); ++i)
     if (auto ok = digits::save_net(model_path(a, i), models[i]); !ok) return ok;
+  for (std::size_t i = 0; i < std::size(kModels); ++i)
+    if (auto ok = digits::write_onnx(model_stem(a, i), models[i]); !ok) return ok;
   if (auto ok = write_text(a.folder + "/results.json", readable(results.json())); !ok) return ok;
   if (auto ok = write_text(a.folder + "/report.html", report_html(results.report())); !ok)
     return ok;
@@ -196,10 +215,14 @@ void tell(const DemoArguments& a, const DemoResults& results) {
   const std::string folder = printable(a.folder);
   print(
       "In {}: model.safetensors, model-int8.safetensors, model-int4.safetensors, results.json, "
-      "report.html. Next:\n"
+      "report.html.\n{}Next:\n"
       "  planck eval {}/model-int8.safetensors\n"
       "  planck inspect {}/model-int8.safetensors\n",
-      folder, folder, folder);
+      folder,
+      digits::onnx_files("", outcome.float_and_integers[1]).empty()
+          ? ""
+          : "For other runtimes: model-int8.onnx and model-int4.onnx, each as .qdq.onnx, too.\n",
+      folder, folder);
 }
 
 Result<int> demo(const DemoArguments& a, dist::Communicator& workers) {
@@ -215,10 +238,13 @@ Result<int> demo(const DemoArguments& a, dist::Communicator& workers) {
   if (!data) return tl::unexpected(data.error());
   const auto options = options_of(a, *data);
   const Provenance made = provenance(*stream, workers.size());
+  if (workers.size() > 1) dist::check_same(workers, what_runs(options, *data));
+  bool goes_on = false;
   if (first) {
-    const auto goes_on = prepare_folder(a, options, *data);
-    if (!goes_on) return tl::unexpected(goes_on.error());
-    if (*goes_on && !a.json)
+    const auto prepared = prepare_folder(a, options, *data);
+    if (!prepared) return tl::unexpected(prepared.error());
+    goes_on = *prepared;
+    if (goes_on && !a.json)
       print("Going on where the run of {} stopped.\n", printable(options.checkpoint));
     if (!a.json)
       print("{}: {} pictures to learn from, {} to test on, distorted anew each time; on {}{}.\n",
@@ -227,12 +253,13 @@ Result<int> demo(const DemoArguments& a, dist::Communicator& workers) {
             made.device);
   }
   std::fflush(stdout);
+  if (workers.size() > 1) workers.broadcast(&goes_on, sizeof goes_on, 0);
   const InterruptHint hint(
       "demo",
       fmt::format("the same command goes on from the last epoch, in {}; --fresh starts over",
                   options.checkpoint));
-  DemoResults results{train(a, options, *data, *stream, workers), options, made, data->name,
-                      data->train.count};
+  DemoResults results{train(a, options, goes_on, *data, *stream, workers), options, made,
+                      data->name, data->train.count};
   if (first) {
     if (auto ok = write_files(a, results); !ok) return tl::unexpected(ok.error());
     tell(a, results);
@@ -271,7 +298,8 @@ void add_demo(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"chain", "exact", "tensor_core"}));
   command->add_option(
       "--log", a->log,
-      "Write what each worker did, a line of JSON for each epoch, to LOG.RANK.jsonl");
+      "Write what each worker did, a line of JSON for each epoch, to LOG.RANK.jsonl; a run that "
+      "goes on appends");
   command
       ->add_option("--sums", a->sums,
                    "Where gradients of grains and workers are added: in memory of the host, or of "
@@ -295,6 +323,8 @@ void add_demo(CLI::App& app, int& exit_code) {
       "sentences below\nthe table say where a difference is beyond the error, and where the time "
       "goes. report.html has the\nconfusion matrix and the mistakes; it and results.json have "
       "version, command and machine.\n\n"
+      "ONNX files of the integer models are for other runtimes: model-int8.onnx has integer "
+      "operators,\nmodel-int8.qdq.onnx is for compilers; --dtype f32 alone has them.\n\n"
       "Examples:\n"
       "  planck demo\n"
       "  planck demo --dtype bf16 --out bf16\n"

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -15,10 +17,13 @@ namespace planck::cli {
 // One line of JSON for each epoch of this worker.
 class Log {
  public:
-  Log(const std::string& prefix, const dist::Communicator& workers) : workers_(workers) {
+  // Of a run that goes on: after the lines of before, of which the last may be cut off.
+  Log(const std::string& prefix, const dist::Communicator& workers, bool goes_on)
+      : workers_(workers) {
     if (prefix.empty()) return;
     path_ = fmt::format("{}.{}.jsonl", prefix, workers.rank());
-    file_.open(path_, std::ios::trunc);
+    if (goes_on) cut_to_whole_lines();
+    file_.open(path_, goes_on ? std::ios::app : std::ios::trunc);
     if (!file_) raise(ErrorCode::io, fmt::format("{}: cannot be written", path_));
   }
   void epoch(const digits::Step& s, double seconds) {
@@ -33,6 +38,15 @@ class Log {
   }
 
  private:
+  void cut_to_whole_lines() const {
+    std::ifstream before(path_, std::ios::binary);
+    if (!before) return;
+    const std::string text{std::istreambuf_iterator<char>(before), {}};
+    std::error_code ignored;  // then a line is damaged, as it was
+    if (!text.empty() && text.back() != '\n')
+      std::filesystem::resize_file(path_, text.rfind('\n') + 1, ignored);
+  }
+
   const dist::Communicator& workers_;
   std::string path_;
   std::ofstream file_;

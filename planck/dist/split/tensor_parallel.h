@@ -25,8 +25,8 @@ inline Range part_of(const Communicator& workers, std::int64_t n) {
   return {n * workers.rank() / workers.size(), n * (workers.rank() + 1) / workers.size()};
 }
 
-// Each of `count` indices is elsewhere for all workers but one: refuses those that are for all.
-void refuse_nowhere(Communicator& workers, std::int64_t elsewhere, std::int64_t count);
+// Each of `count` indices is elsewhere for all workers but one: how many are for all.
+std::int64_t nowhere(Communicator& workers, std::int64_t elsewhere, std::int64_t count);
 // The sum, bit by bit, of words of which all workers but one have zeros.
 void join_bits(Communicator& workers, std::span<std::byte> bytes);
 
@@ -243,7 +243,8 @@ struct RowEmbedding : SplitLayer {
     const auto [mine, elsewhere] =
         call(Embedding{pads ? padding_idx - part.first : kNoPaddingIndex}, *weight,
              indices - part.first);
-    refuse_nowhere(*workers, elsewhere.template item<std::int64_t>(), indices.numel());
+    const auto bad = nowhere(*workers, elsewhere.template item<std::int64_t>(), indices.numel());
+    refuse_bad({"embedding", "indices", extent}, indices, bad);
     return call(JoinRows{workers}, mine);
   }
   void visit(auto&& p) { p("weight", weight); }

@@ -305,6 +305,43 @@ TEST(DataParallel, Refuses) {
                Exception);
 }
 
+// One worker rounds its products in another way, or to other dtypes: their sum would be neither's.
+TEST(DataParallel, WorkersWithOtherNumbersAreRefused) {
+  const auto refusal = [](Dtype dtype, const Stream& device) {
+    try {
+      Threads::run(2, [&](Communicator& c) {
+        Rng rng{.seed = 3};
+        const bool other = c.rank() == 1;
+        nn::Linear<A> net(rng, {2, 3},
+                          nn::Options<A>(other ? device : kOne, other ? dtype : Dtype::f32));
+        DataParallel<A> parallel(c);
+        (void)parallel(net, 2, [&](std::int64_t) {
+          return sum(nn::as_dtype(square(*net.weight), Dtype::f32));
+        });
+      });
+    } catch (const Exception& e) {
+      return std::string(e.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  const std::string other =
+      "buckets: workers 0 and 1 have 2 arrays of other shapes, dtypes, math or buckets: they must "
+      "train one model, with the same options";
+  EXPECT_EQ(refusal(Dtype::bf16, kOne), other);
+  EXPECT_EQ(refusal(Dtype::f32, kOne.with_math(ProductMath::exact)), other);
+  EXPECT_EQ(refusal(Dtype::f32, kOne.with_math(ProductMath::chain)), "nothing was thrown");
+}
+
+TEST(State, WorkersThatWereStartedDifferently) {
+  Threads::run(3, [&](Communicator& c) { check_same(c, "2 epochs"); });
+  try {
+    Threads::run(3, [&](Communicator& c) { check_same(c, c.rank() == 2 ? "3 epochs" : "2"); });
+    FAIL() << "nothing was thrown";
+  } catch (const Exception& e) {
+    EXPECT_STREQ(e.what(), "workers must be started alike: worker 2 has 3 epochs; worker 0 has 2");
+  }
+}
+
 TEST(State, PacksAndRefusesDamage) {
   Net net(Rng{.seed = 3});
   const auto state = nn::state(net);

@@ -3,15 +3,19 @@
 // wrong, or only slow, among them; tests/dist/test_workers.py says how each must end.
 #include "planck/dist/transport/mpi.h"
 
+#include <sys/resource.h>
+
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
 
 #include "planck/core/exception.h"
 #include "planck/dist/all_reduce.h"
+#include "planck/dist/checkpoint.h"
 #include "planck/dist/sparse_rows.h"
 #include "planck/dist/transport/staged.h"
 #include "planck/io/sha256.h"
@@ -149,8 +153,38 @@ int bytes_are_slow(Communicator& workers, double seconds) {
   return 0;
 }
 
+nn::StateDict part_of(int rank, float value) {
+  const std::vector<float> numbers(20000, value);
+  const auto bytes = std::as_bytes(std::span(numbers));
+  return {
+      {"of worker " + std::to_string(rank), {Dtype::f32, {20000}, {bytes.begin(), bytes.end()}}}};
+}
+// A checkpoint in parts in the folder of the environment; the disk is full for the next one of
+// worker 1.
+int disk_fills_up(Communicator& workers) {
+  const std::string path = std::string(std::getenv("MPI_TEST_FOLDER")) + "/state.safetensors";
+  save_in_parts(workers, path, part_of(workers.rank(), 1));
+  (void)std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit full{40000, 40000};
+  if (workers.rank() == 1) setrlimit(RLIMIT_FSIZE, &full);
+  save_in_parts(workers, path, part_of(workers.rank(), 2));
+  return 0;
+}
+// What stands there: the first of these checkpoints, of as many workers.
+int reads_the_first(Communicator& workers, int parts) {
+  const std::string path = std::string(std::getenv("MPI_TEST_FOLDER")) + "/state.safetensors";
+  nn::StateDict expected;
+  for (int r = 0; r < parts; ++r) expected.merge(part_of(r, 1));
+  if (value_or_throw(read_checkpoint(path)).state != expected)
+    raise(ErrorCode::io, "another state was read");
+  save_in_parts(workers, path, part_of(workers.rank(), 3));  // leaves nothing of the others
+  return 0;
+}
+
 int run(Communicator& workers, const std::string& what, double number) {
   if (what.empty()) return run(workers);
+  if (what == "full") return disk_fills_up(workers);
+  if (what == "read") return reads_the_first(workers, static_cast<int>(number));
   if (what == "short") return other_lengths(workers, 4, 8);
   if (what == "long") return other_lengths(workers, 8, 4);
   if (what == "lost") return nothing_arrives(workers, static_cast<std::size_t>(number));

@@ -52,8 +52,9 @@ void Communicator::all_gather(const void* mine, std::size_t bytes, void* all) {
   exchange(out, in);
 }
 
+void Communicator::wait() { value_or_throw(stream().synchronize()); }
 void Communicator::barrier() {
-  value_or_throw(stream().synchronize());
+  wait();
   const std::byte mine{};
   std::vector<std::byte> all(static_cast<std::size_t>(size()));
   host().all_gather(&mine, 1, all.data());
@@ -82,8 +83,14 @@ std::vector<std::vector<std::byte>> gather_all(Communicator& workers,
   return all;
 }
 
-std::chrono::milliseconds turn_to_speak(int rank) {
-  return std::chrono::milliseconds(300) * std::min(rank, 10);
+int Communicator::cores() const { return std::max(1, Stream::cpu().threads() / local_size()); }
+void Communicator::wait_to_speak() {
+  if (&host() != this) return host().wait_to_speak();
+  std::this_thread::sleep_for(turn_to_speak(rank(), size()));
+}
+
+std::chrono::milliseconds turn_to_speak(int rank, int size) {
+  return std::chrono::milliseconds(std::min(300, 3000 / size) * rank);
 }
 
 int or_abort(Communicator& workers, std::string_view name, const std::function<int()>& work) {
@@ -95,7 +102,7 @@ int or_abort(Communicator& workers, std::string_view name, const std::function<i
   }
   for (char& c : what)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  std::this_thread::sleep_for(turn_to_speak(workers.rank()));
+  workers.wait_to_speak();
   std::string line(name);
   if (workers.size() > 1)
     line += ": worker " + std::to_string(workers.rank()) + " of " + std::to_string(workers.size());

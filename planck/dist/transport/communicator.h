@@ -61,6 +61,8 @@ class Communicator {
   virtual void broadcast(void* data, std::size_t bytes, int from);
   // The bytes of worker r at all + r * bytes, on every worker.
   virtual void all_gather(const void* mine, std::size_t bytes, void* all);
+  // Returns when what the stream was given is done. A connection that is lost meanwhile is thrown.
+  virtual void wait();
   // Returns when every worker has called it, and what the stream was given before is done.
   virtual void barrier();
 
@@ -71,6 +73,11 @@ class Communicator {
   // Workers on this machine, which share its cores, and this one's place among them.
   virtual int local_size() const { return size(); }
   virtual int local_rank() const { return rank(); }
+  // How many cores are for this worker: its part of those that it may run on.
+  virtual int cores() const;
+  // Of a worker that has failed: returns when it is the one to say why. Of several that fail
+  // together that is the one with the lowest rank, which ends the others meanwhile.
+  virtual void wait_to_speak();
 };
 
 // A job of one worker.
@@ -88,9 +95,9 @@ class Alone final : public Communicator {
 std::vector<std::vector<std::byte>> gather_all(Communicator& workers,
                                                std::span<const std::byte> mine);
 
-// How long a worker that has failed waits before it says so. Of several that fail together the one
-// with the lowest rank speaks, and ends the others meanwhile. Beyond ten, two may speak.
-std::chrono::milliseconds turn_to_speak(int rank);
+// How long a worker that has failed waits before it says so where it cannot ask the others: the
+// longer the higher its rank is, and below 3 s.
+std::chrono::milliseconds turn_to_speak(int rank, int size);
 
 // What `work` returns. Where it throws on any worker, that worker says so in one line,
 // "NAME: worker 2 of 4: …", and the job ends on all of them. The first failure speaks: what the
@@ -108,6 +115,8 @@ class Group final : public Communicator {
   Stream stream() const override { return whole_.stream(); }
   bool takes_device_memory() const override { return whole_.takes_device_memory(); }
   std::size_t piece_bytes() const override { return whole_.piece_bytes(); }
+  int cores() const override { return whole_.cores(); }
+  void wait_to_speak() override { whole_.wait_to_speak(); }
   Communicator& host() override;
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
                 const Arrived& arrived = nullptr) override;

@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "planck/core/exception.h"
 #include "planck/core/refuse.h"
+#include "planck/dist/transport/cores.h"
 #include "planck/dist/transport/mpi_watch-inl.h"
 
 namespace planck::dist {
@@ -65,7 +65,7 @@ MpiWatch* watch = nullptr;  // of the process; a program that exits on its way d
 
 struct Mpi::Session {
   MPI_Comm comm = MPI_COMM_NULL;
-  int rank = 0, size = 1, local = 1, local_rank = 0;
+  int rank = 0, size = 1, local = 1, local_rank = 0, cores = 1;
 
   explicit Session(MPI_Comm parent) {
     ++users;
@@ -130,6 +130,12 @@ Result<std::unique_ptr<Mpi>> Mpi::join() {
         "MPI_Comm_split_type");
   MPI_Comm_size(local, &session->local);
   MPI_Comm_rank(local, &session->local_rank);
+  const Cores mine = cores_of_this_thread();
+  std::vector<Cores> all(static_cast<std::size_t>(session->local));
+  check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, local),
+        "MPI_Allgather");
+  session->cores = mine == Cores{} ? std::max(1, Stream::cpu().threads() / session->local)
+                                   : cores_for(all, static_cast<std::size_t>(session->local_rank));
   MPI_Comm_free(&local);
   if (session->size > 1 && watch == nullptr) watch = new MpiWatch(session->comm);
   return std::unique_ptr<Mpi>(new Mpi(std::move(session)));
@@ -139,6 +145,7 @@ int Mpi::rank() const { return session_->rank; }
 int Mpi::size() const { return session_->size; }
 int Mpi::local_size() const { return session_->local; }
 int Mpi::local_rank() const { return session_->local_rank; }
+int Mpi::cores() const { return session_->cores; }
 
 void Mpi::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
                    const Arrived& arrived) {
@@ -215,17 +222,16 @@ bool Mpi::takes_device_memory() const {
 #endif
 }
 
-void Mpi::abort(std::string_view line) {
-  std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
-  std::fflush(nullptr);
-  MPI_Abort(session_->comm, 2);
-  std::_Exit(2);
+void Mpi::abort(std::string_view line) { say_and_end(session_->comm, std::string(line)); }
+void Mpi::wait_to_speak() {
+  if (watch == nullptr || !watch->wait_to_speak()) Communicator::wait_to_speak();
 }
 
 std::unique_ptr<Communicator> Mpi::duplicate() {
   auto session = std::make_unique<Session>(session_->comm);
   session->local = session_->local;
   session->local_rank = session_->local_rank;
+  session->cores = session_->cores;
   return std::unique_ptr<Communicator>(new Mpi(std::move(session)));
 }
 

@@ -34,6 +34,8 @@ class Mpi final : public Communicator {
   std::unique_ptr<Communicator> duplicate() override;
   int local_size() const override;
   int local_rank() const override;
+  int cores() const override;
+  void wait_to_speak() override;
 
   // MPI's own all-reduce, in an order of its choice: what ours is timed against.
   void unordered_all_reduce(const float* mine, float* sum, std::int64_t count);

@@ -15,9 +15,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <string>
 #include <thread>
 
 namespace planck::dist {
+
+// One line on standard error, whole, then MPI_Abort. The first thread of a process that calls it
+// speaks; others are ended by that.
+[[noreturn]] void say_and_end(MPI_Comm comm, std::string line);
 
 class MpiWatch {
  public:
@@ -42,14 +47,20 @@ class MpiWatch {
   // A part of a message has gone, or come.
   static void moved() { done_.fetch_add(1, std::memory_order_relaxed); }
 
+  // This worker has failed. Returns when it is the one to say so, of all that have failed by the
+  // time that they tell each other; false where nobody could be asked.
+  bool wait_to_speak();
+
  private:
   struct Report {
     double waiting = 0;  // seconds
     double leaving = 0;  // 1: it has no more calls
+    double failed = 0;   // 1: it has, and waits to say so
   };
   void work();
   Report report();
-  [[noreturn]] void give_up(const char* what) const;
+  // The worker that speaks, where all of them know that there is something to say.
+  [[noreturn]] void give_up(const char* what, int speaker = -1) const;
 
   static inline constinit std::atomic<int> calls_{0};
   static inline constinit std::atomic<std::uint64_t> done_{0};
@@ -61,7 +72,8 @@ class MpiWatch {
   double waiting_ = 0, last_time_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool leaving_ = false;
+  bool leaving_ = false, failed_ = false;
+  int speaker_ = -1;  // the first that has failed
   std::thread thread_;
 };
 

@@ -5,6 +5,8 @@
 
 namespace planck::dist {
 
+struct Nccl::Watch {};
+
 bool Nccl::built() { return false; }
 Result<std::unique_ptr<Nccl>> Nccl::join(Communicator&, const Stream&) {
   return fail(ErrorCode::unsupported, "this build has no NCCL: it needs nvcc and nccl.h");
@@ -12,6 +14,7 @@ Result<std::unique_ptr<Nccl>> Nccl::join(Communicator&, const Stream&) {
 Nccl::~Nccl() = default;
 void Nccl::exchange(std::span<const Outgoing>, std::span<const Incoming>, const Arrived&) {}
 void Nccl::broadcast(void*, std::size_t, int) {}
+void Nccl::wait() {}
 void Nccl::barrier() {}
 void Nccl::abort(std::string_view line) {
   host_.abort(line);

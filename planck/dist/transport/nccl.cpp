@@ -3,6 +3,13 @@
 #include <dlfcn.h>
 #include <nccl.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
 #include "planck/core/cuda/runtime.h"
 #include "planck/core/exception.h"
 
@@ -15,6 +22,8 @@ struct Library {
   decltype(&ncclGetUniqueId) get_unique_id = nullptr;
   decltype(&ncclCommInitRank) init = nullptr;
   decltype(&ncclCommDestroy) destroy = nullptr;
+  decltype(&ncclCommAbort) abort = nullptr;
+  decltype(&ncclCommGetAsyncError) async_error = nullptr;
   decltype(&ncclGroupStart) group_start = nullptr;
   decltype(&ncclGroupEnd) group_end = nullptr;
   decltype(&ncclSend) send = nullptr;
@@ -32,6 +41,8 @@ struct Library {
     find(file, "ncclGetUniqueId", get_unique_id);
     find(file, "ncclCommInitRank", init);
     find(file, "ncclCommDestroy", destroy);
+    find(file, "ncclCommAbort", abort);
+    find(file, "ncclCommGetAsyncError", async_error);
     find(file, "ncclGroupStart", group_start);
     find(file, "ncclGroupEnd", group_end);
     find(file, "ncclSend", send);
@@ -56,12 +67,51 @@ Result<void> ok_or(ncclResult_t status, const char* what) {
 }
 void check(ncclResult_t status, const char* what) { value_or_throw(ok_or(status, what)); }
 
-ncclComm_t as_comm(void* handle) { return static_cast<ncclComm_t>(handle); }
 cudaStream_t as_stream(const Stream& s) { return static_cast<cudaStream_t>(s.native()); }
 
 }  // namespace
 
+// NCCL's communicator, and a thread that asks it whether a peer or a link is lost: whoever waits
+// for the stream would wait forever. Then what the stream has is given up, and the stream goes on.
+struct Nccl::Watch {
+  explicit Watch(ncclComm_t made) : comm(made), thread([this] { work(); }) {}
+  ~Watch() {
+    {
+      const std::lock_guard lock(mutex);
+      ends = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+  void work() {
+    std::unique_lock lock(mutex);
+    while (!changed.wait_for(lock, std::chrono::milliseconds(100), [&] { return ends; })) {
+      ncclResult_t status = ncclSuccess;
+      const ncclResult_t asked = library().async_error(comm, &status);
+      if (asked != ncclSuccess) status = asked;
+      if (status == ncclSuccess || status == ncclInProgress) continue;
+      lost = library().text(status);
+      (void)library().abort(std::exchange(comm, nullptr));
+      return;
+    }
+  }
+  // Under the mutex, which everyone who gives NCCL work holds.
+  void check_lost() const {
+    if (comm == nullptr) raise(ErrorCode::device, "nccl: a peer or a link is lost: " + lost);
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ends = false;
+  ncclComm_t comm;
+  std::string lost;
+  std::thread thread;  // the last member: it uses all others
+};
+
 bool Nccl::built() { return true; }
+
+Nccl::Nccl(Communicator& host, const Stream& stream, std::unique_ptr<Watch> watch)
+    : host_(host), stream_(stream), watch_(std::move(watch)) {}
 
 Result<std::unique_ptr<Nccl>> Nccl::join(Communicator& host, const Stream& stream) {
   if (stream.device().kind != DeviceKind::cuda)
@@ -78,24 +128,30 @@ Result<std::unique_ptr<Nccl>> Nccl::join(Communicator& host, const Stream& strea
   auto ok = ok_or(library().init(&handle, host.size(), id, host.rank()), "ncclCommInitRank");
   (void)cuda::make_current(*before);
   if (!ok) return tl::unexpected(ok.error());
-  return std::unique_ptr<Nccl>(new Nccl(host, stream, handle));
+  return std::unique_ptr<Nccl>(new Nccl(host, stream, std::make_unique<Watch>(handle)));
 }
 
 Nccl::~Nccl() {
-  (void)stream_.synchronize();
-  (void)library().destroy(as_comm(handle_));
+  // While an error is on its way peers may be stuck: what the stream waits for may never arrive.
+  const bool fails = std::uncaught_exceptions() > 0;
+  if (!fails) (void)stream_.synchronize();
+  const std::lock_guard lock(watch_->mutex);
+  const ncclComm_t comm = std::exchange(watch_->comm, nullptr);
+  watch_->ends = true;
+  if (comm != nullptr) (void)(fails ? library().abort(comm) : library().destroy(comm));
 }
 
 void Nccl::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
                     const Arrived& arrived) {
   if (!outgoing.empty() || !incoming.empty()) {
+    const std::lock_guard lock(watch_->mutex);
+    watch_->check_lost();
     check(library().group_start(), "ncclGroupStart");
     for (const Outgoing& o : outgoing)
-      check(library().send(o.data, o.bytes, ncclUint8, o.to, as_comm(handle_), as_stream(stream_)),
+      check(library().send(o.data, o.bytes, ncclUint8, o.to, watch_->comm, as_stream(stream_)),
             "ncclSend");
     for (const Incoming& i : incoming)
-      check(library().receive(i.data, i.bytes, ncclUint8, i.from, as_comm(handle_),
-                              as_stream(stream_)),
+      check(library().receive(i.data, i.bytes, ncclUint8, i.from, watch_->comm, as_stream(stream_)),
             "ncclRecv");
     check(library().group_end(), "ncclGroupEnd");
   }
@@ -103,12 +159,18 @@ void Nccl::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming
   for (std::size_t i = 0; arrived && i < incoming.size(); ++i) arrived(i);
 }
 void Nccl::broadcast(void* data, std::size_t bytes, int from) {
-  check(
-      library().broadcast(data, data, bytes, ncclUint8, from, as_comm(handle_), as_stream(stream_)),
-      "ncclBroadcast");
+  const std::lock_guard lock(watch_->mutex);
+  watch_->check_lost();
+  check(library().broadcast(data, data, bytes, ncclUint8, from, watch_->comm, as_stream(stream_)),
+        "ncclBroadcast");
+}
+void Nccl::wait() {
+  value_or_throw(stream_.synchronize());
+  const std::lock_guard lock(watch_->mutex);
+  watch_->check_lost();
 }
 void Nccl::barrier() {
-  value_or_throw(stream_.synchronize());
+  wait();
   host_.barrier();
 }
 void Nccl::abort(std::string_view line) {

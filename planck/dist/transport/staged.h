@@ -22,6 +22,7 @@ class Staged final : public Communicator {
   int size() const override { return host_.size(); }
   int local_size() const override { return host_.local_size(); }
   int local_rank() const override { return host_.local_rank(); }
+  int cores() const override { return host_.cores(); }
   Stream stream() const override { return stream_; }
   Communicator& host() override { return host_; }
   std::size_t piece_bytes() const override { return host_.piece_bytes(); }

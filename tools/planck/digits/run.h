@@ -1,7 +1,10 @@
 // The run for one backend; run.cpu.cpp and run.cuda.cpp instantiate it.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
+#include <cmath>
 
 #include "planck/balanced.h"
 #include "planck/dist/data_parallel.h"
@@ -104,15 +107,20 @@ class Run {
       const double share = 1 / static_cast<double>(which.size());
       const auto grains = static_cast<std::int64_t>((which.size() + grain - 1) / grain);
       const double factor = scaled() ? scale.value() : 1;
-      const auto found = parallel_(net, grains, [&](std::int64_t g) {
+      const auto of_grain = [&](std::int64_t g) {
         const auto part = which.subspan(static_cast<std::size_t>(g) * grain);
-        const auto batch =
-            make_batch<D>(training(epoch), part.first(std::min(part.size(), grain)), stream_);
-        const auto logits = nn::widened(net(nn::constant<A>(batch.pictures)));
-        const auto loss = planck::sum(cross_entropy(logits, nn::constant<A>(batch.labels))) * share;
+        return part.first(std::min(part.size(), grain));
+      };
+      const auto found = parallel_(net, grains, [&](std::int64_t g) {
+        const auto loss = planck::sum(losses(net, epoch, of_grain(g))) * share;
         return scaled() ? scale(loss) : loss;
       });
       const std::int64_t step = now_.epoch * per_epoch + in_epoch, steps = stage.epochs * per_epoch;
+      if (!std::isfinite(found.loss)) {
+        const std::string at = fmt::format("{}, epoch {}, step {}", stage.name, epoch, step + 1);
+        for (std::int64_t g = 0; g < grains; ++g) refuse_losses(at, net, epoch, of_grain(g));
+        refuse("{}: the loss is {}, those of its pictures are finite", {at, found.loss / factor});
+      }
       adam.options.rate =
           stage.rate * optim::warm_up(step, per_epoch) * optim::cosine(step, steps, 0.01);
       if (scaled())
@@ -132,6 +140,24 @@ class Run {
     return {sum / static_cast<double>(per_epoch),
             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
             waited};
+  }
+
+  // Of each of these pictures, as the epoch distorts them.
+  Tensor<A> losses(Net<A>& net, std::uint64_t epoch, std::span<const std::int64_t> which) const {
+    const auto batch = make_batch<D>(training(epoch), which, stream_);
+    const auto logits = nn::widened(net(nn::constant<A>(batch.pictures)));
+    return cross_entropy(logits, nn::constant<A>(batch.labels));
+  }
+  // Of a step whose loss is no number, before it changes anything: names the picture.
+  void refuse_losses(const std::string& at, Net<A>& net, std::uint64_t epoch,
+                     std::span<const std::int64_t> which) const {
+    const NoGrad no_graph;
+    const auto each =
+        nn::as_dtype(losses(net, epoch, which), Dtype::f64).template to_vector<double>();
+    for (std::size_t i = 0; i < each.size(); ++i)
+      if (!std::isfinite(each[i]))
+        refuse("{}: the loss of training picture {}, which is a {}, is {}",
+               {at, which[i], data_.train.labels[static_cast<std::size_t>(which[i])], each[i]});
   }
 
   // The accuracy of a model in training.
