@@ -43,6 +43,7 @@ endif()
 if(Python3_FOUND)
   add_executable(onnx_sample nn/onnx_sample.cpp)
   target_compile_options(onnx_sample PRIVATE -O1)
+  target_include_directories(onnx_sample PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(onnx_sample PRIVATE planck::planck planck_build_flags)
   add_test(NAME nn.onnx COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_onnx.py)
   set_tests_properties(nn.onnx PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
@@ -64,6 +65,11 @@ target_compile_options(gpt_test PRIVATE -O1)
 target_include_directories(gpt_test PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(gpt_test PRIVATE planck::dist planck::planck planck_build_flags GTest::gtest_main)
 gtest_discover_tests(gpt_test TEST_PREFIX nn. DISCOVERY_TIMEOUT 60)
+
+# For tests/parity/gpt_losses.py.
+add_executable(gpt_steps EXCLUDE_FROM_ALL parity/gpt_steps.cpp)
+target_include_directories(gpt_steps PRIVATE ${PROJECT_SOURCE_DIR})
+target_link_libraries(gpt_steps PRIVATE planck::dist planck::planck planck_build_flags)
 
 add_executable(optim_bench EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/optim.cpp)
 target_link_libraries(optim_bench PRIVATE planck::planck planck_build_flags)

@@ -97,9 +97,13 @@ Result<void> take_floats(const NpyFile& file, ImageSet& set) {
   set.pixels.reserve(values->size());
   for (const T value : *values) {
     const auto pixel = static_cast<float>(value);
-    if (!(pixel >= 0.0f && pixel <= 1.0f))
+    if (!(pixel >= 0.0f && pixel <= 1.0f)) {
+      const auto at = static_cast<std::int64_t>(set.pixels.size());
       return refuse(file.path(),
-                    fmt::format("pixel {} is {}, must be 0 to 1", set.pixels.size(), pixel));
+                    fmt::format("image {}: its pixel in row {}, column {} is {}, must be 0 to 1",
+                                at / (set.height * set.width), at / set.width % set.height,
+                                at % set.width, pixel));
+    }
     set.pixels.push_back(pixel);
   }
   return {};

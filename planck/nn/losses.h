@@ -42,38 +42,16 @@ struct CrossEntropyOptions {
 
 namespace detail {
 
-// [N, C, …] and [N, …] as [M, C] and [M].
+// Of logits [M, C] and targets [M]; `named` are these as they were given.
 template <class B>
-Tensor<B> flat_cross_entropy(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
-                             const CrossEntropyOptions<B>& options) {
-  Extents order{0};
-  Shape each{logits.extent(0)};
-  for (int d = 2; d < logits.rank(); ++d) {
-    order.push_back(d);
-    each.push_back(logits.extent(d));
-  }
-  order.push_back(1);
-  const Shape given = targets.shape(), all = logits.shape();
-  if (given != each)
-    refuse("cross_entropy: logits have shape {}, targets {}; they must be [N, C, …] and [N, …]",
-           {all, given});
-  const std::int64_t classes = logits.extent(1), rows = numel(each);
-  const auto loss = cross_entropy_loss(reshape(permute(logits, order), {rows, classes}),
-                                       reshape(targets, {rows}), options);
-  return options.reduction == Reduction::none ? reshape(loss, each) : loss;
-}
-
-}  // namespace detail
-
-// −log softmax(logits)[target], over the rows that are not ignored.
-template <class B>
-Tensor<B> cross_entropy_loss(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
-                             const CrossEntropyOptions<B>& options = {}) {
-  if (logits.rank() > 2) return detail::flat_cross_entropy(logits, targets, options);
+Tensor<B> cross_entropy_of_rows(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
+                                const CrossEntropyOptions<B>& options,
+                                const Tensor<B, IntKind>& named) {
   const double smoothing = options.label_smoothing;
   if (!(smoothing >= 0 && smoothing <= 1))
     refuse("cross_entropy: the label smoothing is {}, it must be in [0, 1]", {smoothing});
-  const auto each = cross_entropy(logits, targets, options.ignore_index);
+  const auto each = softmax_detail::cross_entropy(logits, targets, options.ignore_index,
+                                                  BadIndices::refuse, named);
   const std::int64_t rows = logits.extent(0), classes = logits.extent(1);
   if (options.weight && (options.weight->rank() != 1 || options.weight->extent(0) != classes))
     refuse("cross_entropy: there are {} classes, their weights have shape {}",
@@ -101,6 +79,37 @@ Tensor<B> cross_entropy_loss(const Tensor<B>& logits, const Tensor<B, IntKind>& 
   const auto counted = static_cast<double>(rows) - to_float(sum(to_int(ignored)), Dtype::f64);
   const auto factor = as_dtype(static_cast<double>(rows) / counted, loss.dtype());
   return as_dtype(mean(loss) * factor, each.dtype());
+}
+
+// [N, C, …] and [N, …] as [M, C] and [M].
+template <class B>
+Tensor<B> flat_cross_entropy(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
+                             const CrossEntropyOptions<B>& options) {
+  Extents order{0};
+  Shape each{logits.extent(0)};
+  for (int d = 2; d < logits.rank(); ++d) {
+    order.push_back(d);
+    each.push_back(logits.extent(d));
+  }
+  order.push_back(1);
+  const Shape given = targets.shape(), all = logits.shape();
+  if (given != each)
+    refuse("cross_entropy: logits have shape {}, targets {}; they must be [N, C, …] and [N, …]",
+           {all, given});
+  const std::int64_t classes = logits.extent(1), rows = numel(each);
+  const auto loss = cross_entropy_of_rows(reshape(permute(logits, order), {rows, classes}),
+                                          reshape(targets, {rows}), options, targets);
+  return options.reduction == Reduction::none ? reshape(loss, each) : loss;
+}
+
+}  // namespace detail
+
+// −log softmax(logits)[target], over the rows that are not ignored.
+template <class B>
+Tensor<B> cross_entropy_loss(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
+                             const CrossEntropyOptions<B>& options = {}) {
+  if (logits.rank() > 2) return detail::flat_cross_entropy(logits, targets, options);
+  return detail::cross_entropy_of_rows(logits, targets, options, targets);
 }
 
 // (y − target)²

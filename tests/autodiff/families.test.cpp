@@ -108,14 +108,36 @@ TEST_F(Gradients, OfEmbeddings) {
 }
 
 TEST_F(Gradients, OfEmbeddingRefuseWrongIndices) {
+  const auto says = [](const auto& of) -> std::string {
+    try {
+      of();
+    } catch (const Exception& e) {
+      return e.what();
+    }
+    return "nothing was thrown";
+  };
   const auto w = zeros<B>({4, 2}, Dtype::f64);
   const auto indices = integers<std::int64_t>({0, 4, -1}, {3});
-  try {
-    (void)embedding(w, indices);
-    FAIL() << "nothing was thrown";
-  } catch (const Exception& e) {
-    EXPECT_STREQ(e.what(), "embedding: 2 indices are out of range");
-  }
+  EXPECT_EQ(says([&] { (void)embedding(w, indices); }),
+            "embedding: indices[1] is 4, must be 0 to 3; 2 of 3 are out of range");
+  EXPECT_EQ(says([&] {
+              (void)embedding(w, integers<std::int32_t>({0, 3, 3, -7}, {2, 2}));
+            }),
+            "embedding: indices[1, 1] is -7, must be 0 to 3");
+  EXPECT_EQ(says([&] { (void)embedding(w, integers<std::int64_t>({9}, {})); }),
+            "embedding: indices is 9, must be 0 to 3");
+  EXPECT_EQ(says([&] {
+              (void)embedding(zeros<B>({0, 2}, Dtype::f64), indices);
+            }),
+            "embedding: indices[0] is 0, and none is valid; 3 of 3 are out of range");
+  EXPECT_EQ(says([&] {
+              (void)embedding_bag(w, indices, integers<std::int64_t>({0, 2}, {2}));
+            }),
+            "embedding_bag: indices[1] is 4, must be 0 to 3; 2 of 3 are out of range");
+  EXPECT_EQ(says([&] {
+              (void)embedding_bag(w, indices, integers<std::int64_t>({0, 2, 1}, {3}));
+            }),
+            "embedding_bag: offsets[2] is 1, must be 2 to 3");
   EXPECT_EQ(embedding(w, indices, kNoPaddingIndex, BadIndices::skip).shape(), (Shape{3, 2}));
 }
 

@@ -181,9 +181,40 @@ TEST(GptRun, SavesNothingAfterItWentWrong) {
   bias.set(full_like(before, std::numeric_limits<double>::quiet_NaN()));
   EXPECT_EQ(message([&] { run.save(path); }),
             "gpt: last.bias is not finite after step 1; " + path + " stays as it was");
-  (void)run.step();
-  EXPECT_EQ(message([&] { run.save(path); }), "gpt: the loss of step 2 is nan");
+  const std::string step = message([&] { (void)run.step(); });
+  EXPECT_EQ(step.substr(0, step.find(" at byte")),
+            "gpt: the loss of step 2 is nan: last.bias is not finite; sample 0, which begins");
+  EXPECT_EQ(run.step_count(), 1);
   EXPECT_EQ(bytes(), good);
+  // Nothing was changed: with the weight as it was, the run goes on.
+  bias.set(before);
+  run.save(path);
+  EXPECT_EQ(bytes(), good);
+}
+
+// The first step whose loss is no number ends the run, with the sample and the place in it.
+TEST_P(Gpt, NamesTheSampleThatBrokeIt) {
+  std::string first;
+  for (const int grains : {1, 3}) {
+    auto how = options(GetParam());
+    how.grains = grains;
+    gpt::Run<A> run(how, text(), Stream::cpu(2));
+    (void)run.step();
+    auto& places = run.model().places.weight;
+    auto values = places.value().to(Dtype::f32).to_vector<float>();
+    values[5 * 24 + 1] = std::numeric_limits<float>::quiet_NaN();
+    places.set(Tensor<Cpu>::from(std::span<const float>(values), {20, 24}).to(GetParam()));
+    const std::string hash = run.hash();
+    const std::string line = message([&] { (void)run.step(); });
+    EXPECT_EQ(run.hash(), hash) << "nothing was stepped";
+    EXPECT_TRUE(
+        line.starts_with("gpt: the loss of step 2 is nan: places.weight is not finite; "
+                         "sample 0, which begins at byte "))
+        << line;
+    EXPECT_TRUE(line.ends_with(" of the text, has nan at its token 5")) << line;
+    if (grains == 1) first = line;
+    EXPECT_EQ(line, first);
+  }
 }
 
 TEST(GptText, SaysHowManyBytesItHasNoTokenFor) {

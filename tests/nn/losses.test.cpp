@@ -128,7 +128,13 @@ TEST(Losses, RefuseWhatDoesNotBelongTogether) {
   EXPECT_EQ(message([&] { (void)nn::cross_entropy_loss<Cpu>(x, t, {.label_smoothing = 1.5}); }),
             "cross_entropy: the label smoothing is 1.5, it must be in [0, 1]");
   EXPECT_EQ(message([&] { (void)nn::cross_entropy_loss(x, t + 1); }),
-            "cross_entropy: 1 targets are out of range");
+            "cross_entropy: targets[1] is 3, must be 0 to 2");
+  // Those to ignore are none, and one of a sequence is named by sample and place.
+  const auto text = Tensor<Cpu, IntKind>::from({0, -100, 3, 2, -1, 1}, {2, 3});
+  EXPECT_EQ(message([&] {
+              (void)nn::cross_entropy_loss(ones<Cpu>({2, 3, 3}), text);
+            }),
+            "cross_entropy: targets[0, 2] is 3, must be 0 to 2; 2 of 6 are out of range");
   EXPECT_EQ(message([&] {
               (void)nn::cross_entropy_loss(ones<Cpu>({2, 3, 4}), t);
             }),

@@ -7,6 +7,7 @@
 #include "planck/io/npy.h"
 #include "planck/nn/onnx/onnx.h"
 #include "planck/training.h"
+#include "tools/planck/digits/model.h"
 
 namespace {
 
@@ -69,18 +70,26 @@ auto sequential(Rng& rng) {
 }
 
 // What is said of layers that cannot be written.
-std::string refusal(nn::QuantLayerOptions options, bool converted) {
-  Rng rng{.seed = 1};
-  nn::Quantizable layer(nn::Linear<A>(rng, {.in = 8, .out = 4}));
-  nn::prepare_qat(layer, options);
-  (void)layer(nn::constant<A>(normal<Cpu>(rng, {3, 8})));
-  if (converted) nn::convert(layer);
+std::string refusal(auto& layer) {
   try {
     nn::OnnxModel(nn::OnnxForm::qdq, {8}).add(layer);
   } catch (const Exception& e) {
     return e.what();
   }
   return "accepted";
+}
+std::string refusal(nn::QuantLayerOptions options, bool converted, bool observed = true) {
+  Rng rng{.seed = 1};
+  nn::Quantizable layer(nn::Linear<A>(rng, {.in = 8, .out = 4}));
+  nn::prepare_qat(layer, options);
+  if (observed) (void)layer(nn::constant<A>(normal<Cpu>(rng, {3, 8})));
+  if (converted) nn::convert(layer);
+  return refusal(layer);
+}
+std::string refusal_of_bf16() {
+  Rng rng{.seed = 1};
+  nn::Linear<A> layer(rng, {.in = 8, .out = 4}, {A::default_device(), Dtype::bf16});
+  return refusal(layer);
 }
 
 template <class T>
@@ -95,21 +104,52 @@ bool write_array(const std::string& path, const Tensor<Cpu>& t) {
       write_npy(path, View{values.data(), Dtype::f32, t.shape(), row_major(t.shape()), true}));
 }
 
-// Calibrates, converts, and writes the answers, the graph in both forms and the checkpoint.
-template <class Model, class Onnx>
-bool write_sample(const std::string& at, Model& model, Rng& rng, Dtype dtype, Granularity weights,
-                  Onnx onnx) {
+// Calibrates, rounds from now on, and converts.
+void to_integers(auto& model, Dtype dtype, Granularity weights, const Tensor<Cpu>& x) {
   nn::prepare_qat(model, nn::qat_options(dtype, weights));
-  (void)model(nn::constant<A>(normal<Cpu>(rng, {16, 2, 8, 8})));
+  (void)model(nn::constant<A>(x));
   nn::start_quantizing(model);
   nn::eval(model);
   nn::convert(model);
+}
+
+// Writes the answers, the graph in both forms and the checkpoint.
+template <class Model, class Onnx>
+bool write_sample(const std::string& at, Model& model, Rng& rng, Dtype dtype, Granularity weights,
+                  Onnx onnx) {
+  to_integers(model, dtype, weights, normal<Cpu>(rng, {16, 2, 8, 8}));
   const auto x = normal<Cpu>(rng, {7, 2, 8, 8}) * 1.5;  // some beyond the range
   const auto y = nn::plain(model(nn::constant<A>(x)));
   return write_array(at + ".x.npy", x) && write_array(at + ".y.npy", y) &&
          ok(onnx(nn::OnnxForm::integers).write(at + ".integers.onnx")) &&
          ok(onnx(nn::OnnxForm::qdq).write(at + ".qdq.onnx")) &&
          ok(nn::save_quantized(at + ".safetensors", model, {{"kind", "sample"}}));
+}
+
+// The demo's model, untrained: AT.x, what its localizer has seen (AT.looked), the picture turned
+// upright (AT.seen), the logits (AT.y); the whole graph, and that from the upright picture on.
+bool write_digits(const std::string& at, Dtype dtype) {
+  Rng rng{.seed = 13};
+  digits::Net<A> net(rng, {}, A::default_device());
+  auto& looking = net.upright.localizer;
+  looking.theta.weight.set(looking.theta.weight.value() + normal<Cpu>(rng, {6, 32}) * 0.1);
+  to_integers(net, dtype, Granularity::per_channel, uniform<Cpu>(rng, {32, 1, 16, 16}, 0, 1));
+  const auto x = uniform<Cpu>(rng, {40, 1, 16, 16}, 0, 1);
+  const auto in = nn::constant<A>(x);
+  const auto small = max_pool2d(relu(looking.conv(avg_pool2d(in, digits::kHalve))), digits::kHalve);
+  const auto looked = relu(looking.hidden(reshape(small, {x.extent(0), -1})));
+  const auto seen = net.upright(in);
+  bool written = write_array(at + ".x.npy", x) && write_array(at + ".y.npy", nn::plain(net(in))) &&
+                 write_array(at + ".looked.npy", nn::plain(looked)) &&
+                 write_array(at + ".seen.npy", nn::plain(seen));
+  for (const auto form : {nn::OnnxForm::integers, nn::OnnxForm::qdq}) {
+    const std::string name = form == nn::OnnxForm::qdq ? ".qdq.onnx" : ".integers.onnx";
+    nn::OnnxModel whole(form, {1, 16, 16}), upright(form, {1, 16, 16});
+    whole.add(net);
+    net.classify_onnx(upright);
+    written = written && ok(whole.write(at + name)) && ok(upright.write(at + ".upright" + name));
+  }
+  return written;
 }
 
 }  // namespace
@@ -137,6 +177,10 @@ int main(int argc, char** argv) {
                     }))
     return 1;
 
+  if (!write_digits(folder + "/digits-s8", Dtype::s8) ||
+      !write_digits(folder + "/digits-s4", Dtype::s4))
+    return 1;
+
   const auto usual = nn::qat_options(Dtype::s8);
   auto tokens = usual, groups = usual;
   tokens.input.scheme.granularity = Granularity::per_token;
@@ -146,6 +190,8 @@ int main(int argc, char** argv) {
   refused << refusal(usual, false) << "\n"
           << refusal(tokens, true) << "\n"
           << refusal(groups, true) << "\n"
+          << refusal(usual, true, false) << "\n"
+          << refusal_of_bf16() << "\n"
           << refusal(usual, true) << "\n";
   return refused ? 0 : 1;
 }

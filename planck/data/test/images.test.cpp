@@ -226,11 +226,13 @@ TEST_F(Folder, RefusesArraysThatAreWrong) {
   const std::string images = dir_.file("images.npy"), labels = dir_.file("labels.npy");
   write_array<std::uint8_t>(labels, {0, 1}, {2});
   write_array<float>(images, {0, 1.5f}, {2, 1, 1});
-  EXPECT_EQ(says(), images + ": pixel 1 is 1.5, must be 0 to 1");
+  EXPECT_EQ(says(), images + ": image 1: its pixel in row 0, column 0 is 1.5, must be 0 to 1");
   write_array<float>(images, {0, -0.5f}, {2, 1, 1});
-  EXPECT_EQ(says(), images + ": pixel 1 is -0.5, must be 0 to 1");
-  write_array<double>(images, {std::numeric_limits<double>::quiet_NaN(), 0}, {2, 1, 1});
-  EXPECT_EQ(says(), images + ": pixel 0 is nan, must be 0 to 1");
+  EXPECT_EQ(says(), images + ": image 1: its pixel in row 0, column 0 is -0.5, must be 0 to 1");
+  std::vector<double> pixels(2 * 3 * 4);
+  pixels[1 * 12 + 2 * 4 + 3] = std::numeric_limits<double>::quiet_NaN();
+  write_array<double>(images, pixels, {2, 3, 4});
+  EXPECT_EQ(says(), images + ": image 1: its pixel in row 2, column 3 is nan, must be 0 to 1");
   write_array<std::int32_t>(images, {0, 1}, {2, 1, 1});
   EXPECT_EQ(says(), images + ": holds i32, pixels are u8 or floats");
   write_array<float>(images, {0, 1, 0, 1}, {1, 2, 2, 1});

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "planck/backend/call.h"
+#include "planck/ops/embedding/bad_indices.h"
 #include "planck/ops/embedding/embedding.ops.h"
 #include "planck/ops/shape/shape.functions.h"
 
@@ -10,10 +11,18 @@ namespace planck {
 
 enum class BadIndices : std::uint8_t { refuse, skip };
 
+// Refuses indices of which `bad` were counted as bad, and names the first.
 template <class B>
-void refuse_bad(std::string_view op, std::string_view what, const Tensor<B, IntKind>& count) {
-  if (const auto n = count.template item<std::int64_t>(); n > 0)
-    refuse("{}: {} {} out of range", {op, n, what});
+void refuse_bad(const IndexOperand& operand, const Tensor<B, IntKind>& indices, std::int64_t bad) {
+  if (bad == 0) return;
+  std::vector<std::byte> elements(bytes_for(indices.dtype(), indices.numel()));
+  B::to_host(indices.primitive(), elements.data());
+  refuse_bad_index(operand, bad, indices.dtype(), indices.shape(), elements.data());
+}
+template <class B>
+void refuse_bad(const IndexOperand& operand, const Tensor<B, IntKind>& indices,
+                const Tensor<B, IntKind>& count) {
+  refuse_bad(operand, indices, count.template item<std::int64_t>());
 }
 
 // out[n, :] = weight[indices[n], :]
@@ -22,7 +31,8 @@ Tensor<B> embedding(const Tensor<B>& weight, const Tensor<B, IntKind>& indices,
                     std::int64_t padding_idx = kNoPaddingIndex,
                     BadIndices bad = BadIndices::refuse) {
   auto [out, count] = call(Embedding{padding_idx}, weight, indices);
-  if (bad == BadIndices::refuse) refuse_bad("embedding", "indices are", count);
+  if (bad == BadIndices::refuse)
+    refuse_bad({"embedding", "indices", weight.extent(0)}, indices, count);
   return out;
 }
 
@@ -59,6 +69,20 @@ RowGradient<B> add_row_gradients(const std::vector<RowGradient<B>>& all) {
   return row_gradient_of(cat(values, 0), cat(rows, 0), all.at(0).table);
 }
 
+namespace embedding_detail {
+
+template <class B>
+void refuse_bad_bags(const Tensor<B>& weight, const Tensor<B, IntKind>& indices,
+                     const Tensor<B, IntKind>& offsets, const Tensor<B, IntKind>& bad_indices,
+                     const Tensor<B, IntKind>& bad_offsets, BadIndices bad) {
+  refuse_bad({.op = "embedding_bag", .name = "offsets", .extent = indices.numel(), .ends = true},
+             offsets, bad_offsets);
+  if (bad == BadIndices::refuse)
+    refuse_bad({"embedding_bag", "indices", weight.extent(0)}, indices, bad_indices);
+}
+
+}  // namespace embedding_detail
+
 // Sums, means or maxima of rows: bag b is indices[offsets[b] … offsets[b + 1]).
 template <BagMode Mode = BagMode::mean, class B>
 Tensor<B> embedding_bag(const Tensor<B>& weight, const Tensor<B, IntKind>& indices,
@@ -68,8 +92,8 @@ Tensor<B> embedding_bag(const Tensor<B>& weight, const Tensor<B, IntKind>& indic
   const auto all =
       call(EmbeddingBag<Mode>{padding_idx, include_last_offset}, weight, indices, offsets);
   constexpr std::size_t kBad = Mode == BagMode::max ? 2 : 1;
-  refuse_bad("embedding_bag", "offsets do not ascend or are", std::get<kBad + 1>(all));
-  if (bad == BadIndices::refuse) refuse_bad("embedding_bag", "indices are", std::get<kBad>(all));
+  embedding_detail::refuse_bad_bags(weight, indices, offsets, std::get<kBad>(all),
+                                    std::get<kBad + 1>(all), bad);
   return std::get<0>(all);
 }
 // Weighted sums: each row times its weight.
@@ -82,8 +106,7 @@ Tensor<B> embedding_bag_weighted(const Tensor<B>& weight, const Tensor<B, IntKin
   const auto [out, bad_indices, bad_offsets] =
       call(EmbeddingBag<BagMode::sum, true>{padding_idx, include_last_offset}, weight, indices,
            offsets, weights);
-  refuse_bad("embedding_bag", "offsets do not ascend or are", bad_offsets);
-  if (bad == BadIndices::refuse) refuse_bad("embedding_bag", "indices are", bad_indices);
+  embedding_detail::refuse_bad_bags(weight, indices, offsets, bad_indices, bad_offsets, bad);
   return out;
 }
 

@@ -12,9 +12,9 @@ namespace planck {
 namespace index_detail {
 
 template <class B, class Out>
-auto without_bad(std::string_view op, const std::tuple<Out, Tensor<B, IntKind>>& all,
-                 BadIndices bad) {
-  if (bad == BadIndices::refuse) refuse_bad(op, "indices are", std::get<1>(all));
+auto without_bad(std::string_view op, const Tensor<B, IntKind>& index, std::int64_t extent,
+                 const std::tuple<Out, Tensor<B, IntKind>>& all, BadIndices bad) {
+  if (bad == BadIndices::refuse) refuse_bad({op, "index", extent}, index, std::get<1>(all));
   return std::get<0>(all);
 }
 
@@ -25,35 +25,40 @@ template <class B, class K>
 Tensor<B, K> gather(const Tensor<B, K>& x, int axis, const Tensor<B, IntKind>& index,
                     BadIndices bad = BadIndices::refuse) {
   const int at = value_or_throw(checked_axis("gather", axis, x.rank()));
-  return index_detail::without_bad("gather", call(Gather<K>{{at}}, x, index), bad);
+  return index_detail::without_bad("gather", index, x.extent(at), call(Gather<K>{{at}}, x, index),
+                                   bad);
 }
 // out[.., k, ..] = x[.., index[k], ..]
 template <class B, class K>
 Tensor<B, K> index_select(const Tensor<B, K>& x, int axis, const Tensor<B, IntKind>& index,
                           BadIndices bad = BadIndices::refuse) {
   const int at = value_or_throw(checked_axis("index_select", axis, x.rank()));
-  return index_detail::without_bad("index_select", call(IndexSelect<K>{{at}}, x, index), bad);
+  return index_detail::without_bad("index_select", index, x.extent(at),
+                                   call(IndexSelect<K>{{at}}, x, index), bad);
 }
 // x, with source[.., k, ..] at [.., index[.., k, ..], ..]; the last one stays.
 template <class B, class K>
 Tensor<B, K> scatter(const Tensor<B, K>& x, int axis, const Tensor<B, IntKind>& index,
                      const Tensor<B, K>& source, BadIndices bad = BadIndices::refuse) {
   const int at = value_or_throw(checked_axis("scatter", axis, x.rank()));
-  return index_detail::without_bad("scatter", call(Scatter<K>{{at}}, x, index, source), bad);
+  return index_detail::without_bad("scatter", index, x.extent(at),
+                                   call(Scatter<K>{{at}}, x, index, source), bad);
 }
 // x + the sum of source[.., k, ..] over index[.., k, ..] = a, at a; ascending in k.
 template <class B, class K>
 Tensor<B, K> scatter_add(const Tensor<B, K>& x, int axis, const Tensor<B, IntKind>& index,
                          const Tensor<B, K>& source, BadIndices bad = BadIndices::refuse) {
   const int at = value_or_throw(checked_axis("scatter_add", axis, x.rank()));
-  return index_detail::without_bad("scatter_add", call(ScatterAdd<K>{{at}}, x, index, source), bad);
+  return index_detail::without_bad("scatter_add", index, x.extent(at),
+                                   call(ScatterAdd<K>{{at}}, x, index, source), bad);
 }
 // x + the sum of source[.., k, ..] over index[k] = a, at a; ascending in k.
 template <class B, class K>
 Tensor<B, K> index_add(const Tensor<B, K>& x, int axis, const Tensor<B, IntKind>& index,
                        const Tensor<B, K>& source, BadIndices bad = BadIndices::refuse) {
   const int at = value_or_throw(checked_axis("index_add", axis, x.rank()));
-  return index_detail::without_bad("index_add", call(IndexAdd<K>{{at}}, x, index, source), bad);
+  return index_detail::without_bad("index_add", index, x.extent(at),
+                                   call(IndexAdd<K>{{at}}, x, index, source), bad);
 }
 
 // The elements where mask, as a vector.
@@ -82,7 +87,8 @@ template <class K = IntKind, class B>
 Tensor<B, K> one_hot(const Tensor<B, IntKind>& index, std::int64_t classes,
                      Dtype dtype = std::same_as<K, FloatKind> ? Dtype::f32 : Dtype::i64,
                      BadIndices bad = BadIndices::refuse) {
-  return index_detail::without_bad("one_hot", call(OneHot<K>{classes, dtype}, index), bad);
+  return index_detail::without_bad("one_hot", index, classes,
+                                   call(OneHot<K>{classes, dtype}, index), bad);
 }
 
 }  // namespace planck

@@ -28,6 +28,30 @@ Tensor<B> target_mask(const Tensor<B>& x, const Tensor<B, IntKind>& targets) {
                   x.dtype());
 }
 
+namespace softmax_detail {
+
+// `named`: the targets in the shape in which messages name one, row-major.
+template <class B>
+Tensor<B> cross_entropy(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
+                        std::int64_t ignore_index, BadIndices bad,
+                        const Tensor<B, IntKind>& named) {
+  if (logits.rank() != 2 || targets.rank() != 1 || targets.extent(0) != logits.extent(0))
+    refuse("cross_entropy: logits have shape {}, targets {}; they must be [N, C] and [N]",
+           {logits.shape(), targets.shape()});
+  if constexpr (B::template applies<CrossEntropy>) {
+    auto [loss, lse, count] = call(CrossEntropy{ignore_index}, logits, targets);
+    if (bad == BadIndices::refuse)
+      refuse_bad({"cross_entropy", "targets", logits.extent(1), ignore_index}, named, count);
+    return loss;
+  } else {
+    const auto chosen = sum(logits * target_mask(logits, targets), 1);
+    const auto ignored = eq(targets, full_like(targets, Scalar(ignore_index)));
+    return mask_fill(logsumexp(logits, 1) - chosen, ignored, 0);
+  }
+}
+
+}  // namespace softmax_detail
+
 // The loss of each row of logits [N, C] against its target, log(Σ exp x) − x[target]; 0 for
 // ignore_index. sum() makes one number of it; nn::cross_entropy_loss also the mean of the rows that
 // are not ignored. Targets out of range are refused.
@@ -35,18 +59,7 @@ template <class B>
 Tensor<B> cross_entropy(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
                         std::int64_t ignore_index = kDefaultIgnoreIndex,
                         BadIndices bad = BadIndices::refuse) {
-  if (logits.rank() != 2 || targets.rank() != 1 || targets.extent(0) != logits.extent(0))
-    refuse("cross_entropy: logits have shape {}, targets {}; they must be [N, C] and [N]",
-           {logits.shape(), targets.shape()});
-  if constexpr (B::template applies<CrossEntropy>) {
-    auto [loss, lse, count] = call(CrossEntropy{ignore_index}, logits, targets);
-    if (bad == BadIndices::refuse) refuse_bad("cross_entropy", "targets are", count);
-    return loss;
-  } else {
-    const auto chosen = sum(logits * target_mask(logits, targets), 1);
-    const auto ignored = eq(targets, full_like(targets, Scalar(ignore_index)));
-    return mask_fill(logsumexp(logits, 1) - chosen, ignored, 0);
-  }
+  return softmax_detail::cross_entropy(logits, targets, ignore_index, bad, targets);
 }
 
 }  // namespace planck
