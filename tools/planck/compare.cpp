@@ -108,12 +108,12 @@ Result<std::string> make_table(const std::string& folder, bool keep, const std::
                {"dtype"},
                {"mean SQNR dB", right},
                {"worst SQNR dB", right},
-               {"max abs error", right},
-               {"exact", right},
+               {"max abs error", right, 1},
+               {"exact", right, 2},
                {"size", right},
                {"ratio", right},
-               {"fnv1a"},
-               {keep ? "file" : ""}});
+               {"fnv1a", left, 3},
+               {keep ? "file" : "", left, 4}});
   const auto original = hash_of(in.path());
   if (!original) return tl::unexpected(original.error());
   table.add({"original", "", "", "", "", "", size_text(in.file_bytes()), "1.00", *original,

@@ -49,29 +49,38 @@ std::string quoted(std::string text) {
   return "'" + text + "'";
 }
 
-// What is offered after `command`, and after an option `before` the word: the same text for bash
-// and zsh.
+// Those of a command, and of all.
+std::vector<std::string> flags_within(const CLI::App& command, const CLI::App& app) {
+  auto flags = flags_of(command);
+  for (const std::string& flag : flags_of(app))
+    if (std::find(flags.begin(), flags.end(), flag) == flags.end()) flags.push_back(flag);
+  return flags;
+}
+
+// What is offered after `command`, and after an option `before` the word, and whether `files` are:
+// the same text for bash and zsh.
 std::string cases_of(const CLI::App& app) {
   std::string commands, words, values;
   for (const CLI::App* c : all_commands(app)) commands += " " + c->get_name();
   for (const CLI::App* c : all_commands(app)) {
-    std::string own =
-        fmt::format("{} {}", fmt::join(flags_of(*c), " "), fmt::join(flags_of(app), " "));
-    if (c->get_name() == "run") own += " $(planck ops --names 2>/dev/null)";
-    if (c->get_name() == "completion") own += " bash zsh fish";
-    if (c->get_name() == "help") own += commands;
-    words += fmt::format("    {}) offered=\"{}\" ;;\n", c->get_name(), own);
+    std::string own = fmt::format("{}", fmt::join(flags_within(*c, app), " "));
+    const std::string& name = c->get_name();
+    if (name == "run" || name == "ops") own += " $(planck ops --names 2>/dev/null)";
+    if (name == "completion") own += " bash zsh fish";
+    if (name == "help") own += commands;
+    const bool no_files = name == "ops" || name == "completion" || name == "help";
+    words += fmt::format("    {}) offered=\"{}\"{} ;;\n", name, own, no_files ? " files=" : "");
     for (const CLI::Option* option : c->get_options())
       if (const auto choices = choices_of(*option); !choices.empty())
-        for (const std::string& name : option->get_lnames())
-          values += fmt::format("    {}/--{}) offered=\"{}\" ;;\n", c->get_name(), name,
-                                fmt::join(choices, " "));
+        for (const std::string& option_name : option->get_lnames())
+          values += fmt::format("    {}/--{}) offered=\"{}\" files= ;;\n", c->get_name(),
+                                option_name, fmt::join(choices, " "));
   }
   return fmt::format(R"(  offered="{} {}"
   case $command in
 {}  esac
   case $command/$before in
-{}    */--list) offered=$(planck ops --names 2>/dev/null) ;;
+{}    run/--list) offered=$(planck ops --names 2>/dev/null) files= ;;
   esac
 )",
                      commands.substr(1), fmt::join(flags_of(app), " "), words, values);
@@ -80,12 +89,12 @@ std::string cases_of(const CLI::App& app) {
 // Names of files may hold blanks: they are told apart by lines.
 std::string bash_lines(const CLI::App& app) {
   return fmt::format(R"(_planck() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command= offered i
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command= files=yes offered i
   for ((i = 1; i < COMP_CWORD; ++i)); do
     [[ ${{COMP_WORDS[i]}} != -* ]] && {{ command=${{COMP_WORDS[i]}}; break; }}
   done
 {}  COMPREPLY=($(compgen -W "$offered" -- "$word"))
-  if [[ -n $command && $word != -* ]]; then
+  if [[ -n $command && -n $files && $word != -* ]]; then
     local IFS=$'\n'
     COMPREPLY+=($(compgen -f -- "$word"))
   fi
@@ -98,12 +107,12 @@ complete -o filenames -F _planck planck
 std::string zsh_lines(const CLI::App& app) {
   return fmt::format(R"((( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit; }}
 _planck() {{
-  local before=${{words[CURRENT-1]}} command= offered i
+  local before=${{words[CURRENT-1]}} command= files=yes offered i
   for ((i = 2; i < CURRENT; ++i)); do
     [[ ${{words[i]}} != -* ]] && {{ command=${{words[i]}}; break; }}
   done
 {}  compadd -- ${{=offered}}
-  [[ -n $command && ${{words[CURRENT]}} != -* ]] && _files
+  [[ -n $command && -n $files && ${{words[CURRENT]}} != -* ]] && _files
   return 0
 }}
 compdef _planck planck
@@ -132,10 +141,12 @@ std::string fish_lines(const CLI::App& app) {
     const std::string inside =
         fmt::format(" -n {}", quoted("__fish_seen_subcommand_from " + c->get_name()));
     options(*c, inside);
-    text += fmt::format("complete -c planck{} -F\n", inside);
+    const std::string& name = c->get_name();
+    if (name != "ops" && name != "completion" && name != "help")
+      text += fmt::format("complete -c planck{} -F\n", inside);
   }
   text +=
-      "complete -c planck -n '__fish_seen_subcommand_from run' -a '(planck ops --names "
+      "complete -c planck -n '__fish_seen_subcommand_from run ops' -a '(planck ops --names "
       "2>/dev/null)'\n"
       "complete -c planck -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'\n";
   std::string commands;

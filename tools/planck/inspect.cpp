@@ -9,6 +9,7 @@
 #include "tools/planck/checkpoint/quantized_checkpoint.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/gguf_values.h"
+#include "tools/planck/left_out.h"
 #include "tools/planck/table.h"
 
 namespace planck::cli {
@@ -19,6 +20,18 @@ using Quantized = std::map<std::string, QuantizedTensor, std::less<>>;
 
 constexpr std::size_t kMostFields = 4096;  // of GGUF that are shown: real files have some dozens
 
+// The text of a value, as an element of an array in an object. No string of it holds a newline.
+std::string indented(std::string_view text) {
+  text.remove_suffix(1);  // its newline
+  std::string out = "    ";
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += "    ";
+  }
+  return out;
+}
+
+// Rows are written as they come: a million of them take no memory.
 void report_json(const std::vector<std::string>& paths, const CheckpointSource& file,
                  const Quantized& quantized) {
   nlohmann::ordered_json j{{"file", paths.size() == 1 ? nlohmann::ordered_json(paths[0])
@@ -26,12 +39,18 @@ void report_json(const std::vector<std::string>& paths, const CheckpointSource& 
                            {"file_bytes", file.file_bytes()},
                            {"metadata", original_metadata(file.metadata())},
                            {"quantized", is_quantized_checkpoint(file.metadata())},
-                           {"fields", nlohmann::ordered_json::object()},
-                           {"tensors", nlohmann::ordered_json::array()}};
+                           {"fields", nlohmann::ordered_json::object()}};
   const std::size_t fields = std::min(file.fields().size(), kMostFields);
   for (std::size_t i = 0; i < fields; ++i)
     j["fields"][file.fields()[i].key] = gguf_json(file.fields()[i]);
   if (fields < file.fields().size()) j["fields_left_out"] = file.fields().size() - fields;
+  if (const LeftOut& left_out = file.left_out(); left_out.count > 0)
+    j["left_out"] = {{"count", left_out.count}, {"names", left_out.names}};
+  j["tensors"] = nlohmann::ordered_json::array();
+  std::string text = json_text(j);
+  text.resize(text.rfind("[]") + 1);
+  print_asked_for(text);
+  bool first = true;
   for (const SourceTensor& e : file.tensors()) {
     nlohmann::ordered_json row{{"name", e.name},
                                {"dtype", e.type->text},
@@ -40,16 +59,19 @@ void report_json(const std::vector<std::string>& paths, const CheckpointSource& 
                                {"offset", e.begin}};
     if (const auto t = quantized.find(e.name); t != quantized.end())
       row["scheme"] = nlohmann::ordered_json::parse(t->second.scheme.metadata());
-    j["tensors"].push_back(std::move(row));
+    print_asked_for(first ? "\n" : ",\n");
+    print_asked_for(indented(json_text(row)));
+    first = false;
   }
-  print_json(j);
+  print_asked_for(first ? "]\n}\n" : "\n  ]\n}\n");
 }
 
 void report_table(const std::vector<std::string>& paths, const CheckpointSource& file,
                   const Quantized& quantized) {
   using enum Table::Align;
-  std::vector<Table::Column> columns = {{"tensor"}, {"dtype"}, {"shape"}, {"bytes", right}};
-  if (!quantized.empty()) columns.insert(columns.end(), {{"scheme"}, {"original"}});
+  std::vector<Table::Column> columns = {
+      {"tensor"}, {"dtype", left, 2}, {"shape"}, {"bytes", right, 1}};
+  if (!quantized.empty()) columns.insert(columns.end(), {{"scheme"}, {"original", left, 3}});
   Table table(columns);
   for (const SourceTensor& e : file.tensors()) {
     std::vector<std::string> row = {e.name, std::string(e.type->text), shape_text(e.shape),
@@ -71,10 +93,13 @@ void report_table(const std::vector<std::string>& paths, const CheckpointSource&
   for (std::size_t i = 0; i < fields; ++i)
     print("field {} = {}\n", printable(file.fields()[i].key), gguf_text(file.fields()[i]));
   if (fields < file.fields().size()) print("and {} more fields\n", file.fields().size() - fields);
-  if (!quantized.empty()) print("{} tensors are quantized\n", quantized.size());
-  print("{}{}: {} tensors, {}\n", printable(file.path()),
+  print(left_out_line(file.left_out()));
+  if (!quantized.empty())
+    print("{} quantized\n",
+          quantized.size() == 1 ? "1 tensor is" : fmt::format("{} tensors are", quantized.size()));
+  print("{}{}: {} tensor{}, {}\n", printable(file.path()),
         paths.size() == 1 ? "" : fmt::format(" and {} more", paths.size() - 1),
-        file.tensors().size(), size_text(file.file_bytes()));
+        file.tensors().size(), file.tensors().size() == 1 ? "" : "s", size_text(file.file_bytes()));
 }
 
 int inspect(const std::vector<std::string>& paths, bool json) {

@@ -14,6 +14,7 @@
 #include "tools/planck/checkpoint/size_option.h"
 #include "tools/planck/commands.h"
 #include "tools/planck/device_option.h"
+#include "tools/planck/left_out.h"
 #include "tools/planck/output_option.h"
 #include "tools/planck/table.h"
 
@@ -177,12 +178,12 @@ std::string decibels(const TensorReport& t) {
 void report_table(const QuantizeArguments& arguments, const CheckpointReport& report) {
   using enum Table::Align;
   Table table({{"tensor"},
-               {"dtype"},
-               {"shape"},
+               {"dtype", left, 2},
+               {"shape", left, 3},
                {"scheme"},
                {arguments.method == "mse" ? "SQNR dB rtn → mse" : "SQNR dB", right},
-               {"max abs error", right},
-               {"before", right},
+               {"max abs error", right, 4},
+               {"before", right, 1},
                {"after", right}});
   std::size_t quantized = 0, unsound = 0;
   std::string named;  // those that hold NaN or infinity
@@ -203,12 +204,14 @@ void report_table(const QuantizeArguments& arguments, const CheckpointReport& re
   print(table.text());
   if (unsound > 0)
     print(
-        "{} tensors hold values that are NaN or infinite; the errors are those of all others, "
+        "{} values that are NaN or infinite; the errors are those of all others, "
         "--strict refuses:\n{}{}",
-        unsound, named, unsound > 8 ? "  …\n" : "");
-  print(
-      "{}: {:.2f} times smaller\n", printable(arguments.out),
-      static_cast<double>(report.file_bytes_before) / static_cast<double>(report.file_bytes_after));
+        unsound == 1 ? "1 tensor holds" : fmt::format("{} tensors hold", unsound), named,
+        unsound > 8 ? "  …\n" : "");
+  const auto before = static_cast<double>(report.file_bytes_before),
+             after = static_cast<double>(report.file_bytes_after);
+  print("{}: {:.2f} times {}\n", printable(arguments.out),
+        after > before ? after / before : before / after, after > before ? "larger" : "smaller");
 }
 
 // --dry-run: what would be quantized and what kept, and why, each group in a row.
@@ -261,6 +264,7 @@ int quantize(const QuantizeArguments& arguments) {
     report_plan(arguments, *report);
   else
     report_table(arguments, *report);
+  if (!arguments.json) print(left_out_line(in->left_out()));
   return kOk;
 }
 
@@ -278,9 +282,10 @@ void add_quantize(CLI::App& app, int& exit_code) {
   command->add_option("-o,--output", a->out,
                       "Where to write; replaced when complete, not before. --dry-run needs none");
   const auto no_graph = [](const std::string& format) {
-    return format != "onnx" ? std::string()
-                            : "onnx files are models, and a checkpoint has no graph; nn::OnnxModel "
-                              "(planck/nn/onnx/onnx.h) writes the layers of a converted module";
+    return format != "onnx"
+               ? std::string()
+               : "onnx files are models, and a checkpoint has no graph; nn::OnnxModel "
+                 "(planck/nn/onnx/onnx.h) writes a converted module, planck demo its own";
   };
   command->add_option("--format", a->format, "What to write")
       ->check(CLI::Validator(no_graph, ""))

@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::size_t kLongestCell = 200, kWidestColumn = 80, kNarrowestColumn = 6, kGap = 2;
 
+// What words are shortened to before a column that can be spared is kept: the first column, others.
+constexpr std::size_t kReadableName = 32, kReadable = 16;
+
 std::size_t total_of(const std::vector<std::size_t>& widths) {
   return std::accumulate(widths.begin(), widths.end(), kGap * (widths.size() - 1));
 }
@@ -33,44 +36,80 @@ void Table::add(const std::vector<std::string>& cells) {
   }
 }
 
+std::vector<std::size_t> Table::widths_of_all() const {
+  std::vector<std::size_t> widths;
+  for (const Column& c : columns_) widths.push_back(columns_of(c.title));
+  for (const auto& row : rows_)
+    for (std::size_t c = 0; c < row.size(); ++c)
+      widths[c] = std::max(widths[c], columns_of(row[c]));
+  return widths;
+}
+
+Table::Shown Table::fitted(std::vector<std::size_t> widths, std::size_t screen) const {
+  Shown shown;
+  for (std::size_t c = 0; c < widths.size(); ++c) shown.columns.push_back(c);
+  const auto readable = [&](std::size_t c) {
+    return columns_[c].align == Align::right
+               ? widths[c]
+               : std::min(widths[c], c == 0 ? kReadableName : kReadable);
+  };
+  const auto fits = [&] {
+    std::vector<std::size_t> least;
+    for (const std::size_t c : shown.columns) least.push_back(readable(c));
+    return total_of(least) <= screen;
+  };
+  while (!fits()) {
+    const auto spared = std::max_element(
+        shown.columns.begin(), shown.columns.end(),
+        [&](std::size_t a, std::size_t b) { return columns_[a].spare < columns_[b].spare; });
+    if (columns_[*spared].spare == 0) break;
+    if (!columns_[*spared].title.empty())
+      shown.left_out += (shown.left_out.empty() ? "no room for: " : ", ") + columns_[*spared].title;
+    shown.columns.erase(spared);
+  }
+  for (const std::size_t c : shown.columns) shown.widths.push_back(widths[c]);
+  // The widest column of words gives way, first as far as it stays readable.
+  for (const bool unreadable : {false, true})
+    while (total_of(shown.widths) > screen) {
+      std::size_t* widest = nullptr;
+      for (std::size_t i = 0; i < shown.columns.size(); ++i) {
+        const std::size_t c = shown.columns[i], least = unreadable ? kNarrowestColumn : readable(c);
+        if (columns_[c].align == Align::left && shown.widths[i] > least &&
+            (widest == nullptr || shown.widths[i] > *widest))
+          widest = &shown.widths[i];
+      }
+      if (widest == nullptr) break;
+      --*widest;
+    }
+  if (!shown.left_out.empty()) shown.left_out = shortened(shown.left_out, screen) + "\n";
+  return shown;
+}
+
 std::string Table::text() const {
   using Rows = std::vector<std::vector<std::string>>;
   Rows head(2);
   for (const Column& c : columns_) head[0].push_back(c.title);
-  std::vector<std::size_t> widths(columns_.size());
-  for (const Rows* rows : {&std::as_const(head), &rows_})
-    for (const auto& row : *rows)
-      for (std::size_t c = 0; c < row.size(); ++c)
-        widths[c] = std::max(widths[c], columns_of(row[c]));
-
+  auto widths = widths_of_all();
   const std::size_t screen = terminal_columns(STDOUT_FILENO);
   if (screen == 0)
     for (std::size_t& w : widths) w = std::min(w, kWidestColumn);
-  // The widest column of words gives way, until all fits or no column can.
-  while (screen > 0 && total_of(widths) > screen) {
-    std::size_t widest = widths.size();
-    for (std::size_t c = 0; c < widths.size(); ++c)
-      if (columns_[c].align == Align::left && widths[c] > kNarrowestColumn &&
-          (widest == widths.size() || widths[c] > widths[widest]))
-        widest = c;
-    if (widest == widths.size()) break;
-    --widths[widest];
-  }
+  const Shown shown = fitted(widths, screen > 0 ? screen : total_of(widths));
 
   std::string out;
   for (const Rows* rows : {&std::as_const(head), &rows_})
     for (const auto& row : *rows) {
-      std::string line = row.empty() ? std::string(total_of(widths), '-') : "";
-      for (std::size_t c = 0; c < row.size(); ++c) {
-        const std::string cell = screen > 0 ? shortened(row[c], widths[c]) : row[c];
-        const std::string gap(widths[c] - std::min(widths[c], columns_of(cell)), ' ');
-        if (c > 0) line += std::string(kGap, ' ');
+      std::string line = row.empty() ? std::string(total_of(shown.widths), '-') : "";
+      for (std::size_t i = 0; i < shown.columns.size() && !row.empty(); ++i) {
+        const std::size_t c = shown.columns[i], width = shown.widths[i];
+        const std::string cell = screen > 0 ? shortened(row[c], width) : row[c];
+        const std::string gap(width - std::min(width, columns_of(cell)), ' ');
+        if (i > 0) line += std::string(kGap, ' ');
         line += columns_[c].align == Align::right ? gap + cell : cell + gap;
       }
       line.erase(line.find_last_not_of(' ') + 1);
       out += line + "\n";
     }
-  return out;
+  return out + shown.left_out;
 }
 
 std::string size_text(std::uint64_t bytes) {

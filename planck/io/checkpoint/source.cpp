@@ -133,7 +133,9 @@ Result<void> CheckpointSource::add_file(const std::string& path) {
                                      kMaxSafetensorsEntries));
   if (fields_.empty()) fields_ = std::move(contents->fields);
   is_gguf_ = is_gguf_ || contents->is_gguf;
-  left_out_ += contents->left_out;
+  left_out_.count += contents->left_out.count;
+  for (std::string& name : contents->left_out.names)
+    if (left_out_.names.size() < LeftOut::kMostNames) left_out_.names.push_back(std::move(name));
   files_.push_back(std::move(*file));
   return {};
 }

@@ -22,6 +22,7 @@
 #include "planck/io/checkpoint/encoding.h"
 #include "planck/io/gguf/gguf_header.h"
 #include "planck/io/safetensors_header.h"
+#include "planck/io/torch/pickle.h"
 
 namespace planck {
 
@@ -55,7 +56,7 @@ class CheckpointSource {
   std::uint64_t file_bytes() const;
   bool is_folder() const { return is_folder_; }
   bool is_gguf() const { return is_gguf_; }
-  std::int64_t left_out() const { return left_out_; }  // of PyTorch's dictionaries
+  const LeftOut& left_out() const { return left_out_; }  // of PyTorch's dictionaries
 
   const SourceTensor* find(std::string_view name) const;
 
@@ -87,7 +88,7 @@ class CheckpointSource {
   std::vector<GgufField> fields_;
   std::vector<std::string> companions_;
   bool is_folder_ = false, is_gguf_ = false;
-  std::int64_t left_out_ = 0;
+  LeftOut left_out_;
 };
 
 }  // namespace planck

@@ -71,7 +71,7 @@ Result<FileContents> read_torch(std::span<const std::byte> file) {
   auto checkpoint = parse_torch(file);
   if (!checkpoint) return tl::unexpected(checkpoint.error());
   FileContents contents;
-  contents.left_out = checkpoint->left_out;
+  contents.left_out = std::move(checkpoint->left_out);
   for (TorchTensor& t : checkpoint->tensors)
     contents.tensors.push_back({.name = std::move(t.name),
                                 .type = t.type,

@@ -15,7 +15,7 @@ struct FileContents {
   SafetensorsMetadata metadata;
   std::vector<GgufField> fields;
   bool is_gguf = false;
-  std::int64_t left_out = 0;
+  LeftOut left_out;
 };
 
 // A pure function of the bytes; an npy's tensor is named after the path.

@@ -108,13 +108,13 @@ void fit_q4_k(const float* x, std::byte* out) {
     const float* part = x + 32 * j;
     const int scale = static_cast<int>(nearest(std::min(63.0f, fits[j].scale * per_d)));
     const int min = static_cast<int>(nearest(std::min(63.0f, fits[j].min * per_dmin)));
-    float least = INFINITY;
+    float least = -1;  // none yet: the first is taken whatever its error, which may be infinite
     for (int a = std::max(0, scale - 1); a <= std::min(63, scale + 1); ++a)
       for (int b = std::max(0, min - 1); b <= std::min(63, min + 1); ++b) {
         float tried[32];
         const float error =
             codes<32>(part, d * static_cast<float>(a), dmin * static_cast<float>(b), 0, 15, tried);
-        if (!(error < least)) continue;
+        if (least != -1 && !(error < least)) continue;
         least = error;
         s.scale[j] = static_cast<std::uint8_t>(a);
         s.min[j] = static_cast<std::uint8_t>(b);
@@ -174,11 +174,11 @@ void fit_q6_k(const float* x, std::byte* out) {
   int q[256];
   for (int j = 0; j < 16; ++j) {
     const int scale = static_cast<int>(nearest(std::clamp(scales[j] * per_d, -128.0f, 127.0f)));
-    float least = INFINITY;
+    float least = -1;
     for (int a = std::max(-128, scale - 1); a <= std::min(127, scale + 1); ++a) {
       float tried[16];
       const float error = codes<16>(x + 16 * j, d * static_cast<float>(a), 0, -32, 31, tried);
-      if (!(error < least)) continue;
+      if (least != -1 && !(error < least)) continue;
       least = error;
       out[192 + j] = static_cast<std::byte>(static_cast<std::int8_t>(a));
       for (int i = 0; i < 16; ++i) q[16 * j + i] = static_cast<int>(tried[i]) + 32;

@@ -13,8 +13,8 @@
 // Promise: read_pickle is a pure function of the bytes, takes time and memory linear in their
 // number, and gives the tensors of the dictionary or the list at the top, nested ones as
 // "outer.inner", those of a list as "outer.0", "outer.1". What is no tensor (a step count, a
-// setting) is counted and left out. A pickle has at most 2^21 values, 2^26 bytes and 262,144
-// tensors.
+// setting) is left out; it is counted, and the first ones are named. A pickle has at most 2^21
+// values, 2^26 bytes and 262,144 tensors.
 #pragma once
 
 #include <cstddef>
@@ -36,9 +36,16 @@ struct PickledTensor {
   std::vector<std::int64_t> shape, strides;
 };
 
+// What is no tensor.
+struct LeftOut {
+  static constexpr std::size_t kMostNames = 16;
+  std::int64_t count = 0;
+  std::vector<std::string> names;  // of the first ones
+};
+
 struct PickledState {
   std::vector<PickledTensor> tensors;  // in the order of the dictionary
-  std::int64_t left_out = 0;
+  LeftOut left_out;
 };
 
 [[nodiscard]] Result<PickledState> read_pickle(std::span<const std::byte> bytes);

@@ -78,9 +78,10 @@ class Flattener {
   bool add_item(Index at, const std::string& outer, Name name) {
     const Kind kind = values_[at].kind;
     if (!spend(1)) return false;
-    if (kind != Kind::tensor && kind != Kind::dictionary && kind != Kind::list &&
-        kind != Kind::tuple) {
-      ++state_.left_out;
+    const bool named = kind == Kind::tensor || kind == Kind::dictionary || kind == Kind::list ||
+                       kind == Kind::tuple;
+    if (!named && state_.left_out.names.size() == LeftOut::kMostNames) {
+      ++state_.left_out.count;
       return true;
     }
     std::string full = outer.empty() ? std::string(name()) : fmt::format("{}.{}", outer, name());
@@ -88,14 +89,16 @@ class Flattener {
     flatten(at, full);
     return error_.empty();
   }
+  void leave_out(const std::string& name) {
+    ++state_.left_out.count;
+    if (state_.left_out.names.size() < LeftOut::kMostNames && !name.empty())
+      state_.left_out.names.push_back(name);
+  }
   void flatten(Index at, const std::string& name) {
     const Kind kind = values_[at].kind;
     if (kind == Kind::tensor) return add_tensor(at, name.empty() ? "tensor" : name);
     const bool named = kind == Kind::dictionary;
-    if (!named && kind != Kind::list && kind != Kind::tuple) {
-      ++state_.left_out;
-      return;
-    }
+    if (!named && kind != Kind::list && kind != Kind::tuple) return leave_out(name);
     if (std::find(open_.begin(), open_.end(), at) != open_.end()) {
       stop("has a dictionary or a list inside itself");
       return;
@@ -124,7 +127,7 @@ class Flattener {
       return add_item(value, outer, [&] { return std::to_string(values_.integer(key)); });
     if (values_[key].kind == Kind::text && values_[key].count > 0)
       return add_item(value, outer, [&] { return values_.text(key); });
-    ++state_.left_out;
+    leave_out("");
     return spend(1);
   }
 

@@ -85,7 +85,7 @@ Result<TorchCheckpoint> parse_torch(std::span<const std::byte> file) {
   }
   auto state = read_pickle(file.subspan((*pickle)->second.begin, (*pickle)->second.bytes));
   if (!state) return tl::unexpected(state.error());
-  TorchCheckpoint checkpoint{{}, state->left_out};
+  TorchCheckpoint checkpoint{{}, std::move(state->left_out)};
   checkpoint.tensors.reserve(state->tensors.size());
   for (PickledTensor& t : state->tensors) {
     auto placed = place(std::move(t), folder, *members);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "planck/io/checkpoint/encoding.h"
+#include "planck/io/torch/pickle.h"
 
 namespace planck {
 
@@ -24,7 +25,7 @@ struct TorchTensor {
 };
 struct TorchCheckpoint {
   std::vector<TorchTensor> tensors;
-  std::int64_t left_out = 0;  // what else the dictionary holds
+  LeftOut left_out;  // what else the dictionary holds
 };
 
 [[nodiscard]] Result<TorchCheckpoint> parse_torch(std::span<const std::byte> file);

@@ -6,29 +6,13 @@
 
 #include "planck/core/exception.h"
 #include "planck/io/output_file.h"
+#include "planck/nn/onnx/fields.h"
 
 namespace planck::nn {
 
 namespace {
 
-constexpr int kFloat = 1, kUint8 = 2, kInt8 = 3;
-constexpr int kOpset = 13, kIrVersion = 8;
-
-// Attributes: numbers, and lists of them.
-Message attribute(std::string_view name, std::int64_t value) {
-  Message a;
-  a.bytes(1, name);
-  a.number(3, value);
-  a.number(20, 2);
-  return a;
-}
-Message attribute(std::string_view name, std::initializer_list<std::int64_t> values) {
-  Message a;
-  a.bytes(1, name);
-  for (const std::int64_t v : values) a.number(8, v);
-  a.number(20, 7);
-  return a;
-}
+constexpr int kIrVersion = 8;
 
 // A value of the graph: its name and [N, …], where -1 is an extent that is left open.
 Message value_info(std::string_view name, const Shape& shape) {
@@ -41,28 +25,12 @@ Message value_info(std::string_view name, const Shape& shape) {
     extents.message(1, one);
   }
   Message tensor, type, info;
-  tensor.number(1, kFloat);
+  tensor.number(1, onnx::kFloat);
   tensor.message(2, extents);
   type.message(1, tensor);
   info.bytes(1, name);
   info.message(2, type);
   return info;
-}
-
-const StateEntry& entry_of_layer(const StateDict& layer, std::string_view name) {
-  const auto found = layer.find(name);
-  if (found == layer.end())
-    raise(ErrorCode::invalid_problem, fmt::format("onnx: the layer has no {}", name));
-  return found->second;
-}
-
-std::vector<float> floats_of(const StateEntry& e, std::string_view name) {
-  if (e.dtype != Dtype::f32)
-    raise(ErrorCode::unsupported,
-          fmt::format("onnx: {} is {}, it must be f32", name, planck::name(e.dtype)));
-  std::vector<float> values(e.bytes.size() / 4);
-  std::memcpy(values.data(), e.bytes.data(), e.bytes.size());
-  return values;
 }
 
 }  // namespace
@@ -72,12 +40,13 @@ OnnxModel::OnnxModel(OnnxForm form, const Shape& input)
 
 OnnxModel::Weights OnnxModel::weights_of(const StateDict& layer, std::int64_t rows,
                                          std::int64_t terms) {
-  const StateEntry& weight = entry_of_layer(layer, "weight");
+  const StateEntry& weight = onnx::entry_of(layer, "weight");
   Weights w;
-  w.scale = floats_of(entry_of_layer(layer, "weight_scale"), "weight_scale");
-  w.input_scale = floats_of(entry_of_layer(layer, "input_scale"), "input_scale").at(0);
-  if (const auto bias = layer.find("bias"); bias != layer.end())
-    w.bias = floats_of(bias->second, "bias");
+  w.scale = onnx::floats_of(layer, "weight_scale");
+  w.input_scale = onnx::floats_of(layer, "input_scale").at(0);
+  if (!(w.input_scale > 0))
+    refuse_layer("has never observed its input: calibrate before nn::convert, or load a state");
+  w.bias = onnx::bias_of(layer);
   if (w.scale.size() != 1 && w.scale.size() != static_cast<std::size_t>(rows))
     raise(ErrorCode::unsupported,
           fmt::format("onnx: the weight has {} scales, 1 or one for each of {} rows can be written",
@@ -112,7 +81,7 @@ std::string OnnxModel::constant(int type, const Shape& shape, const void* data, 
   return name;
 }
 std::string OnnxModel::floats(const Shape& shape, const std::vector<float>& values) {
-  return constant(kFloat, shape, values.data(), values.size() * 4);
+  return constant(onnx::kFloat, shape, values.data(), values.size() * 4);
 }
 
 std::string OnnxModel::node(const char* op, const std::vector<std::string>& inputs,
@@ -137,7 +106,8 @@ std::string OnnxModel::quantized_input(const Weights& w, std::int32_t highest) {
   const std::string scale = floats({}, {w.input_scale});
   const std::uint8_t middle = 128, none = 0;
   const bool shifted = form_ == OnnxForm::integers;
-  const std::string zero = constant(shifted ? kUint8 : kInt8, {}, shifted ? &middle : &none, 1);
+  const std::string zero =
+      constant(shifted ? onnx::kUint8 : onnx::kInt8, {}, shifted ? &middle : &none, 1);
   const std::string q = node("QuantizeLinear", {clipped, scale, zero});
   return shifted ? q : node("DequantizeLinear", {q, scale, zero});
 }
@@ -149,10 +119,10 @@ void OnnxModel::finish(const Weights& w, const Shape& over) {
   if (form_ == OnnxForm::integers) {
     std::vector<float> both;
     for (const float s : w.scale) both.push_back(w.input_scale * s);
-    const std::string sum = node("Cast", {last_}, {attribute("to", kFloat)});
+    const std::string sum = node("Cast", {last_}, {onnx::attribute("to", onnx::kFloat)});
     last_ = node("Mul", {sum, floats(shape_of(both.size()), both)});
   }
-  if (!w.bias.empty()) last_ = node("Add", {last_, floats(over, w.bias)});
+  if (!w.bias.empty()) plus(over, w.bias);
 }
 
 void OnnxModel::refuse_layer(std::string_view why) {
@@ -161,23 +131,19 @@ void OnnxModel::refuse_layer(std::string_view why) {
 
 void OnnxModel::write_layer(const StateDict& layer, const LinearOptions& o, std::int32_t highest) {
   const Weights w = weights_of(layer, o.out, o.in);
-  std::vector<std::int8_t> turned(w.codes.size());  // [in, out]
-  for (std::int64_t r = 0; r < o.out; ++r)
-    for (std::int64_t i = 0; i < o.in; ++i)
-      turned[static_cast<std::size_t>(i * o.out + r)] =
-          w.codes[static_cast<std::size_t>(r * o.in + i)];
+  const auto turned = onnx::transposed(w.codes, o.out, o.in);
   const std::string x = quantized_input(w, highest);
-  const std::string codes = constant(kInt8, {o.in, o.out}, turned.data(), turned.size());
+  const std::string codes = constant(onnx::kInt8, {o.in, o.out}, turned.data(), turned.size());
   if (form_ == OnnxForm::integers) {
     const std::uint8_t middle = 128;
-    last_ = node("MatMulInteger", {x, codes, constant(kUint8, {}, &middle, 1)});
+    last_ = node("MatMulInteger", {x, codes, constant(onnx::kUint8, {}, &middle, 1)});
   } else {
     const Shape each = w.scale.size() == 1 ? Shape{} : Shape{o.out};
     const std::vector<std::int8_t> zeros(w.scale.size());
-    const std::string weight =
-        node("DequantizeLinear",
-             {codes, floats(each, w.scale), constant(kInt8, each, zeros.data(), zeros.size())},
-             {attribute("axis", 1)});
+    const std::string weight = node(
+        "DequantizeLinear",
+        {codes, floats(each, w.scale), constant(onnx::kInt8, each, zeros.data(), zeros.size())},
+        {onnx::attribute("axis", 1)});
     last_ = node("MatMul", {x, weight});
   }
   finish(w, {o.out});
@@ -186,24 +152,19 @@ void OnnxModel::write_layer(const StateDict& layer, const LinearOptions& o, std:
 void OnnxModel::write_layer(const StateDict& layer, const ConvOptions& o, std::int32_t highest) {
   const Shape shape{o.out, o.in / o.shape.groups, o.kernel[0], o.kernel[1]};
   const Weights w = weights_of(layer, o.out, numel(shape) / o.out);
-  const auto& s = o.shape;
-  const std::vector<Message> how = {
-      attribute("kernel_shape", {o.kernel[0], o.kernel[1]}),
-      attribute("strides", {s.stride[0], s.stride[1]}),
-      attribute("pads", {s.padding[0], s.padding[1], s.padding[0], s.padding[1]}),
-      attribute("dilations", {s.dilation[0], s.dilation[1]}), attribute("group", s.groups)};
+  const std::vector<Message> how = onnx::conv_attributes(o);
   const std::string x = quantized_input(w, highest);
-  const std::string codes = constant(kInt8, shape, w.codes.data(), w.codes.size());
+  const std::string codes = constant(onnx::kInt8, shape, w.codes.data(), w.codes.size());
   if (form_ == OnnxForm::integers) {
     const std::uint8_t middle = 128;
-    last_ = node("ConvInteger", {x, codes, constant(kUint8, {}, &middle, 1)}, how);
+    last_ = node("ConvInteger", {x, codes, constant(onnx::kUint8, {}, &middle, 1)}, how);
   } else {
     const Shape each = w.scale.size() == 1 ? Shape{} : Shape{o.out};
     const std::vector<std::int8_t> zeros(w.scale.size());
-    const std::string weight =
-        node("DequantizeLinear",
-             {codes, floats(each, w.scale), constant(kInt8, each, zeros.data(), zeros.size())},
-             {attribute("axis", 0)});
+    const std::string weight = node(
+        "DequantizeLinear",
+        {codes, floats(each, w.scale), constant(onnx::kInt8, each, zeros.data(), zeros.size())},
+        {onnx::attribute("axis", 0)});
     last_ = node("Conv", {x, weight}, how);
   }
   finish(w, {o.out, 1, 1});
@@ -213,21 +174,21 @@ void OnnxModel::relu() { last_ = node("Relu", {last_}); }
 void OnnxModel::max_pool2d(const PoolOptions& options) { pool("MaxPool", options); }
 void OnnxModel::avg_pool2d(const PoolOptions& options) { pool("AveragePool", options); }
 void OnnxModel::flatten() {
-  last_ = node("Flatten", {last_}, {attribute("axis", 1)});
+  last_ = node("Flatten", {last_}, {onnx::attribute("axis", 1)});
   rank_ = 1;
 }
 
 void OnnxModel::pool(const char* op, const PoolOptions& o) {
   const auto stride = [&](std::size_t d) { return o.stride[d] == 0 ? o.kernel[d] : o.stride[d]; };
   std::vector<Message> how = {
-      attribute("kernel_shape", {o.kernel[0], o.kernel[1]}),
-      attribute("strides", {stride(0), stride(1)}),
-      attribute("pads", {o.padding[0], o.padding[1], o.padding[0], o.padding[1]}),
-      attribute("ceil_mode", o.ceil_mode ? 1 : 0)};
+      onnx::attribute("kernel_shape", {o.kernel[0], o.kernel[1]}),
+      onnx::attribute("strides", {stride(0), stride(1)}),
+      onnx::attribute("pads", {o.padding[0], o.padding[1], o.padding[0], o.padding[1]}),
+      onnx::attribute("ceil_mode", o.ceil_mode ? 1 : 0)};
   if (std::string_view(op) == "MaxPool")
-    how.push_back(attribute("dilations", {o.dilation[0], o.dilation[1]}));
+    how.push_back(onnx::attribute("dilations", {o.dilation[0], o.dilation[1]}));
   else
-    how.push_back(attribute("count_include_pad", o.count_include_pad ? 1 : 0));
+    how.push_back(onnx::attribute("count_include_pad", o.count_include_pad ? 1 : 0));
   last_ = node(op, {last_}, how);
 }
 
@@ -239,7 +200,7 @@ std::string OnnxModel::bytes() const {
   graph.message(12, value_info(last_, Extents::filled(rank_, -1)));
   Message opset, model;
   opset.bytes(1, "");
-  opset.number(2, kOpset);
+  opset.number(2, opset_);
   model.number(1, kIrVersion);
   model.bytes(2, "planck");
   model.message(7, graph);

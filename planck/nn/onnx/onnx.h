@@ -9,8 +9,13 @@
 //   onnx.add(model.output);                                        // Quantizable<Linear<B>>
 //   onnx.write("model.onnx");
 //
-// A Sequential of such layers, of Relu, MaxPool2d, AvgPool2d and Flatten is added as a whole.
-// Nothing else can be written: no float layer, norm, embedding, attention or spatial transformer.
+// A Sequential of such layers, of Relu, MaxPool2d, AvgPool2d and Flatten is added as a whole; so is
+// a module that says what it does, part by part:
+//
+//   void onnx(auto& to) { to.add(conv); to.relu(); to.add(pool); }
+//
+// Linear and Conv2d of floats and SpatialTransformer can stand between integer layers, and tensors
+// can be added (plus). Nothing else can be written: no norm, embedding of indices or attention.
 //
 // integers   QuantizeLinear, MatMulInteger or ConvInteger, then one product with both scales and
 //            the bias: ONNX Runtime without graph optimizations gives the bits of the integer
@@ -20,17 +25,22 @@
 //            compilers for accelerators look for. The same integers of the weights; sums are in
 //            floats, so a value that lies between two integers may be rounded to the other one.
 //
+// Layers of floats are those of ONNX in both forms: sums in the order of the runtime. So the logits
+// behind one are ours, bit for bit, where what it gives is rounded to the same integers.
+//
 // A range that is narrower than the integers' own is kept to by a Clip before it. Weights of four
-// bits are written as s8, a byte each: opset 13 has no narrower type. Refused: weights per group
-// and inputs per token.
+// bits are written as s8, a byte each: opset 13, and 16 where pictures are sampled, have no
+// narrower type. Refused: weights per group, inputs per token, and floats that are not f32.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
 #include "planck/nn/layers.h"
 #include "planck/nn/onnx/protobuf.h"
 #include "planck/nn/quantize/quantizable.h"
+#include "planck/nn/spatial_transformer.h"
 #include "planck/nn/state.h"
 
 namespace planck::nn {
@@ -50,6 +60,23 @@ class OnnxModel {
     if (!integer->input_range()) refuse_layer("has a scale for each token of its input");
     write_layer(state(layer), integer->options(), integer->input_range()->highest);
   }
+  // Layers of floats.
+  template <class B>
+  void add(Linear<B>& layer) {
+    write_float(state(layer), layer.options);
+  }
+  template <class B>
+  void add(Conv2d<B>& layer) {
+    write_float(state(layer), layer.options);
+  }
+  template <class B, class Localizer>
+  void add(SpatialTransformer<B, Localizer>& transformer) {
+    const std::string picture = last_;
+    add(transformer.localizer);
+    seen_through(picture, transformer.size);
+  }
+  // Adds the same numbers to every input, of a shape that broadcasts to its own.
+  void plus(const Shape& shape, const std::vector<float>& values);
   // What stands between them, as modules and as functions.
   void add(const Relu&) { relu(); }
   void add(const MaxPool2d& pool) { max_pool2d(pool.options); }
@@ -64,6 +91,10 @@ class OnnxModel {
   void add(Sequential<M...>& modules) {
     modules.visit([&](std::string_view, auto& module) { add(module); });
   }
+  // A module that says what it does.
+  template <class Module>
+  requires requires(Module& module, OnnxModel& to) { module.onnx(to); }
+  void add(Module& module) { module.onnx(*this); }
 
   std::string bytes() const;  // the file
   [[nodiscard]] Result<void> write(const std::string& path) const;
@@ -79,6 +110,10 @@ class OnnxModel {
   // The state of an integer layer; codes of its input lie in -highest … highest.
   void write_layer(const StateDict& layer, const LinearOptions& options, std::int32_t highest);
   void write_layer(const StateDict& layer, const ConvOptions& options, std::int32_t highest);
+  void write_float(const StateDict& layer, const LinearOptions& options);
+  void write_float(const StateDict& layer, const ConvOptions& options);
+  // The picture at the places that `last_` gives: [N, 6], a SpatialTransformer's.
+  void seen_through(const std::string& picture, std::array<std::int64_t, 2> size);
   static Weights weights_of(const StateDict& layer, std::int64_t rows, std::int64_t terms);
   std::string quantized_input(const Weights& w, std::int32_t highest);
   void finish(const Weights& w, const Shape& over);
@@ -89,11 +124,13 @@ class OnnxModel {
   std::string constant(int type, const Shape& shape, const void* data, std::size_t bytes);
   std::string floats(const Shape& shape, const std::vector<float>& values);
 
+  static constexpr int kOpset = 13, kSamplingOpset = 16;
+
   OnnxForm form_;
   Shape input_;
   int rank_;  // of what flows, without the batch
   std::string last_ = "input";
-  int names_ = 0;
+  int names_ = 0, opset_ = kOpset;
   Message graph_;
 };
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "planck/io/json_depth.h"
 #include "planck/io/safetensors_header.h"
 #include "planck/ops/quantize/quantize.math.h"
 
@@ -16,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxSchemeText = 4096;
+constexpr int kMaxSchemeDepth = 8;  // one of ours has 2
 constexpr std::string_view kSchemes[] = {"per_tensor", "per_channel", "per_token", "per_group"};
 
 tl::unexpected<Error> refuse(std::string why) { return fail(ErrorCode::io, std::move(why)); }
@@ -81,6 +83,8 @@ Result<StoredScheme> parse_stored_scheme(const std::string& text) {
   // A tree of JSON is a hundred times its text; one of ours has some hundred bytes.
   if (text.size() > kMaxSchemeText)
     return refuse(fmt::format("has {} bytes, at most {} are read", text.size(), kMaxSchemeText));
+  if (nests_deeper(text, kMaxSchemeDepth))
+    return refuse(fmt::format("nests lists and objects deeper than {}", kMaxSchemeDepth));
   const json j = json::parse(text, nullptr, false);
   if (!j.is_object()) return refuse("is not a JSON object");
   const Members members(j);

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "tools/planck/checkpoint/tensor_plan.h"
+#include "tools/planck/checkpoint/units/kept_floats.h"
 #include "tools/planck/checkpoint/units/shared_scales.h"
 #include "tools/planck/checkpoint/units/unit_pool.h"
 #include "tools/planck/progress.h"
@@ -24,7 +25,7 @@ struct TensorRun {
   const TensorPlan* plan;
   UnitJob job;  // but for the unit
   std::vector<Unit> units;
-  SharedScales shared = {};
+  SharedScales shared = {};  // by units, or gathered from them: written once, at the end
   std::vector<QuantizedUnit> done = {};  // views into workers are gone, errors remain
   bool first = true;                     // of its tensor
 
@@ -33,7 +34,8 @@ struct TensorRun {
            4 * (shared.zero.size() + shared.first_zero.size());
   }
 };
-constexpr std::size_t kMostShared = std::size_t{1} << 25;  // bytes, of runs side by side
+constexpr std::size_t kMostShared = std::size_t{1} << 25;    // bytes, of runs side by side
+constexpr std::size_t kMostGathered = std::size_t{1} << 20;  // of one tensor
 
 std::vector<Unit> units_of(const TensorPlan& plan, const QuantizeOptions& options) {
   const std::int64_t n = plan.source->elements();
@@ -44,16 +46,31 @@ std::vector<Unit> units_of(const TensorPlan& plan, const QuantizeOptions& option
   return cut_plain(n, std::max<std::int64_t>(kUnitElements / both * both, both));
 }
 
-Result<void> write_integers(const TensorRun& run, const Unit& u, const QuantizedUnit& made,
+// Threads that write to one file wait for one another, a few bytes as long as many: scales are
+// gathered where they are few.
+void gather_scales(TensorRun& run) {
+  const TensorScheme& s = run.plan->scheme;
+  const auto channels = static_cast<std::size_t>(group_layout(s).channels);
+  const std::size_t width = storage_bytes(s.original_dtype);
+  if (channels * (width + 4) > kMostGathered) return;
+  run.shared.scale.resize(channels * width);
+  run.shared.zero.resize(channels);
+}
+
+Result<void> write_integers(TensorRun& run, const Unit& u, const QuantizedUnit& made,
                             CheckpointOutput& out) {
   const TensorPlan& plan = *run.plan;
   const auto bits_each = static_cast<std::uint64_t>(bits(plan.scheme.dtype));
   const auto offset = static_cast<std::uint64_t>(u.first_element) * bits_each / 8;
   if (auto ok = out.write(plan.first_output, offset, made.codes); !ok) return ok;
-  // Shared scales are written once, by whoever made them.
   if (run.job.shared != nullptr) return {};
   const auto width = storage_bytes(plan.scheme.original_dtype);
   const auto channel = static_cast<std::uint64_t>(u.first_channel);
+  if (!run.shared.scale.empty()) {
+    std::copy(made.scale.begin(), made.scale.end(), run.shared.scale.data() + channel * width);
+    std::copy(made.zero_point.begin(), made.zero_point.end(), run.shared.zero.data() + channel);
+    return {};
+  }
   if (auto ok = out.write(plan.first_output + 1, channel * width, made.scale); !ok) return ok;
   if (run.job.bytes == CodeBytes::offset || plan.outputs < 3) return {};
   return out.write(plan.first_output + 2, channel * 4, std::as_bytes(made.zero_point));
@@ -66,7 +83,7 @@ Result<void> write_shared(const TensorRun& run, CheckpointOutput& out) {
     if (auto ok = out.write(plan.first_output + 2, 0, std::as_bytes(std::span(shape))); !ok)
       return ok;
   }
-  if (run.job.shared == nullptr) return {};
+  if (run.shared.scale.empty()) return {};
   const auto channel = static_cast<std::uint64_t>(run.job.first_channel);
   const auto width = storage_bytes(plan.scheme.original_dtype);
   if (auto ok = out.write(plan.first_output + 1, channel * width, run.shared.scale); !ok) return ok;
@@ -189,6 +206,7 @@ Result<CheckpointReport> quantize_checkpoint(const CheckpointSource& in, const s
   std::mutex drawing;
   std::deque<TensorRun> window;         // tensors whose units run side by side; jobs point into it
   std::size_t pending = 0, shared = 0;  // units, bytes
+  KeptFloats kept;                      // of tensors in the window
   const auto flush = [&]() -> Result<void> {
     std::vector<std::pair<std::size_t, std::size_t>> tasks;  // tensor, unit
     for (std::size_t t = 0; t < window.size(); ++t)
@@ -215,7 +233,18 @@ Result<CheckpointReport> quantize_checkpoint(const CheckpointSource& in, const s
       add_to_report(run, options, report);
     }
     window.clear();
+    kept.clear();
     pending = shared = 0;
+    return {};
+  };
+  const auto keep = [&](TensorRun& run) -> Result<void> {
+    const SourceTensor& t = *run.plan->source;
+    const std::size_t bytes = bytes_for(*CheckpointSource::float_dtype(*t.type), t.elements());
+    if (!KeptFloats::can_hold(bytes)) return {};
+    run.job.kept = kept.take(bytes);
+    if (run.job.kept != nullptr) return {};
+    if (auto ok = flush(); !ok) return ok;
+    run.job.kept = kept.take(bytes);
     return {};
   };
   const auto start = [&](TensorRun run, bool shares) -> Result<void> {
@@ -239,10 +268,14 @@ Result<CheckpointReport> quantize_checkpoint(const CheckpointSource& in, const s
                           (options.method == Method::rtn || group_layout(t.scheme).outer == 1);
     if (t.action != Action::integers || in_units) {
       run.units = std::move(units);
+      if (t.action == Action::integers) gather_scales(run);
       if (auto ok = start(std::move(run), false); !ok) return tl::unexpected(ok.error());
       continue;
     }
-    for (auto& part : by_channels(std::move(units), kChannelsTogether)) {
+    auto parts = by_channels(std::move(units), kChannelsTogether);
+    if (parts.size() == 1)
+      if (auto ok = keep(run); !ok) return tl::unexpected(ok.error());
+    for (auto& part : parts) {
       TensorRun some = run;
       some.units = std::move(part);
       if (auto ok = start(std::move(some), true); !ok) return tl::unexpected(ok.error());

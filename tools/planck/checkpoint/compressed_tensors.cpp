@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "planck/io/json_depth.h"
 #include "planck/io/mapped_file.h"
 
 namespace planck::cli {
@@ -77,8 +78,12 @@ Result<void> add_compressed_tensors_config(const CheckpointSource& in, const Ten
     if (file->bytes().size() > kMaxConfig)
       return fail(ErrorCode::io, fmt::format("{}: has {} bytes, at most {} are read", path,
                                              file->bytes().size(), kMaxConfig));
-    const auto* begin = reinterpret_cast<const char*>(file->bytes().data());
-    config = ordered_json::parse(begin, begin + file->bytes().size(), nullptr, false);
+    const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()),
+                                file->bytes().size());
+    if (nests_deeper(text, kMaxJsonDepth))
+      return fail(ErrorCode::io,
+                  fmt::format("{}: nests lists and objects deeper than {}", path, kMaxJsonDepth));
+    config = ordered_json::parse(text, nullptr, false);
     if (!config.is_object())
       return fail(ErrorCode::io, fmt::format("{}: is not a JSON object", path));
     if (config.contains("quantization_config"))

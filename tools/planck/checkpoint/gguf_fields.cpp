@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "planck/io/json_depth.h"
 #include "planck/io/mapped_file.h"
 
 namespace planck::cli {
@@ -47,7 +48,7 @@ std::vector<GgufField> gguf_fields(const CheckpointSource& in, const TensorEncod
   };
   if (!in.is_gguf()) {
     std::string text = text_of(in, "config.json");
-    if (text.size() > kMostNamed) text.clear();
+    if (text.size() > kMostNamed || nests_deeper(text, kMaxJsonDepth)) text.clear();
     const auto config = nlohmann::json::parse(text, nullptr, false);
     const bool named =
         config.is_object() && config.contains("model_type") && config["model_type"].is_string();

@@ -35,6 +35,16 @@ struct Localizer {
     const auto seen = max_pool2d(relu(conv(avg_pool2d(x, kHalve))), kHalve);
     return theta(relu(hidden(reshape(seen, {x.extent(0), -1}))));
   }
+  void onnx(auto& to) {  // the same, to an nn::OnnxModel
+    to.avg_pool2d(kHalve);
+    to.add(conv);
+    to.relu();
+    to.max_pool2d(kHalve);
+    to.flatten();
+    to.add(hidden);
+    to.relu();
+    to.add(theta);
+  }
   void visit(auto&& part) {
     part("conv", conv);
     part("hidden", hidden);
@@ -83,6 +93,25 @@ struct Net {
     const auto all = arange<B>(tokens(), Dtype::i64, seen.device());
     y = reshape(y, {n, kChannels, tokens()}) + transpose(places(all));
     return output(relu(hidden(reshape(y, {n, -1}))));
+  }
+  // The same, to an nn::OnnxModel.
+  void onnx(auto& to) {
+    to.add(upright);
+    classify_onnx(to);
+  }
+  void classify_onnx(auto& to) {
+    for (QConv<B>* conv : {&conv1, &conv2}) {
+      to.add(*conv);
+      to.relu();
+      to.max_pool2d(kHalve);
+    }
+    const std::int64_t side = options.side / 4;
+    to.plus({kChannels, side, side},
+            transpose(nn::plain(places.weight.value())).template to_vector<float>());
+    to.flatten();
+    to.add(hidden);
+    to.relu();
+    to.add(output);
   }
   std::int64_t tokens() const { return (options.side / 4) * (options.side / 4); }
 

@@ -201,8 +201,12 @@ std::string op_json(const std::vector<OpRow>& ops) {
 
 std::string op_text(const std::vector<OpRow>& ops) {
   using enum Table::Align;
-  Table table(
-      {{"op"}, {"kernel"}, {"dtypes"}, {"reproducible"}, {"max ulp", right}, {"workspace"}});
+  Table table({{"op"},
+               {"kernel"},
+               {"dtypes"},
+               {"reproducible", left, 1},
+               {"max ulp", right},
+               {"workspace", left, 2}});
   for (const OpRow& op : ops) {
     for (const KernelRow& k : op.kernels)
       table.add({std::string(op.info->name), std::string(k.kernel), k.dtypes,

@@ -12,70 +12,13 @@
 #include <hwy/highway.h>
 
 #include "planck/loops/cpu/steps-inl.h"
+#include "planck/ops/quantize/cpu/grid_squares-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace planck::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-constexpr int kSearchLanes = 16;
-constexpr std::int64_t kSearchChunk = 1024;
-
-template <class C>
-struct Grid {
-  C scale, inverse, lo, hi;
-};
-
-HWY_INLINE float nearest(float v) { return (v + 0x1.8p23f) - 0x1.8p23f; }
-HWY_INLINE double nearest(double v) { return (v + 0x1.8p52) - 0x1.8p52; }
-
-template <class C>
-HWY_INLINE C steps_of(C x, const Grid<C>& g) {
-  C v = x * g.inverse;
-  v = v < g.lo ? g.lo : v;
-  v = v > g.hi ? g.hi : v;
-  return nearest(v);
-}
-
-template <class C>
-HWY_INLINE double total(C* lane) {
-  for (int half = kSearchLanes / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) lane[l] += lane[l + half];
-  return static_cast<double>(lane[0]);
-}
-
-// At most a chunk of x onto the lanes.
-template <class C>
-HWY_INLINE void add_squares(const C* HWY_RESTRICT x, std::int64_t n, const Grid<C>& g,
-                            C* HWY_RESTRICT lane) {
-  std::int64_t i = 0;
-  for (; i + kSearchLanes <= n; i += kSearchLanes)
-    for (int l = 0; l < kSearchLanes; ++l) {
-      const C off = x[i + l] - g.scale * steps_of(x[i + l], g);
-      lane[l] += off * off;
-    }
-  for (int l = 0; i < n; ++i, ++l) {
-    const C off = x[i] - g.scale * steps_of(x[i], g);
-    lane[l] += off * off;
-  }
-}
-
-// Of every grid. All of them see a chunk before the next one, and their lanes are added up side by
-// side: one after the other, a group of 128 would wait for the sums as long as for its elements.
-template <class C>
-void squared_errors(const C* HWY_RESTRICT x, std::int64_t n, const C* grids, int count,
-                    double* HWY_RESTRICT sums) {
-  for (int c = 0; c < count; ++c) sums[c] = 0;
-  for (std::int64_t begin = 0; begin < n; begin += kSearchChunk) {
-    const std::int64_t m = std::min(n - begin, kSearchChunk);
-    C lane[kScaleCandidates][kSearchLanes] = {};
-    for (int c = 0; c < count; ++c) {
-      const C* g = grids + 4 * c;
-      add_squares(x + begin, m, Grid<C>{g[0], g[1], g[2], g[3]}, lane[c]);
-    }
-    for (int c = 0; c < count; ++c) sums[c] += total(lane[c]);
-  }
-}
 
 // Σ x t / Σ t² of the codes t.
 template <class C>

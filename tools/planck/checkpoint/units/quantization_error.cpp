@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
-#include <vector>
 
 #include "planck/loops/cpu/targets.h"
-#include "planck/loops/parallel.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tools/planck/checkpoint/units/quantization_error.cpp"
@@ -20,19 +19,17 @@ namespace planck::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-constexpr int kErrorLanes = 8, kErrorStep = 256;
-
-// Sums of each lane: x², (x − y)², the largest |x − y|, how many are not finite.
-struct ErrorLanes {
-  double signal[kErrorLanes] = {}, noise[kErrorLanes] = {}, most[kErrorLanes] = {},
-         odd[kErrorLanes] = {};
-};
+using cli::ErrorSum;
+using cli::kErrorLanes;
+using cli::RestoredCodes;
+constexpr int kErrorStep = 1024;
+using FloatLanes = hn::CappedTag<float, kErrorLanes>;
 
 template <class C>
-HWY_INLINE void add_element(double v, C y, int l, ErrorLanes& sum) {
+HWY_INLINE void add_element(C v, C y, int l, ErrorSum::Lanes& sum) {
   const bool finite = v - v == 0;
-  const double kept = finite ? v : 0, off = finite ? v - static_cast<double>(y) : 0;
-  const double size = std::fabs(off);
+  const double kept = finite ? static_cast<double>(v) : 0;
+  const double off = finite ? static_cast<double>(v - y) : 0, size = std::fabs(off);
   sum.signal[l] += kept * kept;
   sum.noise[l] += off * off;
   // Not std::max: a NaN in y must come through.
@@ -40,67 +37,224 @@ HWY_INLINE void add_element(double v, C y, int l, ErrorLanes& sum) {
   sum.odd[l] += finite ? 0 : 1;
 }
 
-HWY_INLINE auto loaded(const double* p, hn::CappedTag<double, kErrorLanes> d) {
-  return hn::LoadU(d, p);
-}
-HWY_INLINE auto loaded(const float* p, hn::CappedTag<double, kErrorLanes> d) {
-  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, decltype(d)>(), p));
-}
+// ---- what a step is made of, a vector at a time ----
 
-// Lanes of the definition in vectors of whatever length. In plain loops GCC does not vectorize it.
-template <class C>
-HWY_NOINLINE void add_step(const C* HWY_RESTRICT x, const C* HWY_RESTRICT y, int n,
-                           ErrorLanes& sum) {
-  const hn::CappedTag<double, kErrorLanes> d;
-  const int lanes = static_cast<int>(hn::Lanes(d));
-  const auto zero = hn::Zero(d), one = hn::Set(d, 1.0);
-  const int whole = n / kErrorLanes * kErrorLanes;
-  for (int l = 0; l < kErrorLanes; l += lanes) {
-    auto signal = hn::LoadU(d, sum.signal + l), noise = hn::LoadU(d, sum.noise + l);
-    auto most = hn::LoadU(d, sum.most + l), odd = hn::LoadU(d, sum.odd + l);
-    for (int i = l; i < whole; i += kErrorLanes) {
-      const auto v = loaded(x + i, d);
-      const auto finite = hn::Eq(hn::Sub(v, v), zero);
-      const auto kept = hn::IfThenElseZero(finite, v);
-      const auto off = hn::IfThenElseZero(finite, hn::Sub(v, loaded(y + i, d)));
-      const auto size = hn::Abs(off);
-      signal = hn::Add(signal, hn::Mul(kept, kept));
-      noise = hn::Add(noise, hn::Mul(off, off));
-      most = hn::IfThenElse(hn::Le(size, most), most, size);
-      odd = hn::Add(odd, hn::IfThenElse(finite, zero, one));
-    }
-    hn::StoreU(signal, d, sum.signal + l);
-    hn::StoreU(noise, d, sum.noise + l);
-    hn::StoreU(most, d, sum.most + l);
-    hn::StoreU(odd, d, sum.odd + l);
+struct Floats {
+  const float* p;
+  HWY_INLINE auto operator()(FloatLanes d, int i) const { return hn::LoadU(d, p + i); }
+};
+struct Bf16Floats {
+  const std::uint16_t* p;
+  HWY_INLINE auto operator()(FloatLanes d, int i) const {
+    const hn::Rebind<std::uint16_t, FloatLanes> narrow;
+    const hn::Rebind<std::uint32_t, FloatLanes> wide;
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(narrow, p + i))));
   }
-  for (int i = whole; i < n; ++i)
-    add_element(static_cast<double>(x[i]), y[i], i % kErrorLanes, sum);
+};
+template <class Q, bool kToBf16, bool kOneGroup>
+struct Restored {
+  const Q* q;
+  const float *s, *z;  // of each element, or of all
+  HWY_INLINE auto operator()(FloatLanes d, int i) const {
+    const hn::Rebind<Q, FloatLanes> bytes;
+    const hn::Rebind<std::int32_t, FloatLanes> ints;
+    const hn::Rebind<std::uint32_t, FloatLanes> bits;
+    const auto code = hn::ConvertTo(d, hn::PromoteTo(ints, hn::LoadU(bytes, q + i)));
+    const auto scale = kOneGroup ? hn::Set(d, *s) : hn::LoadU(d, s + i);
+    const auto zero = kOneGroup ? hn::Set(d, *z) : hn::LoadU(d, z + i);
+    const auto y = hn::Mul(scale, hn::Sub(code, zero));
+    if constexpr (!kToBf16) return y;
+    const auto b = hn::BitCast(bits, y);
+    const auto even = hn::And(hn::ShiftRight<16>(b), hn::Set(bits, 1));
+    const auto rounded = hn::Add(b, hn::Add(even, hn::Set(bits, 0x7fff)));
+    return hn::BitCast(d, hn::And(rounded, hn::Set(bits, 0xffff0000u)));
+  }
+};
+
+// n elements, a multiple of kErrorLanes. False, and nothing added, where an x is not finite: then a
+// sum of squares is not, and squares of f32 alone never are too large. They are exact in f64, so a
+// fused operation rounds as two do.
+#if HWY_TARGET == HWY_SCALAR
+template <class X, class Y>
+HWY_INLINE bool add_finite(X, Y, int, ErrorSum::Lanes&) {
+  return false;
+}
+#else
+template <class X, class Y>
+HWY_INLINE bool add_finite(X x, Y y, int n, ErrorSum::Lanes& sum) {
+  const FloatLanes d;
+  const hn::Half<FloatLanes> half;
+  const hn::RepartitionToWide<FloatLanes> dd;
+  const int lanes = static_cast<int>(hn::Lanes(d)), upper = lanes / 2;
+  alignas(64) double signal[kErrorLanes], noise[kErrorLanes];
+  alignas(64) float most[kErrorLanes];
+  auto odd = hn::Zero(dd);
+  for (int l = 0; l < kErrorLanes; l += lanes) {
+    auto s0 = hn::LoadU(dd, sum.signal + l), s1 = hn::LoadU(dd, sum.signal + l + upper);
+    auto n0 = hn::LoadU(dd, sum.noise + l), n1 = hn::LoadU(dd, sum.noise + l + upper);
+    auto size = hn::Zero(d);
+    for (int i = l; i < n; i += kErrorLanes) {
+      const auto v = x(d, i), off = hn::Sub(v, y(d, i));
+      size = hn::Max(size, hn::Abs(off));
+      const auto v0 = hn::PromoteTo(dd, hn::LowerHalf(half, v));
+      const auto v1 = hn::PromoteTo(dd, hn::UpperHalf(half, v));
+      const auto o0 = hn::PromoteTo(dd, hn::LowerHalf(half, off));
+      const auto o1 = hn::PromoteTo(dd, hn::UpperHalf(half, off));
+      s0 = hn::MulAdd(v0, v0, s0);
+      s1 = hn::MulAdd(v1, v1, s1);
+      n0 = hn::MulAdd(o0, o0, n0);
+      n1 = hn::MulAdd(o1, o1, n1);
+    }
+    odd = hn::Add(odd, hn::Add(hn::Sub(s0, s0), hn::Sub(s1, s1)));  // 0, or NaN
+    hn::Store(s0, dd, signal + l);
+    hn::Store(s1, dd, signal + l + upper);
+    hn::Store(n0, dd, noise + l);
+    hn::Store(n1, dd, noise + l + upper);
+    hn::Store(size, d, most + l);
+  }
+  if (!hn::AllTrue(dd, hn::Eq(odd, hn::Zero(dd)))) return false;
+  std::memcpy(sum.signal, signal, sizeof signal);
+  std::memcpy(sum.noise, noise, sizeof noise);
+  for (int l = 0; l < kErrorLanes; ++l) {
+    const double size = static_cast<double>(most[l]);
+    sum.most[l] = size <= sum.most[l] ? sum.most[l] : size;
+  }
+  return true;
+}
+#endif
+
+template <class X, class Y>
+HWY_NOINLINE void add_step(X x, Y y, int n, ErrorSum::Lanes& sum) {
+  if (add_finite(x, y, n, sum)) return;
+  const FloatLanes d;
+  alignas(64) float v[kErrorStep], w[kErrorStep];
+  for (int i = 0; i < n; i += static_cast<int>(hn::Lanes(d))) {
+    hn::Store(x(d, i), d, v + i);
+    hn::Store(y(d, i), d, w + i);
+  }
+  for (int i = 0; i < n; ++i) add_element(v[i], w[i], i % kErrorLanes, sum);
 }
 
-void block_error(Dtype dtype, const void* x, const void* y, std::int64_t n, double* lanes_of) {
-  ErrorLanes sum;
+int padded(int n) { return (n + kErrorLanes - 1) / kErrorLanes * kErrorLanes; }
+
+// In place, or copied and filled up with zeros, which add nothing.
+template <class T>
+const T* filled_up(const T* in, int n, T* buffer) {
+  if (n % kErrorLanes == 0) return in;
+  std::copy_n(in, n, buffer);
+  std::fill(buffer + n, buffer + padded(n), T(0));
+  return buffer;
+}
+
+void add_pairs(const float* x, const float* y, std::int64_t n, ErrorSum::Lanes& sum) {
+  float v[kErrorStep], w[kErrorStep];
   for (std::int64_t i = 0; i < n; i += kErrorStep) {
     const int m = static_cast<int>(std::min<std::int64_t>(kErrorStep, n - i));
-    if (dtype == Dtype::f64) {
-      add_step(static_cast<const double*>(x) + i, static_cast<const double*>(y) + i, m, sum);
-    } else if (dtype == Dtype::f32) {
-      add_step(static_cast<const float*>(x) + i, static_cast<const float*>(y) + i, m, sum);
-    } else {
-      float wide[2][kErrorStep];
-      const void* both[] = {x, y};
-      for (int k = 0; k < 2; ++k) {
-        const auto* in = static_cast<const std::uint16_t*>(both[k]) + i;
-        dtype == Dtype::f16 ? widen_f16(in, m, wide[k], 0) : widen_bf16(in, m, wide[k], 0);
-      }
-      add_step(wide[0], wide[1], m, sum);
-    }
+    add_step(Floats{filled_up(x + i, m, v)}, Floats{filled_up(y + i, m, w)}, padded(m), sum);
   }
-  for (int l = 0; l < kErrorLanes; ++l) {
-    lanes_of[4 * l] = sum.signal[l];
-    lanes_of[4 * l + 1] = sum.noise[l];
-    lanes_of[4 * l + 2] = sum.most[l];
-    lanes_of[4 * l + 3] = sum.odd[l];
+}
+
+// ---- codes ----
+
+void widen_scales(Dtype dtype, const void* scale, std::int64_t first, int n, float* out) {
+  const auto* halves = static_cast<const std::uint16_t*>(scale) + first;
+  if (dtype == Dtype::f32)
+    std::copy_n(static_cast<const float*>(scale) + first, n, out);
+  else
+    dtype == Dtype::f16 ? widen_f16(halves, n, out, 0) : widen_bf16(halves, n, out, 0);
+}
+
+// Scale and zero point of each element of a step, or of all.
+struct StepScales {
+  alignas(64) float s[kErrorStep], z[kErrorStep];
+
+  void set(Dtype dtype, const RestoredCodes& y, std::int64_t channel) {
+    widen_scales(dtype, y.scale, channel, 1, s);
+    z[0] = static_cast<float>(y.zero_point[channel]);
+  }
+  void fill(Dtype dtype, const RestoredCodes& y, std::int64_t first, int n) {
+    for (int done = 0; done < n;) {
+      const std::int64_t at = first + done, run = at / y.inner, c = run % y.channels;
+      if (y.inner == 1) {
+        const int m = static_cast<int>(std::min<std::int64_t>(n - done, y.channels - c));
+        widen_scales(dtype, y.scale, c, m, s + done);
+        for (int k = 0; k < m; ++k) z[done + k] = static_cast<float>(y.zero_point[c + k]);
+        done += m;
+        continue;
+      }
+      const int m = static_cast<int>(std::min<std::int64_t>(n - done, (run + 1) * y.inner - at));
+      float scale = 0;
+      widen_scales(dtype, y.scale, c, 1, &scale);
+      std::fill_n(s + done, m, scale);
+      std::fill_n(z + done, m, static_cast<float>(y.zero_point[c]));
+      done += m;
+    }
+    std::fill(s + n, s + padded(n), 0.0f);
+    std::fill(z + n, z + padded(n), 0.0f);
+  }
+};
+
+template <class Q>
+void add_codes_as(Dtype dtype, const void* x, const RestoredCodes& y, std::int64_t n,
+                  ErrorSum::Lanes& sum) {
+  StepScales by;
+  const Q* codes = reinterpret_cast<const Q*>(y.codes);
+  Q some[kErrorStep];
+  std::uint16_t narrow[kErrorStep];
+  alignas(64) float v[kErrorStep], w[kErrorStep];
+  // Runs of whole vectors are taken one by one, with one scale; f16 is rounded apart.
+  const bool one = y.inner % kErrorLanes == 0 && dtype != Dtype::f16;
+  int m = 0;
+  for (std::int64_t i = 0; i < n; i += m) {
+    const std::int64_t rest = one ? y.inner - i % y.inner : n - i;
+    m = static_cast<int>(std::min<std::int64_t>(kErrorStep, std::min(rest, n - i)));
+    const int all = padded(m);
+    if (one)
+      by.set(dtype, y, i / y.inner % y.channels);
+    else
+      by.fill(dtype, y, i, m);
+    const Q* q = filled_up(codes + i, m, some);
+    if (dtype == Dtype::f32) {
+      const Floats in{filled_up(static_cast<const float*>(x) + i, m, v)};
+      one ? add_step(in, Restored<Q, false, true>{q, by.s, by.z}, all, sum)
+          : add_step(in, Restored<Q, false, false>{q, by.s, by.z}, all, sum);
+      continue;
+    }
+    const auto* in = filled_up(static_cast<const std::uint16_t*>(x) + i, m, narrow);
+    if (dtype == Dtype::bf16) {
+      one ? add_step(Bf16Floats{in}, Restored<Q, true, true>{q, by.s, by.z}, all, sum)
+          : add_step(Bf16Floats{in}, Restored<Q, true, false>{q, by.s, by.z}, all, sum);
+      continue;
+    }
+    widen_f16(in, all, v, 0);
+    for (int k = 0; k < all; ++k) w[k] = by.s[k] * (static_cast<float>(q[k]) - by.z[k]);
+    std::uint16_t rounded[kErrorStep];
+    narrow_f16(w, all, rounded);
+    widen_f16(rounded, all, w, 0);
+    add_step(Floats{v}, Floats{w}, all, sum);
+  }
+}
+
+template <class Q>
+void add_f64_codes(const double* x, const RestoredCodes& y, std::int64_t n, ErrorSum::Lanes& sum) {
+  const Q* q = reinterpret_cast<const Q*>(y.codes);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t c = i / y.inner % y.channels;
+    const double steps = static_cast<double>(q[i]) - static_cast<double>(y.zero_point[c]);
+    add_element(x[i], static_cast<const double*>(y.scale)[c] * steps,
+                static_cast<int>(i % kErrorLanes), sum);
+  }
+}
+
+void add_codes(Dtype dtype, const void* x, const RestoredCodes& y, std::int64_t n,
+               ErrorSum::Lanes& sum) {
+  if (dtype == Dtype::f64) {
+    const double* in = static_cast<const double*>(x);
+    y.is_signed ? add_f64_codes<std::int8_t>(in, y, n, sum)
+                : add_f64_codes<std::uint8_t>(in, y, n, sum);
+  } else {
+    y.is_signed ? add_codes_as<std::int8_t>(dtype, x, y, n, sum)
+                : add_codes_as<std::uint8_t>(dtype, x, y, n, sum);
   }
 }
 
@@ -112,12 +266,15 @@ HWY_AFTER_NAMESPACE();
 namespace planck {
 namespace {
 
-HWY_EXPORT(block_error);
-constexpr std::int64_t kErrorBlock = 1 << 16;
-constexpr int kErrorSums = 8;
+HWY_EXPORT(add_pairs);
+HWY_EXPORT(add_codes);
 
-void block_error(Dtype dtype, const void* x, const void* y, std::int64_t n, double* lanes) {
-  HWY_DYNAMIC_DISPATCH(block_error)(dtype, x, y, n, lanes);
+void add_pairs(const float* x, const float* y, std::int64_t n, cli::ErrorSum::Lanes& sum) {
+  HWY_DYNAMIC_DISPATCH(add_pairs)(x, y, n, sum);
+}
+void add_codes(Dtype dtype, const void* x, const cli::RestoredCodes& y, std::int64_t n,
+               cli::ErrorSum::Lanes& sum) {
+  HWY_DYNAMIC_DISPATCH(add_codes)(dtype, x, y, n, sum);
 }
 
 }  // namespace
@@ -136,22 +293,17 @@ double QuantizationError::sqnr_db() const {
   return noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / noise);
 }
 
-QuantizationError quantization_error(const Stream& stream, const View& x, const View& y) {
-  const std::int64_t n = numel(x.shape), blocks = (n + kErrorBlock - 1) / kErrorBlock;
-  std::vector<QuantizationError> parts(static_cast<std::size_t>(blocks));
-  const std::size_t width = storage_bytes(x.dtype);
-  parallel_for(stream, blocks, [&](std::int64_t b) {
-    const auto at = static_cast<std::size_t>(b * kErrorBlock) * width;
-    double lanes[4 * kErrorSums];
-    block_error(x.dtype, static_cast<const std::byte*>(x.data) + at,
-                static_cast<const std::byte*>(y.data) + at,
-                std::min(kErrorBlock, n - b * kErrorBlock), lanes);
-    for (int l = 0; l < kErrorSums; ++l)
-      parts[static_cast<std::size_t>(b)].add({lanes[4 * l], lanes[4 * l + 1], lanes[4 * l + 2],
-                                              static_cast<std::int64_t>(lanes[4 * l + 3])});
-  });
+void ErrorSum::add(const float* x, const float* y, std::int64_t n) {
+  planck::add_pairs(x, y, n, lanes_);
+}
+void ErrorSum::add(Dtype dtype, const void* x, const RestoredCodes& y, std::int64_t n) {
+  planck::add_codes(dtype, x, y, n, lanes_);
+}
+
+QuantizationError ErrorSum::total() const {
   QuantizationError sum;
-  for (const QuantizationError& e : parts) sum.add(e);
+  for (int l = 0; l < kErrorLanes; ++l)
+    sum.add({lanes_.signal[l], lanes_.noise[l], lanes_.most[l], lanes_.odd[l]});
   return sum;
 }
 

@@ -41,6 +41,7 @@ Result<void> find_shared_scales(UnitPool& pool, UnitJob& job, const std::vector<
     return {};
   });
   if (!ok) return ok;
+  job.is_kept = job.kept != nullptr;
   const std::size_t width = storage_bytes(element);
   const auto put = [&](std::size_t c, const ScaleSearch::Candidates& of, int which,
                        std::vector<std::byte>& scale, std::vector<std::int32_t>& zero) {

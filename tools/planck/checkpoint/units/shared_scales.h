@@ -1,6 +1,7 @@
 // Scales of groups that no unit holds as a whole: one per tensor, channels of an inner axis, rows
-// longer than a unit. The data are read once for the ranges and, for mse, once more for the errors
-// of every candidate; both are gathered in a way that has no order.
+// longer than a unit. The data are gone through once for the ranges and, for mse, once more for the
+// errors of every candidate; both are gathered in a way that has no order. What fits into
+// KeptFloats is read from the file once, anything larger each time.
 #pragma once
 
 #include "tools/planck/checkpoint/units/unit_pool.h"

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "planck/io/gguf/encode_blocks.h"
+#include "planck/loops/cpu/portions.h"
+#include "planck/ops/quantize/cpu/portions.h"
 #include "planck/ops/quantize/quantize.problem.h"
+#include "tools/planck/checkpoint/units/block_encoder.h"
 
 namespace planck::cli {
 
@@ -46,6 +48,66 @@ void pack(const std::byte* codes, std::int64_t count, Dtype dtype, CodeBytes how
     to[i] = static_cast<std::uint8_t>(((in[2 * i] + offset) & 15) | ((in[2 * i + 1] + offset) & 15)
                                                                         << 4);
   if (count % 2 != 0) to[count / 2] = static_cast<std::uint8_t>((in[count - 1] + offset) & 15);
+}
+
+QuantizationError error_of(const UnitJob& job, const View& x, const View& scale, const View& zero,
+                           std::span<const std::byte> codes) {
+  ErrorSum sum;
+  sum.add(x.dtype, x.data,
+          {.codes = codes.data(),
+           .is_signed = code_dtype(job.scheme->dtype) == Dtype::s8,
+           .scale = scale.data,
+           .zero_point = static_cast<const std::int32_t*>(zero.data),
+           .channels = job.unit.channels,
+           .inner = job.unit.inner},
+          job.unit.elements());
+  return sum.total();
+}
+
+// Elements [first, first + n) in f32.
+void as_f32(const View& x, std::int64_t first, int n, float* out) {
+  if (x.dtype != Dtype::f64) return portion_ops().load_f32(x.dtype, x.data, first, 1, n, out);
+  const double* in = static_cast<const double*>(x.data) + first;
+  for (int i = 0; i < n; ++i) out[i] = static_cast<float>(in[i]);
+}
+
+// The least and the largest finite value of each channel, and 0.
+template <class C>
+void range_in(const View& x, const Unit& u, std::span<double> lo, std::span<double> hi) {
+  constexpr std::int64_t kRun = 1 << 16;
+  const auto at = [&](std::int64_t i) {
+    return Source{static_cast<const std::byte*>(x.data) +
+                      static_cast<std::size_t>(i) * storage_bytes(x.dtype),
+                  x.dtype};
+  };
+  std::vector<C> least(static_cast<std::size_t>(u.channels)), most(least.size());
+  for (std::int64_t o = 0; o < u.outer; ++o) {
+    const std::int64_t plane = o * u.channels * u.inner;
+    if (u.inner == 1) {
+      for (std::int64_t c = 0; c < u.channels; c += kRun)
+        quant_sums<C>().include_each(static_cast<int>(std::min(kRun, u.channels - c)),
+                                     at(plane + c), least.data() + c, most.data() + c);
+      continue;
+    }
+    for (std::int64_t c = 0; c < u.channels; ++c)
+      for (std::int64_t i = 0; i < u.inner; i += kRun)
+        quant_sums<C>().include_runs(1, static_cast<int>(std::min(kRun, u.inner - i)),
+                                     at(plane + c * u.inner + i), least.data() + c,
+                                     most.data() + c);
+  }
+  std::copy(least.begin(), least.end(), lo.begin());
+  std::copy(most.begin(), most.end(), hi.begin());
+}
+
+// kColumns columns of a unit, from column c on, one after the other.
+constexpr std::int64_t kColumns = 16;
+template <class C>
+void bring_together(const C* values, const Unit& u, std::int64_t c, std::vector<C>& out) {
+  const std::int64_t m = std::min(kColumns, u.channels - c);
+  out.resize(static_cast<std::size_t>(m * u.outer));
+  for (std::int64_t o = 0; o < u.outer; ++o)
+    for (std::int64_t k = 0; k < m; ++k)
+      out[static_cast<std::size_t>(k * u.outer + o)] = values[o * u.channels + k];
 }
 
 template <class C>
@@ -100,17 +162,16 @@ Result<View> UnitWorker::read(const CheckpointSource& source, const SourceTensor
   return view_of(floats_.data(), *dtype, shape_of(unit));
 }
 
-Result<QuantizationError> UnitWorker::error_of(const UnitJob& job, const View& x, const View& scale,
-                                               const View& zero, std::span<const std::byte> codes) {
-  using Back = quant_operand::Dequantize;
-  Operands back;
-  back[Back::q] = view_of(codes.data(), code_dtype(job.scheme->dtype), shape_of(job.unit));
-  back[Back::scale] = scale;
-  back[Back::zero_point] = zero;
-  const auto restored =
-      dequantizer_.run(problem_of(QuantKind::dequantize, *job.scheme, x.dtype, job.unit), back);
-  if (!restored) return tl::unexpected(restored.error());
-  return quantization_error(Stream::cpu(1), x, restored->operands[Back::x]);
+Result<View> UnitWorker::read(const UnitJob& job) {
+  if (job.kept == nullptr) return read(*job.source, *job.tensor, job.unit);
+  const Dtype dtype = *CheckpointSource::float_dtype(*job.tensor->type);
+  std::byte* const x = job.kept + bytes_for(dtype, job.unit.first_element);
+  if (!job.is_kept)
+    if (auto ok = job.source->read_floats(*job.tensor, job.unit.first_element, job.unit.elements(),
+                                          raw_, x);
+        !ok)
+      return tl::unexpected(ok.error());
+  return view_of(x, dtype, shape_of(job.unit));
 }
 
 Result<QuantizationError> UnitWorker::quantize_by(const UnitJob& job, const View& x,
@@ -134,7 +195,7 @@ Result<QuantizedUnit> UnitWorker::quantize(const UnitJob& job) {
   using Dynamic = quant_operand::DynamicQuantize;
   const Unit& u = job.unit;
   const TensorScheme& s = *job.scheme;
-  const auto x = read(*job.source, *job.tensor, u);
+  const auto x = read(job);
   if (!x) return tl::unexpected(x.error());
   const std::size_t width = storage_bytes(x->dtype);
   QuantizedUnit unit;
@@ -214,72 +275,57 @@ void UnitWorker::search(const UnitJob& job, const View& x, std::size_t width) {
   });
 }
 
+// In pieces that stay in the first caches.
 Result<QuantizedUnit> UnitWorker::encode(const UnitJob& job, const TensorEncoding& encoding) {
-  const auto x = read(*job.source, *job.tensor, job.unit);
+  constexpr std::int64_t kPiece = 2048;
+  const auto x = read(job);
   if (!x) return tl::unexpected(x.error());
-  const std::int64_t n = job.unit.elements(), blocks = n / encoding.elements;
-  const float* values = static_cast<const float*>(x->data);
-  if (x->dtype != Dtype::f32) {
-    sized(finite_, n);
-    visit_float(x->dtype, [&]<class T>(std::type_identity<T>) {
-      const T* in = static_cast<const T*>(x->data);
-      for (std::int64_t i = 0; i < n; ++i)
-        finite_[static_cast<std::size_t>(i)] = static_cast<float>(in[i]);
-    });
-    values = finite_.data();
+  const std::int64_t n = job.unit.elements();
+  sized(packed_, n / encoding.elements * encoding.bytes);
+  alignas(64) float values[kPiece], restored[kPiece];
+  ErrorSum error;
+  for (std::int64_t i = 0; i < n; i += kPiece) {
+    const std::int64_t m = std::min(kPiece, n - i);
+    const float* in = static_cast<const float*>(x->data) + i;
+    if (x->dtype != Dtype::f32) {
+      as_f32(*x, i, static_cast<int>(m), values);
+      in = values;
+    }
+    encode_blocks(encoding, in, m / encoding.elements,
+                  packed_.data() + i / encoding.elements * encoding.bytes, restored);
+    error.add(in, restored, m);
   }
-  sized(packed_, blocks * encoding.bytes);
-  find_block_encoder(encoding)(values, blocks, packed_.data());
-  sized(restored_, n * 4);
-  encoding.decode(packed_.data(), blocks, reinterpret_cast<float*>(restored_.data()));
   QuantizedUnit unit;
   unit.codes = packed_;
   unit.kernel = "cpu:blocks";
-  unit.error = quantization_error(Stream::cpu(1), view_of(values, Dtype::f32, {n}),
-                                  view_of(restored_.data(), Dtype::f32, {n}));
+  unit.error = error.total();
   return unit;
 }
 
 Result<void> UnitWorker::add_range(const UnitJob& job, std::span<double> lo, std::span<double> hi) {
-  const auto x = read(*job.source, *job.tensor, job.unit);
+  const auto x = read(job);
   if (!x) return tl::unexpected(x.error());
-  const Unit& u = job.unit;
-  visit_float(x->dtype, [&]<class T>(std::type_identity<T>) {
-    using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    const T* in = static_cast<const T*>(x->data);
-    std::vector<quantize_math::DataRange<C>> ranges(static_cast<std::size_t>(u.channels),
-                                                    {C(0), C(0)});
-    for (std::int64_t o = 0; o < u.outer; ++o)
-      for (std::int64_t c = 0; c < u.channels; ++c) {
-        auto& range = ranges[static_cast<std::size_t>(c)];
-        for (std::int64_t i = 0; i < u.inner; ++i)
-          quantize_math::include(range, static_cast<C>(*in++));
-      }
-    for (std::size_t c = 0; c < ranges.size(); ++c) {
-      lo[c] = static_cast<double>(ranges[c].lo);
-      hi[c] = static_cast<double>(ranges[c].hi);
-    }
-  });
+  x->dtype == Dtype::f64 ? range_in<double>(*x, job.unit, lo, hi)
+                         : range_in<float>(*x, job.unit, lo, hi);
   return {};
 }
 
 Result<void> UnitWorker::add_candidate_errors(const UnitJob& job,
                                               std::span<const ScaleSearch::Candidates> all,
                                               std::span<std::int64_t> errors) {
-  const auto x = read(*job.source, *job.tensor, job.unit);
+  const auto x = read(job);
   if (!x) return tl::unexpected(x.error());
   const Unit& u = job.unit;
   const ScaleSearch search = search_of(*job.scheme);
   with_finite(*x, [&](const auto* values) {
-    std::vector<std::remove_cvref_t<decltype(*values)>> column;
+    std::vector<std::remove_cvref_t<decltype(*values)>> columns;
     for (std::int64_t c = 0; c < u.channels; ++c) {
       const auto at = static_cast<std::size_t>(c),
                  shared = static_cast<std::size_t>(u.first_channel - job.first_channel + c);
       double found[kScaleCandidates] = {};
-      if (u.inner == 1) {  // columns: brought together first
-        column.clear();
-        for (std::int64_t o = 0; o < u.outer; ++o) column.push_back(values[o * u.channels + c]);
-        search.add_errors(all[shared], column.data(), u.outer, found);
+      if (u.inner == 1) {
+        if (c % kColumns == 0) bring_together(values + c, u, c, columns);
+        search.add_errors(all[shared], columns.data() + c % kColumns * u.outer, u.outer, found);
       } else {
         for (std::int64_t o = 0; o < u.outer; ++o)
           search.add_errors(all[shared], values + (o * u.channels + c) * u.inner, u.inner, found);

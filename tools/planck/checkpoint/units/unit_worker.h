@@ -38,6 +38,8 @@ struct UnitJob {
   CodeBytes bytes = CodeBytes::twos_complement;
   const SharedScales* shared = nullptr;  // null: the unit finds its own
   std::int64_t first_channel = 0;        // of those that share
+  std::byte* kept = nullptr;             // the tensor's floats, once they were read
+  bool is_kept = false;                  // they were
   Unit unit{};
 };
 
@@ -57,6 +59,8 @@ class UnitWorker {
   // The unit's elements as floats of CheckpointSource::float_dtype.
   [[nodiscard]] Result<View> read(const CheckpointSource& source, const SourceTensor& tensor,
                                   const Unit& unit);
+  // The same of a job: from what is kept, and into it.
+  [[nodiscard]] Result<View> read(const UnitJob& job);
   [[nodiscard]] Result<QuantizedUnit> quantize(const UnitJob& job);
   // The unit's bytes as they are stored.
   [[nodiscard]] Result<std::span<const std::byte>> copy(const UnitJob& job);
@@ -92,8 +96,6 @@ class UnitWorker {
   // Codes of x by these scales, in made.codes, and what they cost.
   Result<QuantizationError> quantize_by(const UnitJob& job, const View& x, const View& scale,
                                         const View& zero, QuantizedUnit& made);
-  Result<QuantizationError> error_of(const UnitJob& job, const View& x, const View& scale,
-                                     const View& zero, std::span<const std::byte> codes);
   // Fill scale_ and zero_, and with mse first_scale_ and first_zero_.
   void take_shared(const UnitJob& job, std::size_t width);
   void search(const UnitJob& job, const View& x, std::size_t width);
