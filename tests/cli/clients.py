@@ -17,7 +17,8 @@ def needs(*names):
         try:
             modules.append(importlib.import_module(name))
         except ImportError as why:
-            print(f"skipped: {why} (tests/cli/install_clients)", file=sys.stderr)
+            large = " torch" if "torch" in names else ""
+            print(f"skipped: {why} (tests/cli/install_clients{large})", file=sys.stderr)
             sys.exit(SKIPPED)
     return modules[0] if len(modules) == 1 else modules
 

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   for (const TensorReport& t : report->tensors)
-    std::printf("%a %a\n", t.error.noise, t.error.signal);
+    std::printf("%a %a %a %lld\n", t.error.noise, t.error.signal, t.error.max_abs,
+                static_cast<long long>(t.error.non_finite));
   return 0;
 }

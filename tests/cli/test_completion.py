@@ -35,12 +35,16 @@ class Completion(CommandTest):
         ask = (self.script("bash") + 'PATH=$(dirname "$PLANCK"):$PATH\n'
                "try() { COMP_WORDS=(planck \"$@\"); COMP_CWORD=$#; _planck; echo ${COMPREPLY[*]}; }\n"
                "try quan; try quantize --sch; try quantize --dtype s; try run quantize_per_g; try -\n"
-               "touch 'two words.gguf'; try inspect two; try help ins\n")
+               "touch 'two words.gguf' softly s9 insects; try inspect two; try help ins; try ops softm; try quantize --dtype s\n"
+               "try completion ''; try bench --list ''\n")
         told = subprocess.run(["bash"], input=ask, capture_output=True, text=True, cwd=self.folder).stdout.splitlines()
         self.assertEqual(told[:3], ["quantize", "--scheme", "s8 s4"])
         self.assertEqual(told[3].split()[:2], ["quantize_per_group", "quantize_per_group_backward"])
         self.assertIn("--quiet", told[4])
-        self.assertEqual(told[5:], ["two words.gguf", "inspect"])
+        self.assertEqual(told[5:9], ["two words.gguf", "inspect", "softmax softmax_backward", "s8 s4"])  # and no files
+        self.assertEqual(told[9].split()[-3:], ["bash", "zsh", "fish"])
+        self.assertEqual(len(set(told[9].split())), len(told[9].split()))
+        self.assertIn("softly", told[10])
 
     def test_zsh(self):
         """With stand-ins for what zsh gives a completion: the words typed, and compadd."""
@@ -49,12 +53,13 @@ class Completion(CommandTest):
         ask = ("compdef() { :; }\ncompadd() { shift; print -r -- $*; }\n_files() { print files; }\n"
                'path=(${PLANCK:h} $path)\n' + self.script("zsh") +
                "try() { words=(planck $*); CURRENT=$#words; _planck; }\n"
-               "try quantize --dtype s; try help ins\n")
+               "try quantize --dtype s; try help ins; try quantize a\n")
         told = subprocess.run(["zsh", "-f"], input=ask, capture_output=True, text=True, check=True)
         self.assertEqual(told.stderr, "")
         self.assertEqual(told.stdout.splitlines()[0].split()[:4], ["s8", "u8", "s4", "u4"])
-        self.assertEqual(told.stdout.splitlines()[1], "files")
-        self.assertIn("inspect", told.stdout.splitlines()[2].split())
+        self.assertIn("inspect", told.stdout.splitlines()[1].split())
+        self.assertIn("--dtype", told.stdout.splitlines()[2].split())
+        self.assertEqual(told.stdout.splitlines()[3:], ["files"])
 
     def test_fish(self):
         self.needs("fish")

@@ -29,12 +29,29 @@ def contents(path):
     return digest.hexdigest()
 
 
+def odd_blocks(rng):
+    """512 blocks of 32, of the kinds that vector loops leave to plain ones, between those that they take."""
+    infinity, tiny = float("inf"), 1e-44
+    kinds = [lambda: 0.0, lambda: -0.0, lambda: rng.choice([1.0, -1.0]), lambda: rng.gauss(0, 1),
+             lambda: rng.choice([infinity, 1.0, -0.5]), lambda: rng.choice([float("nan"), -infinity, 0.25]),
+             lambda: rng.choice([tiny, -3 * tiny, 0.0]), lambda: rng.gauss(0, 1e-38), lambda: rng.uniform(-3e38, 3e38),
+             lambda: rng.randrange(-254, 255) / 2, lambda: rng.randrange(0, 16) / 4, lambda: abs(rng.gauss(0, 1)),
+             lambda: rng.gauss(0, 1e6), lambda: rng.gauss(0, 1e-9)]
+    values = []
+    for _ in range(512):
+        kind = rng.choice(kinds)
+        values += [kind() for _ in range(32)]
+    return values
+
+
 class Targets(CommandTest):
     def test_the_same_bytes_and_errors(self):
         rng = random.Random(1)
         values = [rng.gauss(0, 1) * rng.choice([0.01, 1, 1, 1, 9]) for _ in range(40 * 1024)]
         names = {"f": ("F32", [40, 1024]), "h": ("F16", [40, 1024]), "b": ("BF16", [160, 256]), "d": ("F64", [40, 1024])}
-        checkpoint.write(self.path("in"), {n + ".weight": Tensor(dtype, shape, values) for n, (dtype, shape) in names.items()})
+        tensors = {n + ".weight": Tensor(dtype, shape, values) for n, (dtype, shape) in names.items()}
+        tensors["odd.weight"] = Tensor("F32", [64, 256], odd_blocks(rng))
+        checkpoint.write(self.path("in"), tensors)
         seen = set()
         for case in CASES:
             found = set()

@@ -51,11 +51,15 @@ class Demo(CommandTest):
             self.assertEqual(self.sha(self.demo("exact2", "--math", "exact", "--cpu-target", "avx2")), exact)
             self.assertIn("exact", self.succeed("inspect", self.path("exact/model.safetensors"), "--json"))
         self.assertEqual(sorted(os.listdir(self.path("one"))),
-                         ["model-int4.safetensors", "model-int8.safetensors", "model.safetensors", "report.html", "results.json"])
+                         [*(f"{model}.{form}" for model in ("model-int4", "model-int8")
+                            for form in ("onnx", "qdq.onnx", "safetensors")), "model.safetensors", "report.html", "results.json"])
+        for name in ("model-int4.onnx", "model-int8.qdq.onnx"):
+            self.assertEqual(self.content(self.path("one/" + name)), self.content(self.path("five/" + name)))
 
         self.refuse("one/model.safetensors: exists; --force replaces it", "demo", "--out", self.path("one"), *SHORT)
 
         self.refuse_damaged(self.content(self.killed("killed")))
+        self.name_what_broke(self.path("killed/checkpoint.safetensors"))
         resumed = self.demo("killed")
         self.assertIn("Going on", resumed)
         self.assertEqual(self.sha(resumed), one)
@@ -76,6 +80,8 @@ class Demo(CommandTest):
                                                         self.path("mine.npy") + "[1]"])
         self.assertEqual(seen[1]["logits"], seen[2]["logits"])
 
+        self.runs_elsewhere("one")
+
         # And nothing else can.
         other = self.path("one/model.safetensors")
         self.refuse("not the checkpoint of a run", "demo", "--out", self.with_checkpoint("a", self.content(other)))
@@ -85,6 +91,31 @@ class Demo(CommandTest):
         self.refuse("from 0 to 359", "predict", other, "digits:360")
         npy(self.path("flat.npy"), (64,), "f", [0.5] * 64)
         self.refuse("images are [count, height, width]", "predict", other, self.path("flat.npy"))
+
+    def runs_elsewhere(self, folder):
+        """The integer models in ONNX Runtime, without its optimizations: our logits, to the bit where the picture that the
+        spatial transformer shows is rounded to the same integers, and our answers."""
+        with self.subTest("onnx"):
+            try:
+                import numpy as np
+                import onnxruntime as ort
+            except ImportError as why:
+                self.skipTest(f"{why} (tests/cli/install_clients)")
+            rng = np.random.default_rng(5)
+            pictures = rng.random((40, 16, 16), np.float32) ** 3
+            np.save(self.path("pictures.npy"), pictures)  # of the model's size: it is asked about these very pixels
+            options = ort.SessionOptions()
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+            for model in ("model-int8", "model-int4"):
+                at = self.path(f"{folder}/{model}.")
+                answers = json.loads(self.succeed("predict", at + "safetensors", self.path("pictures.npy"), "--json"))
+                ours = np.array([answer["logits"] for answer in answers], np.float32)
+                for form, same in (("onnx", 0.5), ("qdq.onnx", 0)):
+                    session = ort.InferenceSession(at + form, options, providers=["CPUExecutionProvider"])
+                    theirs = session.run(None, {"input": pictures[:, None]})[0]
+                    self.assertGreaterEqual((ours == theirs).all(1).mean(), same, (model, form))
+                    self.assertGreaterEqual((ours.argmax(1) == theirs.argmax(1)).mean(), 0.95, (model, form))
+                    self.assertLess(np.abs(ours - theirs).mean(), 0.01 * np.abs(ours).mean(), (model, form))
 
     def killed(self, folder, *options):
         """The checkpoint of a run that was killed after its first epoch."""
@@ -216,6 +247,22 @@ class Demo(CommandTest):
             bad[spot] ^= 1 << rng.randrange(8)
             says = "is damaged" if spot >= header else ""
             self.refuse(says, "demo", "--out", self.with_checkpoint(f"bad{i}", bad), *SHORT)
+
+    def name_what_broke(self, good):
+        """A loss that is no number ends the run: which picture, at which step. The checkpoint stays as it was."""
+        tensors, metadata = checkpoint.read(good)
+        weight = tensors["model.output.weight"]
+        weight.data = checkpoint.pack(weight.dtype, [math.nan] + weight.values()[1:])
+        os.mkdir(self.path("nan"))
+        broken = self.path("nan/checkpoint.safetensors")
+        checkpoint.write(broken, tensors, {"run": metadata["run"]})
+        before = self.content(broken)
+        done = self.run_planck("demo", "--out", self.path("nan"), *SHORT)
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr.splitlines()[-1],
+                         r"float, epoch 2, step 24: the loss of training picture \d+, which is a \d, is nan$")
+        self.assertEqual(os.listdir(self.path("nan")), ["checkpoint.safetensors"])
+        self.assertEqual(self.content(broken), before)
 
     def content(self, path):
         with open(path, "rb") as f:

@@ -139,6 +139,16 @@ class Written(CommandTest):
             self.assertEqual(rows[0]["non_finite"], 3)
             self.assertTrue(np.isfinite(dequantized(read(self.path("out.gguf"))[0]["w"])).all())
 
+    def test_values_whose_squares_are_infinite(self):
+        w = np.where(self.weights < 0, -3e38, 3e38).astype(np.float32)
+        checkpoint.write(self.path("in"), {"w": Tensor("F32", w.shape, data=w.tobytes())})
+        for dtype in SEARCHED:
+            with self.subTest(dtype):
+                self.quantize(dtype)
+                restored = dequantized(read(self.path("out.gguf"))[0]["w"])
+                self.assertTrue(np.isfinite(restored).all())
+                self.assertTrue((np.sign(restored) == np.sign(w)).all())
+
     def test_fields_and_tokenizer_are_carried_over(self):
         writer = gguf.GGUFWriter(self.path("in.gguf"), "llama")
         writer.add_block_count(2)

@@ -109,6 +109,13 @@ class Gradients(CommandTest):
     def test_the_second_output_of_attention(self):
         self.check("attention", *cases()["attention"], "lse")
 
+    def test_what_scores_of_attention_become(self):
+        tensors = cases()["attention"][0]
+        for settings in (["soft_cap=0.5"], ["alibi=true", "causal=true"], ["dropout=0.4", "seed=3", "offset=1"],
+                         ["query_offsets=0,1,1,3", "key_offsets=0,2,3,5", "soft_cap=2", "dropout=0.2"]):
+            with self.subTest(settings):
+                self.check("attention", tensors, settings)
+
     def check(self, op, tensors, settings, name=None):
         out = self.run_op(op, tensors, *settings)
         stored = checkpoint.read(self.path("out"))[0]

@@ -92,6 +92,20 @@ class Headers(CommandTest):
         size = self.write(header, bytes(1_000_000))
         self.bounded("the file has more than 262144 tensors", size, "inspect", self.path("in"))
 
+    def test_json_is_written_row_by_row(self):
+        one = '"t%d":{"dtype":"U8","shape":[1,1],"data_offsets":[%d,%d]}'
+        size = self.write("{" + ",".join(one % (i, i, i + 1) for i in range(200_000)) + "}", bytes(200_000))
+        code, seconds, peak, stderr = cost("inspect", self.path("in"), "--json")
+        self.assertEqual(code, 0, stderr)
+        if not SANITIZED:
+            self.assertLess(peak, 5 * size + (64 << 20))
+        for header, data in [("{}", b""), ('{"__metadata__":{"a":"[]"}}', b""),
+                             ('{"a":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"[]":'
+                              '{"dtype":"U8","shape":[2],"data_offsets":[1,3]}}', b"123")]:
+            self.write(header, data)
+            text = self.succeed("inspect", self.path("in"), "--json")
+            self.assertEqual(text, json.dumps(json.loads(text), indent=2) + "\n")
+
     def test_other_formats_that_claim_much(self):
         text = struct.pack("<Q", 1)
         kinds = {
@@ -180,6 +194,29 @@ class Headers(CommandTest):
         self.assertEqual((code, stderr), (0, ""))
         if not SANITIZED:
             self.assertLess(peak, 5 * 20_000_000 + (64 << 20))
+
+    def test_a_config_that_nests(self):
+        """A tree of it was a hundred times its text, and writing it ended the process."""
+        os.mkdir(self.path("model"))
+        checkpoint.write(self.path("model/model.safetensors"), {"a.weight": Tensor("F32", [2, 32], range(64))})
+        quantize = ["quantize", self.path("model"), "--force", "--format"]
+        for deep, code in [(2_000_000, 2), (64, 2), (63, 0)]:
+            with open(self.path("model/config.json"), "w") as f:
+                f.write('{"model_type": "x", "text": "]]]\\"[[[", "a": ' + "[" * deep + "]" * deep + "}")
+            got, _, peak, stderr = cost(*quantize, "compressed-tensors", "-o", self.path("out"))
+            self.assertEqual(got, code, stderr)
+            self.assertEqual("config.json: nests lists and objects deeper than 64" in stderr, code == 2)
+            if not SANITIZED:
+                self.assertLess(peak, 5 * 2 * deep + (64 << 20))
+            got, _, peak, stderr = cost(*quantize, "gguf", "--dtype", "q8_0", "-o", self.path("out.gguf"))
+            self.assertEqual(got, 0, stderr)
+            if not SANITIZED:
+                self.assertLess(peak, 5 * 2 * deep + (64 << 20))
+
+    def test_a_scheme_that_nests(self):
+        for text in ("[" * 4000, '{"a":' * 800, '{"scheme":' + "[" * 8):
+            size = self.write(json.dumps({"__metadata__": {"planck.quantized": "2", "planck.quantized:w": text}}), b"")
+            self.bounded('metadata of tensor "w": nests lists and objects deeper than 8', size, "inspect", self.path("in"))
 
     def test_gguf_of_a_million_tensors_or_fields(self):
         def text(i):

@@ -140,7 +140,7 @@ class Quantize(CommandTest):
         self.assertEqual(row["non_finite"], 3)
         self.assertLess(row["max_abs_error"], 0.02)
         text = self.succeed("quantize", self.path("in"), "-o", self.path("q"), "--force")
-        self.assertIn("1 tensors hold values that are NaN or infinite", text)
+        self.assertIn("1 tensor holds values that are NaN or infinite", text)
         self.assertIn('"w": 3 values', text)
         self.refuse('tensor "w": 3 values are NaN or infinite, --strict refuses', "quantize", self.path("in"), "-o",
                     self.path("strict"), "--strict")

@@ -247,6 +247,18 @@ class TorchFiles(CommandTest):
     def test_nested_dictionaries_and_what_is_no_tensor(self):
         rows, _ = self.read_back({"model": dict(self.state()), "epoch": 3, "history": [0.5, None, True]})
         self.assertEqual(sorted(rows), ["model.half", "model.tail", "model.turned", "model.w"])
+        told = json.loads(self.succeed("inspect", self.path("in.pt"), "--json"))
+        self.assertEqual(told["left_out"], {"count": 4, "names": ["epoch", "history.0", "history.1", "history.2"]})
+        self.assertIn('4 entries are no tensor and left out: "epoch", "history.0", "history.1", "history.2"\n',
+                      self.succeed("inspect", self.path("in.pt")))
+        self.assertIn("4 entries are no tensor", self.succeed("quantize", self.path("in.pt"), "--dry-run"))
+        self.read_back({"w": torch_file.Tensor(self.storage, [4, 6]), "lr": 0.5})
+        self.assertIn('1 entry is no tensor and left out: "lr"\n', self.succeed("inspect", self.path("in.pt")))
+        self.read_back({"w": torch_file.Tensor(self.storage, [4, 6]), "a\x1bb": 1, "steps": list(range(30))})
+        self.assertIn('left out: "a\\x1bb", "steps.0", ', self.succeed("inspect", self.path("in.pt")))
+        self.assertIn('"steps.14" and 15 more\n', self.succeed("inspect", self.path("in.pt")))
+        self.read_back({"w": torch_file.Tensor(self.storage, [4, 6])})
+        self.assertNotIn("left_out", self.succeed("inspect", self.path("in.pt"), "--json"))
 
     def test_lists_of_tensors(self):
         state = [torch_file.Tensor(self.storage, [4, 6]), 3, (torch_file.Tensor(self.half, [2, 8]), {"deep": [

@@ -181,6 +181,19 @@ class Usage(CommandTest):
             for line in lines:
                 self.assertLessEqual(len(line), columns, line)
         self.assertIn("…", on_terminal(60, "inspect", self.path("in"))[1])
+        # Names are readable on every usual terminal: other columns give way, and are named.
+        name = "model.layers.31.self_attn.q_proj"
+        checkpoint.write(self.path("in"), {name: self.tensors["w"], "norm": self.tensors["norm"]})
+        for columns, missing in [(80, "no room for: max abs error, shape, dtype"),
+                                 (70, "no room for: max abs error, shape, dtype, before")]:
+            text = on_terminal(columns, *self.quantize())[1].replace("\r\n", "\n")
+            self.assertRegex(text, rf"(?m){re.escape(name)} .*s8 ")
+            self.assertIn(missing + "\n", text)
+        text = on_terminal(80, "inspect", self.path("q"))[1]
+        self.assertIn(name + " ", text)
+        self.assertIn("no room for: original", text)
+        self.assertNotIn("no room", on_terminal(140, *self.quantize())[1] + self.succeed(*self.quantize()))
+        checkpoint.write(self.path("in"), self.tensors)
         self.assertIn("long" * 20, on_terminal(200, "inspect", self.path("in"))[1])
 
     def test_the_progress_bar_has_one_width_and_says_the_time_left(self):

@@ -4,7 +4,8 @@
   tests/cli/time_quantize.py build/release/tools/planck/planck [FOLDER]
 
 A checkpoint of 402 MB in bf16, twelve weights of 4096 × 4096; the best of five rounds, in which all ways take turns, with
-files in FOLDER (/dev/shm unless given). Needs a machine with nothing else to do. Not a test: times are for people."""
+files in FOLDER (/dev/shm unless given). Needs a machine with nothing else to do, or `chrt -f 1` before it where others cannot be
+kept away. "CPU" is the processor time of all threads. Not a test: times are for people."""
 
 import array
 import json
@@ -21,6 +22,8 @@ WAYS = {
     "s8 per tensor": ["--scheme", "per-tensor"],
     "s4 per group": ["--dtype", "s4", "--scheme", "per-group"],
     "gguf q8_0": ["--format", "gguf"],
+    "gguf q4_0": ["--format", "gguf", "--dtype", "q4_0"],
+    "gguf q5_1": ["--format", "gguf", "--dtype", "q5_1"],
 }
 SEARCHED = ["s8 per channel", "s8 per tensor", "s4 per group"]  # also with --method mse
 
@@ -44,12 +47,12 @@ def bytes_of(path):
 
 
 def timed(command):
-    """Seconds, and megabytes of memory at most."""
+    """Seconds, those of the processor, and megabytes of memory at most."""
     code = ("import resource, subprocess, sys, time; b = time.monotonic(); "
             "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); e = time.monotonic(); "
-            "print(e - b, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
-    seconds, peak = subprocess.run([sys.executable, "-c", code, *command], check=True, capture_output=True, text=True).stdout.split()
-    return float(seconds), int(peak) // 1024
+            "u = resource.getrusage(resource.RUSAGE_CHILDREN); print(e - b, u.ru_utime + u.ru_stime, u.ru_maxrss)")
+    seconds, busy, peak = subprocess.run([sys.executable, "-c", code, *command], check=True, capture_output=True, text=True).stdout.split()
+    return float(seconds), float(busy), int(peak) // 1024
 
 
 def main():
@@ -58,21 +61,22 @@ def main():
         source, out, part = (os.path.join(folder, name) for name in ("in", "out", "part"))
         write_checkpoint(source)
         ways = {**WAYS, **{name + ", mse": WAYS[name] + ["--method", "mse"] for name in SEARCHED}}
-        best, copied, peaks = {}, {}, {}
+        best, copied, used, peaks = {}, {}, {}, {}
         for _ in range(ROUNDS):
             for name, options in ways.items():
                 subprocess.run(["rm", "-rf", out], check=True)
-                seconds, peak = timed([planck, "quantize", source, "-o", out, *options])
-                best[name], peaks[name] = min(best.get(name, seconds), seconds), max(peaks.get(name, 0), peak)
+                seconds, busy, peak = timed([planck, "quantize", source, "-o", out, *options])
+                best[name], used[name] = min(best.get(name, seconds), seconds), min(used.get(name, busy), busy)
+                peaks[name] = max(peaks.get(name, 0), peak)
                 half = (bytes_of(source) + bytes_of(out)) // 2
                 subprocess.run(["rm", "-rf", out], check=True)
                 with open(source, "rb") as f, open(part, "wb") as g:
                     os.sendfile(g.fileno(), f.fileno(), 0, half)
                 seconds = timed(["cp", part, out])[0]
                 copied[name] = min(copied.get(name, seconds), seconds)
-        print(f"load {os.getloadavg()[0]:.1f}\n| way | seconds | cp | ratio | memory |\n|---|---|---|---|---|")
+        print(f"load {os.getloadavg()[0]:.1f}\n| way | seconds | CPU | cp | ratio | memory |\n|---|---|---|---|---|---|")
         for name in ways:
-            line = f"| {name} | {best[name]:.2f} | {copied[name]:.2f} | {best[name] / copied[name]:.2f}"
+            line = f"| {name} | {best[name]:.2f} | {used[name]:.2f} | {copied[name]:.2f} | {best[name] / copied[name]:.2f}"
             if name.endswith(", mse"):
                 line += f", {best[name] / best[name[:-5]]:.1f} of rtn"
             print(line + f" | {peaks[name]} MB |")
