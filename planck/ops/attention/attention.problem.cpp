@@ -72,16 +72,28 @@ std::int64_t AttentionProblem::sequences() const {
 }
 
 AttentionProblem AttentionProblem::sequence(std::int64_t b) const {
-  AttentionProblem one = *this;
+  // Names every option, so that one more does not compile until it is here: a copy of them all
+  // would allocate for the offsets, which no run() may.
+  const auto& [factor, causal, window, product, soft_cap, alibi, dropout, seed, stream, rows,
+               columns] = options;
   const auto at = static_cast<std::size_t>(b);
-  const auto &rows = options.query_offsets, &columns = options.key_offsets;
-  one.options.query_offsets.clear();
-  one.options.key_offsets.clear();
-  one.first_query = rows[at], one.first_key = columns[at];
-  one.all_queries = queries(), one.all_keys = keys();
-  one.q[2] = rows[at + 1] - rows[at];
-  one.k[2] = one.v[2] = columns[at + 1] - columns[at];
-  return one;
+  const auto part = [](const Shape& all, std::int64_t count) {
+    Shape shape = all;
+    shape[2] = count;
+    return shape;
+  };
+  const std::int64_t these_keys = columns[at + 1] - columns[at];
+  return {.kind = kind,
+          .element_dtype = element_dtype,
+          .q = part(q, rows[at + 1] - rows[at]),
+          .k = part(k, these_keys),
+          .v = part(v, these_keys),
+          .options = {factor, causal, window, product, soft_cap, alibi, dropout, seed, stream},
+          .mask = mask,
+          .first_query = rows[at],
+          .first_key = columns[at],
+          .all_queries = queries(),
+          .all_keys = keys()};
 }
 
 namespace {
