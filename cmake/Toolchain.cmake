@@ -75,3 +75,11 @@ function(planck_compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
+
+# -O1 for the sources of a target that arrange work and do little themselves: problems, plans, modules, lists of compiled
+# ops, readers of headers. All but those that `kept` matches: loops, and what every op passes through.
+function(planck_optimize_less target kept)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources EXCLUDE REGEX "${kept}")
+  set_source_files_properties(${sources} TARGET_DIRECTORY ${target} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+endfunction()

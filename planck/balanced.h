@@ -9,12 +9,12 @@ namespace planck {
 
 namespace nn {
 PLANCK_COMPILE_MODULES(extern template, Autodiff<Cpu, BalancedCheckpointing>);
-PLANCK_COMPILE_MODULES(extern template, Autodiff<Cuda, BalancedCheckpointing>);
+PLANCK_IF_CUDA(PLANCK_COMPILE_MODULES(extern template, Autodiff<Cuda, BalancedCheckpointing>);)
 }  // namespace nn
 
 namespace optim {
 PLANCK_COMPILE_OPTIMIZERS(extern template, Autodiff<Cpu, BalancedCheckpointing>);
-PLANCK_COMPILE_OPTIMIZERS(extern template, Autodiff<Cuda, BalancedCheckpointing>);
+PLANCK_IF_CUDA(PLANCK_COMPILE_OPTIMIZERS(extern template, Autodiff<Cuda, BalancedCheckpointing>);)
 }  // namespace optim
 
 }  // namespace planck

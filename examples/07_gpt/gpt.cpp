@@ -198,16 +198,17 @@ int train(const Arguments& a, const Stream& device, dist::Communicator& workers)
 // Workers of one machine share its cores, and its GPUs in turn.
 int on_device(const Arguments& a, dist::Communicator& workers) {
   const std::string& device = a.text("device");
-  if (device == "cpu") {
-    auto threads = static_cast<int>(a.count("threads", 0));
-    if (threads == 0 && workers.local_size() > 1)
-      threads = std::max(1, Stream::cpu().threads() / workers.local_size());
-    return train<Autodiff<Cpu>>(a, with_math(a, Stream::cpu(threads)), workers);
-  }
-  if (device != "cuda") refuse("gpt: --device is {}; cpu or cuda", {device});
+  if (device != "cpu" && device != "cuda") refuse("gpt: --device is {}; cpu or cuda", {device});
+  auto threads = static_cast<int>(a.count("threads", 0));
+  if (threads == 0 && workers.local_size() > 1)
+    threads = std::max(1, Stream::cpu().threads() / workers.local_size());
   const int gpus = std::max(1, static_cast<int>(Cuda::device_count()));
-  const auto stream = value_or_throw(Stream::cuda(workers.local_rank() % gpus));
-  return train<Autodiff<Cuda>>(a, with_math(a, stream), workers);
+  const Stream stream = device == "cpu"
+                            ? Stream::cpu(threads)
+                            : value_or_throw(Stream::cuda(workers.local_rank() % gpus));
+  return with_backend_of(stream, [&]<class B>(std::type_identity<B>) {
+    return train<Autodiff<B>>(a, with_math(a, stream), workers);
+  });
 }
 
 }  // namespace

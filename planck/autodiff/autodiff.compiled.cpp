@@ -3,6 +3,6 @@
 namespace planck {
 
 PLANCK_COMPILE_TAPE(template, Cpu);
-PLANCK_COMPILE_TAPE(template, Cuda);
+PLANCK_IF_CUDA(PLANCK_COMPILE_TAPE(template, Cuda);)
 
 }  // namespace planck

@@ -8,10 +8,10 @@
 #include "planck/ops/families.ops.h"
 
 // `how` is template, or extern template for what is compiled elsewhere.
-#define PLANCK_COMPILE_OP(how, ...)      \
-  how struct Planned<__VA_ARGS__>;       \
-  how struct Tracking<Cpu, __VA_ARGS__>; \
-  how struct Tracking<Cuda, __VA_ARGS__>
+#define PLANCK_COMPILE_OP(how, ...)     \
+  how struct Planned<__VA_ARGS__>;      \
+  how struct Tracking<Cpu, __VA_ARGS__> \
+      PLANCK_IF_CUDA(; how struct Tracking<Cuda, __VA_ARGS__>)
 
 // The tape itself; see autodiff/autodiff.compiled.cpp.
 #define PLANCK_COMPILE_TAPE(how, B) \
@@ -31,6 +31,6 @@ namespace planck {
 #undef PLANCK_OP
 
 PLANCK_COMPILE_TAPE(extern template, Cpu);
-PLANCK_COMPILE_TAPE(extern template, Cuda);
+PLANCK_IF_CUDA(PLANCK_COMPILE_TAPE(extern template, Cuda);)
 
 }  // namespace planck

@@ -5,6 +5,7 @@
 #include "planck/backend/planned.h"
 #include "planck/backend/quantized.h"
 #include "planck/backend/tensor.h"
+#include "planck/core/with_cuda.h"
 
 namespace planck {
 
@@ -100,7 +101,17 @@ using Cuda = DeviceBackend<DeviceKind::cuda>;
 template <class F>
 void for_each_backend(F&& f) {
   f(std::type_identity<Cpu>{});
-  if (Stream::on({DeviceKind::cuda, 0})) f(std::type_identity<Cuda>{});
+  PLANCK_IF_CUDA(if (Stream::on({DeviceKind::cuda, 0})) f(std::type_identity<Cuda>{});)
+}
+
+// f(std::type_identity<B>{}) of the backend whose device the stream is of. Without CUDA there is no
+// other than Cpu, and nothing is compiled for one.
+template <class F>
+decltype(auto) with_backend_of(const Stream& stream, F&& f) {
+  PLANCK_IF_CUDA(
+      if (stream.device().kind == DeviceKind::cuda) return f(std::type_identity<Cuda>{});)
+  static_cast<void>(stream);
+  return f(std::type_identity<Cpu>{});
 }
 
 }  // namespace planck

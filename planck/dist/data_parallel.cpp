@@ -63,8 +63,8 @@ TakenRows taken_rows(const float* sums, std::int64_t rows, std::int64_t width, b
 }  // namespace detail
 
 template class DataParallel<Autodiff<Cpu>>;
-template class DataParallel<Autodiff<Cuda>>;
+PLANCK_IF_CUDA(template class DataParallel<Autodiff<Cuda>>;)
 template class DataParallel<Autodiff<Cpu, BalancedCheckpointing>>;
-template class DataParallel<Autodiff<Cuda, BalancedCheckpointing>>;
+PLANCK_IF_CUDA(template class DataParallel<Autodiff<Cuda, BalancedCheckpointing>>;)
 
 }  // namespace planck::dist

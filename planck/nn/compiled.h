@@ -39,6 +39,6 @@
 namespace planck::nn {
 
 PLANCK_COMPILE_MODULES(extern template, Autodiff<Cpu>);
-PLANCK_COMPILE_MODULES(extern template, Autodiff<Cuda>);
+PLANCK_IF_CUDA(PLANCK_COMPILE_MODULES(extern template, Autodiff<Cuda>);)
 
 }  // namespace planck::nn

@@ -21,8 +21,8 @@
 namespace planck::optim {
 
 extern template struct ModelGradients<Cpu>;
-extern template struct ModelGradients<Cuda>;
+PLANCK_IF_CUDA(extern template struct ModelGradients<Cuda>;)
 PLANCK_COMPILE_OPTIMIZERS(extern template, Autodiff<Cpu>);
-PLANCK_COMPILE_OPTIMIZERS(extern template, Autodiff<Cuda>);
+PLANCK_IF_CUDA(PLANCK_COMPILE_OPTIMIZERS(extern template, Autodiff<Cuda>);)
 
 }  // namespace planck::optim

@@ -84,7 +84,7 @@ void add(std::vector<TensorOp>& to) {
   t.variants = 0;
   for_each_variant<Op>({}, [&](const Op&) { ++t.variants; });
   t.cpu = run<Cpu, Op, K...>;
-  t.cuda = run<Cuda, Op, K...>;
+  PLANCK_IF_CUDA(t.cuda = run<Cuda, Op, K...>;)
   if constexpr (Reference::applies<Op> && !(std::same_as<K, CodeKind> || ...))
     t.reference = run<Reference, Op, K...>;
   to.push_back(std::move(t));

@@ -120,14 +120,17 @@ TEST_P(Gpt, WritesTheSameWithAndWithoutACache) {
 }
 
 TEST_P(Gpt, OnCudaAsOnTheCpu) {
-  if (!Stream::on({DeviceKind::cuda, 0})) GTEST_SKIP() << "no CUDA device";
+  const auto gpu = Stream::on({DeviceKind::cuda, 0});
+  if (!gpu) GTEST_SKIP() << "no CUDA device";
   gpt::Run<A> cpu(options(GetParam()), text(), Cpu::default_device());
-  gpt::Run<Autodiff<Cuda>> cuda(options(GetParam()), text(), Cuda::default_device());
-  for (int i = 0; i < 4; ++i) {
-    const auto a = nn::to_entry(cpu.step()), b = nn::to_entry(cuda.step());
-    EXPECT_EQ(a, b) << "loss of step " << i;
-  }
-  EXPECT_EQ(cuda.hash(), cpu.hash());
+  with_backend_of(*gpu, [&]<class B>(std::type_identity<B>) {
+    gpt::Run<Autodiff<B>> cuda(options(GetParam()), text(), B::default_device());
+    for (int i = 0; i < 4; ++i) {
+      const auto a = nn::to_entry(cpu.step()), b = nn::to_entry(cuda.step());
+      EXPECT_EQ(a, b) << "loss of step " << i;
+    }
+    EXPECT_EQ(cuda.hash(), cpu.hash());
+  });
 }
 
 TEST(GptRun, RefusesWhatItCannotGoOnFrom) {

@@ -188,8 +188,11 @@ nn::StateDict stepped() {
   return all;
 }
 TEST(Rows, OnCudaAsOnTheCpu) {
-  if (!Stream::on({DeviceKind::cuda, 0})) GTEST_SKIP() << "no CUDA device";
-  EXPECT_EQ(stepped<Cuda>(), stepped<Cpu>());
+  const auto gpu = Stream::on({DeviceKind::cuda, 0});
+  if (!gpu) GTEST_SKIP() << "no CUDA device";
+  with_backend_of(*gpu, []<class B>(std::type_identity<B>) {
+    EXPECT_EQ(stepped<B>(), stepped<Cpu>());
+  });
 }
 
 // Second derivatives take the dense way.

@@ -136,17 +136,20 @@ TEST(Slots, RowsThatAreNotOfTheTable) {
 }
 
 TEST(Slots, OnAnotherStreamAreRefused) {
-  if (!Stream::on({DeviceKind::cuda, 0})) GTEST_SKIP() << "no CUDA device";
-  using D = Autodiff<Cuda>;
-  Rng rng{.seed = 1};
-  nn::Linear<D> layer(rng, {2, 3, false});
-  optim::Adam<D> adam({.rate = 0.1});
-  optim::ModelGradients<Cuda> g;
-  g.emplace("weight", ones<Cuda>({3, 2}));
-  adam.step(layer, g);
-  adam.load_state(adam.state(), value_or_throw(Stream::cuda(0)));
-  EXPECT_EQ(message([&] { adam.step(layer, g); }),
-            "adam: the mean of weight and the parameter belong to two streams of cuda:0");
+  const auto gpu = Stream::on({DeviceKind::cuda, 0});
+  if (!gpu) GTEST_SKIP() << "no CUDA device";
+  with_backend_of(*gpu, []<class B>(std::type_identity<B>) {
+    using D = Autodiff<B>;
+    Rng rng{.seed = 1};
+    nn::Linear<D> layer(rng, {2, 3, false});
+    optim::Adam<D> adam({.rate = 0.1});
+    optim::ModelGradients<B> g;
+    g.emplace("weight", ones<B>({3, 2}));
+    adam.step(layer, g);
+    adam.load_state(adam.state(), value_or_throw(Stream::cuda(0)));
+    EXPECT_EQ(message([&] { adam.step(layer, g); }),
+              "adam: the mean of weight and the parameter belong to two streams of cuda:0");
+  });
 }
 
 TEST(Clipping, ToANormThatIsNonePositiveIsRefused) {

@@ -113,10 +113,12 @@ int main(int argc, char** argv) try {
     const auto math = parse_product_math(a.values.at("math"));
     return math ? device.with_math(*math) : device;
   };
-  if (a.values.at("device") == "cuda")
-    run<Autodiff<Cuda>>(a, with_math(value_or_throw(Stream::cuda(0))));
-  else
-    run<Autodiff<Cpu>>(a, with_math(Stream::cpu(static_cast<int>(a.count("threads")))));
+  const Stream device = a.values.at("device") == "cuda"
+                            ? value_or_throw(Stream::cuda(0))
+                            : Stream::cpu(static_cast<int>(a.count("threads")));
+  with_backend_of(device, [&]<class B>(std::type_identity<B>) {
+    run<Autodiff<B>>(a, with_math(device));
+  });
   return 0;
 } catch (const std::exception& e) {
   fmt::print(stderr, "{}\n", e.what());

@@ -86,6 +86,10 @@ Seen trained_on(int workers, const OnGpu& on_gpu) {
   EXPECT_EQ(different, 0);
   return first;
 }
+Seen train_on(Communicator& workers, const Stream& stream) {
+  return with_backend_of(
+      stream, [&]<class B>(std::type_identity<B>) { return train<B>(workers, stream); });
+}
 Seen on_the_host(Communicator& c) { return train<Cpu>(c, kOne); }
 
 TEST(Staged, ExchangesCollectivesAndGroups) {
@@ -250,13 +254,13 @@ TEST(Staged, WorkersThatShareAGpuHaveTheHostsHash) {
   const auto staged = [](Communicator& c) {
     const Stream model = value_or_throw(Stream::cuda(0)), other = value_or_throw(Stream::cuda(0));
     Staged gpu(c, c.rank() == 0 ? model : other);  // the model's stream, and one of its own
-    return train<Cuda>(gpu, model);
+    return train_on(gpu, model);
   };
   for (const int workers : {1, 2, 3, 4}) EXPECT_EQ(trained_on(workers, staged), right) << workers;
   EXPECT_EQ(trained_on(3,
                        [&](Communicator& c) {  // mixed: GPU through the GPU's memory, GPU
                          if (c.rank() == 0) return staged(c);  // through the host's, CPU
-                         if (c.rank() == 1) return train<Cuda>(c, value_or_throw(Stream::cuda(0)));
+                         if (c.rank() == 1) return train_on(c, value_or_throw(Stream::cuda(0)));
                          return on_the_host(c);
                        }),
             right);
@@ -280,14 +284,16 @@ TEST(Nccl, MovesBytesAndSumsOnTheGpu) {
     auto joined = Nccl::join(c, stream);
     if (!joined) GTEST_SKIP() << joined.error().message;  // the library is not there
     Nccl& nccl = **joined;
-    const auto a = Tensor<Cuda>::from({1.f, 2.f, 3.f}, {3}, stream);
-    auto b = zeros<Cuda>({3}, Dtype::f32, stream);
-    const Outgoing out{0, a.primitive().view.data, 12};
-    const Incoming in{0, b.primitive().view.data, 12};
-    nccl.exchange({&out, 1}, {&in, 1});
-    EXPECT_EQ(b.to_vector<float>(), (std::vector{1.f, 2.f, 3.f}));
+    with_backend_of(stream, [&]<class B>(std::type_identity<B>) {
+      const auto a = Tensor<B>::from({1.f, 2.f, 3.f}, {3}, stream);
+      auto b = zeros<B>({3}, Dtype::f32, stream);
+      const Outgoing out{0, a.primitive().view.data, 12};
+      const Incoming in{0, b.primitive().view.data, 12};
+      nccl.exchange({&out, 1}, {&in, 1});
+      EXPECT_EQ(b.template to_vector<float>(), (std::vector{1.f, 2.f, 3.f}));
+    });
     nccl.barrier();
-    EXPECT_EQ(train<Cuda>(nccl, stream), right);
+    EXPECT_EQ(train_on(nccl, stream), right);
   });
 }
 

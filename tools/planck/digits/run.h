@@ -242,6 +242,6 @@ std::vector<float> On<D>::logits(const StoredNet& stored, const ImageSet& pictur
 }
 
 extern template struct On<Cpu>;
-extern template struct On<Cuda>;
+PLANCK_IF_CUDA(extern template struct On<Cuda>;)
 
 }  // namespace planck::digits

@@ -94,18 +94,20 @@ Result<Snapshot> read_snapshot(const std::string& path, const std::string& finge
 
 Outcome run(const RunOptions& options, const ImageData& data, const Stream& stream,
             dist::Communicator& workers, const Watch& watch) {
-  return stream.device().kind == DeviceKind::cuda
-             ? On<Cuda>::run(options, data, stream, workers, watch)
-             : On<Cpu>::run(options, data, stream, workers, watch);
+  return with_backend_of(stream, [&]<class B>(std::type_identity<B>) {
+    return On<B>::run(options, data, stream, workers, watch);
+  });
 }
 Verdicts verdicts(const StoredNet& net, const ImageSet& set, std::uint64_t seed,
                   const Stream& stream) {
-  return stream.device().kind == DeviceKind::cuda ? On<Cuda>::verdicts(net, set, seed, stream)
-                                                  : On<Cpu>::verdicts(net, set, seed, stream);
+  return with_backend_of(stream, [&]<class B>(std::type_identity<B>) {
+    return On<B>::verdicts(net, set, seed, stream);
+  });
 }
 std::vector<float> logits(const StoredNet& net, const ImageSet& pictures, const Stream& stream) {
-  return stream.device().kind == DeviceKind::cuda ? On<Cuda>::logits(net, pictures, stream)
-                                                  : On<Cpu>::logits(net, pictures, stream);
+  return with_backend_of(stream, [&]<class B>(std::type_identity<B>) {
+    return On<B>::logits(net, pictures, stream);
+  });
 }
 
 }  // namespace planck::digits

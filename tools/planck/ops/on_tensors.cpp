@@ -12,7 +12,7 @@
 namespace planck::cli {
 
 extern template struct OnTensors<Cpu>;
-extern template struct OnTensors<Cuda>;
+PLANCK_IF_CUDA(extern template struct OnTensors<Cuda>;)
 
 namespace {
 
@@ -46,8 +46,9 @@ Result<void> check_memory(std::string_view op, std::string_view what, Dtype dtyp
 
 Result<std::vector<HostTensor>> run_on_tensors(const TensorRequest& request, const Stream& stream) {
   try {
-    return stream.device().kind == DeviceKind::cuda ? OnTensors<Cuda>::run(request, stream)
-                                                    : OnTensors<Cpu>::run(request, stream);
+    return with_backend_of(stream, [&]<class B>(std::type_identity<B>) {
+      return OnTensors<B>::run(request, stream);
+    });
   } catch (const Exception& e) {
     return tl::unexpected(e.error());
   }
