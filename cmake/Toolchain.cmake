@@ -54,12 +54,20 @@ add_library(planck_build_flags INTERFACE)
 target_compile_options(planck_build_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wconversion;-Wshadow;-ffp-contract=off;-fno-math-errno;-fno-trapping-math>
   $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-prec-div=true;-prec-sqrt=true;-ftz=false;--expt-relaxed-constexpr;--compress-mode=size;-Werror=all-warnings;-Xcompiler=-Wall,-Wextra,-ffp-contract=off>)
+set(PLANCK_QUICK_COMPILATION $<$<CONFIG:Release>:-O1>)  # of what no one waits for: tests, commands
 if(NOT PLANCK_SANITIZE)  # instrumented code makes GCC see what is not there
   target_compile_options(planck_build_flags INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Werror>)
 else()
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
+  set(PLANCK_QUICK_COMPILATION -O0)  # even -O1 takes twice as long here
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")  # kernels for one instruction set, see planck/loops/cpu/targets.h
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-march=haswell>)
+  endif()
   target_compile_definitions(planck_build_flags INTERFACE PLANCK_SANITIZED=1)
-  target_compile_options(planck_build_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${PLANCK_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>
+  # Targets with the property PLANCK_UNWATCHED are linked with the sanitizers, and not instrumented.
+  set(watched $<NOT:$<BOOL:$<TARGET_PROPERTY:PLANCK_UNWATCHED>>>)
+  target_compile_options(planck_build_flags INTERFACE
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,${watched}>:-fsanitize=${PLANCK_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>
                          $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
   target_link_options(planck_build_flags INTERFACE -fsanitize=${PLANCK_SANITIZE})
 endif()

@@ -5,6 +5,7 @@ include(GoogleTest)
 add_library(planck_reference STATIC reference/evaluate.cpp reference/index.cpp reference/pool.cpp reference/shape.cpp)
 target_include_directories(planck_reference PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(planck_reference PUBLIC planck::planck PRIVATE planck_build_flags)
+target_compile_options(planck_reference PRIVATE -O2)  # naive loops, which most tests wait for
 
 # One executable of every test that is generic over the backend.
 function(add_autodiff_tests backend)
@@ -20,11 +21,6 @@ function(add_autodiff_tests backend)
       autodiff/families.test.cpp autodiff/quantized.test.cpp autodiff/quantized_shapes.test.cpp autodiff/tensors.test.cpp autodiff/training.test.cpp)
   endif()
   target_compile_definitions(autodiff_${name}_test PRIVATE PLANCK_TESTED_BACKEND=planck::${backend})
-  if(PLANCK_SANITIZE)  # thousands of small functions, which the sanitizers make large
-    target_compile_options(autodiff_${name}_test PRIVATE -O0)
-  else()
-    target_compile_options(autodiff_${name}_test PRIVATE -O1)
-  endif()
   target_link_libraries(autodiff_${name}_test PRIVATE planck_reference planck::planck planck_build_flags
     GTest::gtest_main)
   gtest_discover_tests(autodiff_${name}_test TEST_PREFIX autodiff.${name}. DISCOVERY_TIMEOUT 60)
@@ -38,7 +34,6 @@ endif()
 # The tape with modules on it: state in segments, failures, scopes, and what it is handed.
 add_executable(tape_test tape/borrowed.test.cpp tape/contracts.test.cpp tape/failing_new.cpp tape/failures.test.cpp
   tape/observers.test.cpp tape/replay.test.cpp tape/scopes.test.cpp tape/threads.test.cpp)
-target_compile_options(tape_test PRIVATE -O1)
 find_package(nlohmann_json REQUIRED)
 target_link_libraries(tape_test PRIVATE planck::planck planck_build_flags nlohmann_json::nlohmann_json GTest::gtest_main)
 planck_precompile(tape_test <gtest/gtest.h> ${PROJECT_SOURCE_DIR}/planck/training.h)
@@ -82,5 +77,6 @@ endif()
 # What the tape costs: build/release/tests/tape_bench
 add_executable(tape_bench ${PROJECT_SOURCE_DIR}/bench/tape.cpp)
 target_link_libraries(tape_bench PRIVATE planck::planck planck_build_flags)
+target_compile_options(tape_bench PRIVATE -O3)
 add_test(NAME autodiff.tape COMMAND tape_bench)
 set_tests_properties(autodiff.tape PROPERTIES RUN_SERIAL ON)  # it holds a time

@@ -7,7 +7,6 @@ add_executable(dist_test ${dist}/test/all_reduce.test.cpp ${dist}/test/buckets.t
   ${dist}/test/data_parallel.test.cpp ${dist}/test/grains.test.cpp ${dist}/test/meeting.test.cpp
   ${dist}/test/sharded.test.cpp ${dist}/test/staged.test.cpp ${dist}/test/sync_batch_norm.test.cpp
   ${dist}/test/tensor_parallel.test.cpp ${dist}/test/traffic.test.cpp)
-target_compile_options(dist_test PRIVATE -O1)
 target_link_libraries(dist_test PRIVATE planck::dist planck::planck planck_build_flags GTest::gtest_main)
 gtest_discover_tests(dist_test TEST_PREFIX dist. DISCOVERY_TIMEOUT 60)
 

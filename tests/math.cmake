@@ -12,6 +12,7 @@ add_executable(math_test
   ${PROJECT_SOURCE_DIR}/planck/math/test/tensor_core.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/test/vectors.test.cpp)
 target_link_libraries(math_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest hwy::hwy quadmath)
+target_compile_options(math_test PRIVATE -O2)  # loops over many numbers
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # quadmath.h comes with GCC
   execute_process(COMMAND g++ -print-file-name=include OUTPUT_VARIABLE gcc_headers OUTPUT_STRIP_TRAILING_WHITESPACE)
   target_compile_options(math_test PRIVATE -idirafter ${gcc_headers})

@@ -18,7 +18,6 @@ add_executable(nn_test
   nn/stored.test.cpp
   parity/modules.test.cpp
   parity/parity.test.cpp)
-target_compile_options(nn_test PRIVATE -O1)
 target_compile_definitions(nn_test PRIVATE PLANCK_PARITY_FOLDER="${CMAKE_CURRENT_SOURCE_DIR}/parity")
 target_link_libraries(nn_test PRIVATE planck::planck planck_build_flags GTest::gtest_main)
 planck_precompile(nn_test <gtest/gtest.h> ${PROJECT_SOURCE_DIR}/planck/training.h)
@@ -26,7 +25,6 @@ gtest_discover_tests(nn_test TEST_PREFIX nn. DISCOVERY_TIMEOUT 60)
 
 # For tests/parity/compare.py.
 add_executable(parity_dump parity/dump.cpp)
-target_compile_options(parity_dump PRIVATE -O1)
 target_include_directories(parity_dump PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(parity_dump PRIVATE planck::planck planck_build_flags)
 add_test(NAME nn.parity_dump COMMAND parity_dump ${CMAKE_CURRENT_BINARY_DIR}/parity)
@@ -42,7 +40,6 @@ endif()
 # Converted models in ONNX Runtime; skipped without it (tests/cli/install_clients).
 if(Python3_FOUND)
   add_executable(onnx_sample nn/onnx_sample.cpp)
-  target_compile_options(onnx_sample PRIVATE -O1)
   target_include_directories(onnx_sample PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(onnx_sample PRIVATE planck::planck planck_build_flags)
   add_test(NAME nn.onnx COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_onnx.py)
@@ -53,7 +50,6 @@ endif()
 # Files of `planck quantize`, run by a model.
 if(PLANCK_BUILD_TOOLS AND Python3_FOUND)
   add_executable(stored_sample nn/stored_sample.cpp)
-  target_compile_options(stored_sample PRIVATE -O1)
   target_link_libraries(stored_sample PRIVATE planck::planck planck_build_flags)
   add_test(NAME nn.stored COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_stored.py)
   set_tests_properties(nn.stored PROPERTIES ENVIRONMENT
@@ -61,7 +57,6 @@ if(PLANCK_BUILD_TOOLS AND Python3_FOUND)
 endif()
 
 add_executable(gpt_test nn/gpt.test.cpp)
-target_compile_options(gpt_test PRIVATE -O1)
 target_include_directories(gpt_test PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(gpt_test PRIVATE planck::dist planck::planck planck_build_flags GTest::gtest_main)
 gtest_discover_tests(gpt_test TEST_PREFIX nn. DISCOVERY_TIMEOUT 60)
@@ -70,6 +65,8 @@ gtest_discover_tests(gpt_test TEST_PREFIX nn. DISCOVERY_TIMEOUT 60)
 add_executable(gpt_steps EXCLUDE_FROM_ALL parity/gpt_steps.cpp)
 target_include_directories(gpt_steps PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(gpt_steps PRIVATE planck::dist planck::planck planck_build_flags)
+target_compile_options(gpt_steps PRIVATE -O3)
 
 add_executable(optim_bench EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/bench/optim.cpp)
 target_link_libraries(optim_bench PRIVATE planck::planck planck_build_flags)
+target_compile_options(optim_bench PRIVATE -O3)

@@ -4,11 +4,6 @@ include(GoogleTest)
 
 add_executable(tensor_test tensor/creation.test.cpp tensor/einsum.test.cpp tensor/exchange.test.cpp
   tensor/half_gradients.test.cpp tensor/half_quantized.test.cpp tensor/indexing.test.cpp tensor/scalars.test.cpp)
-if(PLANCK_SANITIZE)
-  target_compile_options(tensor_test PRIVATE -O0)
-else()
-  target_compile_options(tensor_test PRIVATE -O1)
-endif()
 target_link_libraries(tensor_test PRIVATE planck::planck planck_build_flags GTest::gtest_main)
 planck_precompile(tensor_test <gtest/gtest.h> ${PROJECT_SOURCE_DIR}/planck/training.h)
 gtest_discover_tests(tensor_test TEST_PREFIX tensor. DISCOVERY_TIMEOUT 60)

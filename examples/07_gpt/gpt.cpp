@@ -195,13 +195,13 @@ int train(const Arguments& a, const Stream& device, dist::Communicator& workers)
   return 0;
 }
 
-// Workers of one machine share its cores, and its GPUs in turn.
+// Workers of one machine share its cores, unless they are bound to cores of their own, and its GPUs
+// in turn.
 int on_device(const Arguments& a, dist::Communicator& workers) {
   const std::string& device = a.text("device");
   if (device != "cpu" && device != "cuda") refuse("gpt: --device is {}; cpu or cuda", {device});
   auto threads = static_cast<int>(a.count("threads", 0));
-  if (threads == 0 && workers.local_size() > 1)
-    threads = std::max(1, Stream::cpu().threads() / workers.local_size());
+  if (threads == 0) threads = workers.cores();
   const int gpus = std::max(1, static_cast<int>(Cuda::device_count()));
   const Stream stream = device == "cpu"
                             ? Stream::cpu(threads)
