@@ -61,7 +61,7 @@ else()
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
   set(PLANCK_QUICK_COMPILATION -O0)  # even -O1 takes twice as long here
   if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")  # kernels for AVX2 alone, see planck/loops/cpu/targets.h
-    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-march=haswell;-maes>)
+    add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-march=haswell;-maes>")
   endif()
   target_compile_definitions(planck_build_flags INTERFACE PLANCK_SANITIZED=1)
   # Targets with the property PLANCK_UNWATCHED are linked with the sanitizers, and not instrumented.
