@@ -203,9 +203,8 @@ int on_device(const Arguments& a, dist::Communicator& workers) {
   auto threads = static_cast<int>(a.count("threads", 0));
   if (threads == 0) threads = workers.cores();
   const int gpus = std::max(1, static_cast<int>(Cuda::device_count()));
-  const Stream stream = device == "cpu"
-                            ? Stream::cpu(threads)
-                            : value_or_throw(Stream::cuda(workers.local_rank() % gpus));
+  const Stream stream = device == "cpu" ? Stream::cpu(threads)
+                                        : value_or_throw(Stream::cuda(workers.local_rank() % gpus));
   return with_backend_of(stream, [&]<class B>(std::type_identity<B>) {
     return train<Autodiff<B>>(a, with_math(a, stream), workers);
   });

@@ -190,9 +190,8 @@ nn::StateDict stepped() {
 TEST(Rows, OnCudaAsOnTheCpu) {
   const auto gpu = Stream::on({DeviceKind::cuda, 0});
   if (!gpu) GTEST_SKIP() << "no CUDA device";
-  with_backend_of(*gpu, []<class B>(std::type_identity<B>) {
-    EXPECT_EQ(stepped<B>(), stepped<Cpu>());
-  });
+  with_backend_of(*gpu,
+                  []<class B>(std::type_identity<B>) { EXPECT_EQ(stepped<B>(), stepped<Cpu>()); });
 }
 
 // Second derivatives take the dense way.

@@ -116,9 +116,8 @@ int main(int argc, char** argv) try {
   const Stream device = a.values.at("device") == "cuda"
                             ? value_or_throw(Stream::cuda(0))
                             : Stream::cpu(static_cast<int>(a.count("threads")));
-  with_backend_of(device, [&]<class B>(std::type_identity<B>) {
-    run<Autodiff<B>>(a, with_math(device));
-  });
+  with_backend_of(device,
+                  [&]<class B>(std::type_identity<B>) { run<Autodiff<B>>(a, with_math(device)); });
   return 0;
 } catch (const std::exception& e) {
   fmt::print(stderr, "{}\n", e.what());

@@ -87,8 +87,8 @@ Seen trained_on(int workers, const OnGpu& on_gpu) {
   return first;
 }
 Seen train_on(Communicator& workers, const Stream& stream) {
-  return with_backend_of(
-      stream, [&]<class B>(std::type_identity<B>) { return train<B>(workers, stream); });
+  return with_backend_of(stream,
+                         [&]<class B>(std::type_identity<B>) { return train<B>(workers, stream); });
 }
 Seen on_the_host(Communicator& c) { return train<Cpu>(c, kOne); }
 

@@ -105,9 +105,8 @@ Verdicts verdicts(const StoredNet& net, const ImageSet& set, std::uint64_t seed,
   });
 }
 std::vector<float> logits(const StoredNet& net, const ImageSet& pictures, const Stream& stream) {
-  return with_backend_of(stream, [&]<class B>(std::type_identity<B>) {
-    return On<B>::logits(net, pictures, stream);
-  });
+  return with_backend_of(
+      stream, [&]<class B>(std::type_identity<B>) { return On<B>::logits(net, pictures, stream); });
 }
 
 }  // namespace planck::digits

@@ -46,9 +46,8 @@ Result<void> check_memory(std::string_view op, std::string_view what, Dtype dtyp
 
 Result<std::vector<HostTensor>> run_on_tensors(const TensorRequest& request, const Stream& stream) {
   try {
-    return with_backend_of(stream, [&]<class B>(std::type_identity<B>) {
-      return OnTensors<B>::run(request, stream);
-    });
+    return with_backend_of(
+        stream, [&]<class B>(std::type_identity<B>) { return OnTensors<B>::run(request, stream); });
   } catch (const Exception& e) {
     return tl::unexpected(e.error());
   }

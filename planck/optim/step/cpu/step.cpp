@@ -82,7 +82,7 @@ void formula(const StepNumbers<C>& given, C factor, int m, C* HWY_RESTRICT w,
   };
   using Yes = std::true_type;
   using No = std::false_type;
-  // What a rule says of all elements is a constant in each loop: the compiler makes no more of them.
+  // What a rule says of all elements is a constant in each loop: the compiler makes no more loops.
   if constexpr (kKind == StepKind::rmsprop) {
     const auto with = [&](auto moves, auto centered) {
       n.moves = decltype(moves)::value;
