@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "planck/loops/cpu/portions.h"
 #include "planck/loops/gemm/cpu/tile.h"
@@ -32,25 +33,60 @@ void pack_rows(const Side& s, std::int64_t count, int k, int width, C* out) {
   }
 }
 
+// Whole panels whose rows of one k lie side by side: a few k at a time, so that what is read and
+// what is written both stay in the first-level cache.
+template <class C, int kWidth>
+void copy_panels(const C* from, std::int64_t depth, std::int64_t count, int k, C* out) {
+  constexpr int kTogether = 8, kLineOf = 64 / sizeof(C);
+  for (int k0 = 0; k0 < k; k0 += kTogether) {
+    const int k1 = std::min(k, k0 + kTogether);
+    for (std::int64_t first = 0; first < count; first += kWidth) {
+      const C* in = from + k0 * depth + first;
+      C* to = out + first * k + k0 * kWidth;
+      for (int i = k0; i < k1; ++i, in += depth, to += kWidth) {
+        for (int c = 0; c < kWidth; c += kLineOf) __builtin_prefetch(in + kTogether * depth + c);
+        std::memcpy(to, in, kWidth * sizeof(C));
+      }
+    }
+  }
+}
+// One panel that `count` rows do not fill, the same way.
+template <class C>
+void copy_part(const C* from, std::int64_t depth, int count, int k, int width, C* out) {
+  for (int i = 0; i < k; ++i, from += depth, out += width) {
+    int r = 0;
+    for (; r + 4 <= count; r += 4) std::memcpy(out + r, from + r, 4 * sizeof(C));
+    for (; r < count; ++r) out[r] = from[r];
+    for (; r < width; ++r) out[r] = 0;
+  }
+}
+// Whether the width is one of those that tiles have.
+template <class C, int... kWidths>
+bool copied_panels(const C* from, std::int64_t depth, std::int64_t count, int k, int width, C* out,
+                   std::integer_sequence<int, kWidths...>) {
+  return ((width == kWidths && (copy_panels<C, kWidths>(from, depth, count, k, out), true)) || ...);
+}
+
 // Any strides; fast where the rows of one k lie densely.
 template <class C>
 void pack_columns(const Side& s, std::int64_t count, int k, int width, C* out) {
-  const PortionOps& ops = portion_ops();
-  const int whole = kLine / width * width;  // panels are not cut
-  C line[kLine];
-  for (std::int64_t first = 0; first < count; first += whole) {
-    const int n = static_cast<int>(std::min<std::int64_t>(whole, count - first));
-    const int padded = (n + width - 1) / width * width;
-    if (s.along == 1 && s.dtype == dtype_of<C> && padded == n) {  // nothing to convert or fill up
-      const C* from = static_cast<const C*>(s.data) + s.offset + first;
-      for (int i = 0; i < k; ++i, from += s.depth)
-        for (int r = 0; r < n; r += width) {
-          __builtin_prefetch(from + r + n);
-          std::memcpy(out + (first + r) * k + i * width, from + r,
-                      static_cast<std::size_t>(width) * sizeof(C));
-        }
-      continue;
+  if (s.along == 1 && s.dtype == dtype_of<C>) {  // nothing to convert
+    const std::int64_t whole = count / width * width;
+    const C* from = static_cast<const C*>(s.data) + s.offset;
+    if (copied_panels(from, s.depth, whole, k, width, out,
+                      std::integer_sequence<int, 6, 8, 12, 16, 32>())) {
+      if (whole < count)
+        copy_part(from + whole, s.depth, static_cast<int>(count - whole), k, width,
+                  out + whole * k);
+      return;
     }
+  }
+  const PortionOps& ops = portion_ops();
+  const int most = kLine / width * width;  // panels are not cut
+  C line[kLine];
+  for (std::int64_t first = 0; first < count; first += most) {
+    const int n = static_cast<int>(std::min<std::int64_t>(most, count - first));
+    const int padded = (n + width - 1) / width * width;
     std::fill(line + n, line + padded, C{0});
     for (int i = 0; i < k; ++i) {
       const std::int64_t at = s.offset + first * s.along + i * s.depth;

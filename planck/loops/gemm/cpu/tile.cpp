@@ -158,9 +158,10 @@ HWY_INLINE void tile_of(int rows, const TileBlock<C>& w, const C* a, C* sums) {
 template <class C, bool kScattered>
 void multiply_as(const TileBlock<C>& w) {
   const int vectors = (w.columns + kLanes<C> - 1) / kLanes<C>;
+  const std::int64_t a_row = w.a_step != 0 ? 1 : w.a_depth != 0 ? w.a_depth : w.k;
   for (std::int64_t r = 0; r < w.rows; r += kRows) {
     const int rows = static_cast<int>(w.rows - r < kRows ? w.rows - r : kRows);
-    const C* a = w.a + r * (w.a_step == 0 ? w.k : 1);
+    const C* a = w.a + r * a_row;
     C* sums = w.sums + r * w.sums_step;
     // Prefetches the sums of the next tile.
     if (w.continues)

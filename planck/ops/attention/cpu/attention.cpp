@@ -122,10 +122,8 @@ void backward(const Stream& stream, const AttentionProblem& p, const Operands& o
   C* const delta = room;
   room += delta_words(p);
   parallel_for(stream, p.batch() * p.heads(), [&](std::int64_t t) {
-    for (std::int64_t i = 0; i < p.queries(); ++i)
-      delta[t * p.queries() + i] =
-          delta_of<C>(operands[attention_operand::saved_y], operands[attention_operand::dy],
-                      t / p.heads(), t % p.heads(), i);
+    deltas_of(operands[attention_operand::saved_y], operands[attention_operand::dy], t / p.heads(),
+              t % p.heads(), delta + t * p.queries());
   });
   const std::int64_t panels = panels_of(p.queries(), products.width());
   const auto of_keys = dq_packing(products, operands);

@@ -13,6 +13,12 @@ namespace planck::attention {
 
 inline constexpr int kRows = attention_math::kBlock;  // of a packed block
 
+// Rows of a block that take part.
+struct BlockPart {
+  std::int64_t block, first, rows;  // the first counts from the block's
+  std::int64_t row() const { return block * kRows + first; }
+};
+
 inline gemm::Side side_of(const View& x, std::int64_t n, std::int64_t head, std::int64_t row) {
   return {x.data, x.dtype, n * x.strides[0] + head * x.strides[1] + row * x.strides[2],
           x.strides[2], x.strides[3]};
@@ -36,6 +42,19 @@ class PackedOperand {
   const C* block(const C* base, std::int64_t head, std::int64_t block) const {
     return base + (head * blocks() + block) * block_words();
   }
+  // Those that lanes need which see rows from ... to - 1; what is left out is hidden from them all.
+  BlockPart part(std::int64_t at, std::int64_t from, std::int64_t to) const {
+    const std::int64_t count = rows(at), start = at * kRows;
+    if constexpr (P::kCut == 0) return {at, 0, count};
+    const std::int64_t first =
+        std::max<std::int64_t>(from - start, 0) / std::max(P::kCut, 1) * P::kCut;
+    return {at, first, std::min(count, to - start) - first};
+  }
+  const C* from(const C* base, std::int64_t head, const BlockPart& p) const {
+    const C* const all = block(base, head, p.block);
+    return across_ ? products_.from_depth(all, p.first)
+                   : products_.from_row(all, p.first, x_.shape[3]);
+  }
   // Of a block that lies across: whether all numbers are finite.
   bool finite(const C* base, std::int64_t head, std::int64_t at) const {
     return block(base, head, at)[block_words() - 1] != C(0);
@@ -48,8 +67,7 @@ class PackedOperand {
     if (!across_) return products_.pack_rows(side, count, width, out);
     std::swap(side.along, side.depth);
     products_.pack_rows(side, width, count, out);
-    bool all = true;
-    for (std::int64_t i = 0; i < width * count; ++i) all &= out[i] - out[i] == C(0);
+    const bool all = score_loops<C>().finite(out, width * count);
     out[block_words() - 1] = all ? C(1) : C(0);
   }
 
@@ -126,19 +144,19 @@ struct Sums {
   alignas(64) C at[kMostHeadWidth * kMostLanes * 4 / sizeof(C)];
 };
 
-// Sums [width of a head][lane], times the lane's factor, to rows of an output.
+// Sums [width of a head][lane], times the lane's factor, to rows of an output; changes the sums.
 template <class C>
 void store_panel(const View& out, std::int64_t n, std::int64_t head, std::int64_t first,
-                 std::int64_t lanes, int width, const C* sums, const C* factor) {
-  C row[kMostHeadWidth];
+                 std::int64_t lanes, int width, C* sums, const C* factor) {
+  alignas(64) C rows[kMostLanes * kMostHeadWidth];
   const auto columns = static_cast<int>(out.shape[3]);
-  for (std::int64_t w = 0; w < lanes; ++w) {
-    for (int e = 0; e < columns; ++e)
-      row[e] = attention_math::result(sums[e * width + w], factor[w]);
+  score_loops<C>().finish(sums, columns, width, factor);
+  portion_ops().load_tile(dtype_of<C>, sums, 0, width, static_cast<int>(lanes), columns, rows,
+                          columns);
+  for (std::int64_t w = 0; w < lanes; ++w)
     store_portion(portion_ops(), out.dtype, out.data,
                   n * out.strides[0] + head * out.strides[1] + (first + w) * out.strides[2],
-                  out.strides[3], columns, row);
-  }
+                  out.strides[3], columns, rows + w * columns);
 }
 
 }  // namespace planck::attention

@@ -2,7 +2,6 @@
 // whose lanes are keys. P is one of products.h.
 #pragma once
 
-#include "planck/math/pairwise_sum.h"
 #include "planck/ops/attention/cpu/panels.h"
 
 namespace planck::attention {
@@ -107,8 +106,10 @@ void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedO
   std::fill_n(sums.at, p.out_width() * width, C(0));
   const auto [first_key, end_key] = pass.keys_of(first, lanes);
   for (std::int64_t b = first_key / kRows; b * kRows < end_key; ++b) {
-    const std::int64_t rows = k.rows(b), row = b * kRows;
-    products.multiply(k.block(packed_k, 0, b), rows, q.at, p.width(), scores.at, false);
+    const BlockPart part = k.part(b, first_key, end_key);
+    const std::int64_t rows = part.rows, row = part.row();
+    products.multiply(k.from(packed_k, 0, part), rows, q.at, p.width(), p.width(), scores.at,
+                      false);
     const Limits limits = pass.limits_of_queries(first, lanes, row, rows);
     const BlockPlace place{n, head, 2, first, lanes, row, rows};
     pass.loops.soften(pass.scores(place, scores.at, added.at, limits), largest, partial, factor);
@@ -119,8 +120,8 @@ void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedO
       pass.drop(place, scores.at, kept.at, C(1));
     }
     products.take_lanes(scores.at, rows);
-    products.multiply_seen(v.block(packed_v, 0, b), v.finite(packed_v, 0, b), p.out_width(),
-                           scores.at, rows, sums.at);
+    products.multiply_seen(v.from(packed_v, 0, part), v.finite(packed_v, 0, b), p.out_width(),
+                           scores.at, rows, v.rows(b), sums.at);
   }
   C lse[kMostLanes];
   for (int w = 0; w < width; ++w) {
@@ -136,20 +137,17 @@ void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedO
                 static_cast<int>(lanes), lse);
 }
 
-// The sum of dy * y of one query.
+// The sums of dy * y of all queries of a head, some at a time.
 template <class C>
-C delta_of(const View& y, const View& dy, std::int64_t n, std::int64_t head, std::int64_t i) {
-  C a[kMostHeadWidth], b[kMostHeadWidth];
-  const auto load = [&](const View& x, C* to) {
-    load_portion(portion_ops(), x.dtype, x.data,
-                 n * x.strides[0] + head * x.strides[1] + i * x.strides[2], x.strides[3],
-                 static_cast<int>(x.shape[3]), to);
-  };
-  load(y, a);
-  load(dy, b);
-  PairwiseSum<C, 9> sum;
-  for (std::int64_t e = 0; e < y.shape[3]; ++e) sum.add(b[e] * a[e]);
-  return sum.result();
+void deltas_of(const View& y, const View& dy, std::int64_t n, std::int64_t head, C* out) {
+  alignas(64) C a[kMostHeadWidth * kMostLanes], b[kMostHeadWidth * kMostLanes], sums[kMostLanes];
+  for (std::int64_t i = 0; i < y.shape[2]; i += kMostLanes) {
+    const std::int64_t count = std::min<std::int64_t>(kMostLanes, y.shape[2] - i);
+    gemm::pack(side_of(y, n, head, i), count, y.shape[3], kMostLanes, a);
+    gemm::pack(side_of(dy, n, head, i), count, y.shape[3], kMostLanes, b);
+    score_loops<C>().dots(b, a, static_cast<int>(y.shape[3]), kMostLanes, sums);
+    std::copy_n(sums, count, out + i);
+  }
 }
 
 // lse of `count` queries.
@@ -185,9 +183,12 @@ void dq_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedOperan
   std::fill_n(sums.at, p.width() * width, C(0));
   const auto [first_key, end_key] = pass.keys_of(first, lanes);
   for (std::int64_t b = first_key / kRows; b * kRows < end_key; ++b) {
-    const std::int64_t rows = k.rows(b), row = b * kRows;
-    products.multiply(k.block(packed[0], 0, b), rows, q.at, p.width(), scores.at, false);
-    products.multiply(v.block(packed[1], 0, b), rows, dy.at, p.out_width(), slopes.at, false);
+    const BlockPart part = k.part(b, first_key, end_key);
+    const std::int64_t rows = part.rows, row = part.row();
+    products.multiply(k.from(packed[0], 0, part), rows, q.at, p.width(), p.width(), scores.at,
+                      false);
+    products.multiply(v.from(packed[1], 0, part), rows, dy.at, p.out_width(), p.out_width(),
+                      slopes.at, false);
     const Limits limits = pass.limits_of_queries(first, lanes, row, rows);
     const BlockPlace place{n, head, 2, first, lanes, row, rows};
     if (pass.drops) {
@@ -197,8 +198,8 @@ void dq_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedOperan
     pass.loops.slopes(pass.scores(place, scores.at, added.at, limits), slopes.at, lse, deltas,
                       true);
     products.take_lanes(slopes.at, rows);
-    products.multiply_seen(k_across.block(packed[2], 0, b), k_across.finite(packed[2], 0, b),
-                           p.width(), slopes.at, rows, sums.at);
+    products.multiply_seen(k_across.from(packed[2], 0, part), k_across.finite(packed[2], 0, b),
+                           p.width(), slopes.at, rows, k.rows(b), sums.at);
   }
   store_panel(pass.operands[attention_operand::dq], n, head, first, lanes, width, sums.at, factor);
 }
@@ -228,9 +229,12 @@ void dk_dv_panel(const Pass<P>& pass, const PackedOperand<P>& q, const PackedOpe
   for (std::int64_t h = 0; h < p.in_group(); ++h) {
     const std::int64_t head = group * p.in_group() + h;
     for (std::int64_t b = from / kRows; b * kRows < to; ++b) {
-      const std::int64_t rows = q.rows(b), row = b * kRows;
-      products.multiply(q.block(packed[0], h, b), rows, k.at, p.width(), scores.at, false);
-      products.multiply(dy.block(packed[1], h, b), rows, v.at, p.out_width(), slopes.at, false);
+      const BlockPart part = q.part(b, from, to);
+      const std::int64_t rows = part.rows, row = part.row();
+      products.multiply(q.from(packed[0], h, part), rows, k.at, p.width(), p.width(), scores.at,
+                        false);
+      products.multiply(dy.from(packed[1], h, part), rows, v.at, p.out_width(), p.out_width(),
+                        slopes.at, false);
       C lse[kRows];
       load_lse(pass.operands[attention_operand::saved_lse], n, head, row, rows, lse);
       const Limits limits =
@@ -245,10 +249,10 @@ void dk_dv_panel(const Pass<P>& pass, const PackedOperand<P>& q, const PackedOpe
       if (pass.drops) pass.drop(place, scores.at, kept.at, C(1));
       products.take_lanes(scores.at, rows);
       products.take_lanes(slopes.at, rows);
-      products.multiply_seen(dy_across.block(packed[3], h, b), dy_across.finite(packed[3], h, b),
-                             p.out_width(), scores.at, rows, dv.at);
-      products.multiply_seen(q_across.block(packed[2], h, b), q_across.finite(packed[2], h, b),
-                             p.width(), slopes.at, rows, dk.at);
+      products.multiply_seen(dy_across.from(packed[3], h, part), dy_across.finite(packed[3], h, b),
+                             p.out_width(), scores.at, rows, q.rows(b), dv.at);
+      products.multiply_seen(q_across.from(packed[2], h, part), q_across.finite(packed[2], h, b),
+                             p.width(), slopes.at, rows, q.rows(b), dk.at);
     }
   }
   C factor[kMostLanes];

@@ -8,6 +8,12 @@
 //   take_lanes(values, k)               the same of values that lie there as [k][width]; rounds
 //   multiply(rows, ..)                  sums += rows * lanes
 //   multiply_seen(rows, finite, ..)     the same; where a lane is zero, the row's factor is too
+//   kCut                                products may begin at any multiple of it, and end anywhere;
+//                                       0: they take whole blocks
+//   from_row(rows, row, k)              packed rows from that row on, or, where rows are what is
+//   from_depth(rows, first)             summed over, from the first of these on
+//
+// `depth` is how many of k are packed, of which k are multiplied.
 #pragma once
 
 #include <algorithm>
@@ -32,10 +38,10 @@ class Products {
   // Where a lane is 0 and the row's factor infinite or NaN, their product counts for nothing: such
   // blocks are multiplied lane by lane, with zeros in these places.
   void multiply_seen(const C* rows, bool finite, std::int64_t count, const C* lanes, std::int64_t k,
-                     C* sums) const {
+                     std::int64_t depth, C* sums) const {
     const int width = self().width();
     if (finite || std::find(lanes, lanes + k * width, C(0)) == lanes + k * width)
-      return self().multiply(rows, count, lanes, k, sums, true);
+      return self().multiply(rows, count, lanes, k, depth, sums, true);
     alignas(64) C group[2 * kMostRows * 128], before[kMostRows * kMostLanes],
         after[kMostRows * kMostLanes];
     const int most = self().group_rows();
@@ -43,9 +49,9 @@ class Products {
       const auto n = static_cast<int>(std::min<std::int64_t>(most, count - first));
       std::copy_n(sums, n * width, before);
       for (int w = 0; w < width; ++w) {
-        self().copy_group(rows, first, count, k, lanes + w, group);
+        self().copy_group(rows, first, count, k, depth, lanes + w, group);
         std::copy_n(before, n * width, after);
-        self().multiply(group, n, lanes, k, after, true);
+        self().multiply(group, n, lanes, k, k, after, true);
         for (int r = 0; r < n; ++r) sums[r * width + w] = after[r * width + w];
       }
     }
@@ -59,6 +65,8 @@ template <class Number>
 class ChainProducts : public Products<ChainProducts<Number>, Number> {
  public:
   using C = Number;
+
+  static constexpr int kCut = 24;  // whole groups, and whole rounds of partial sums
 
   explicit ChainProducts(Dtype) {}
   int width() const { return ops_.vectors * ops_.lanes; }
@@ -74,8 +82,12 @@ class ChainProducts : public Products<ChainProducts<Number>, Number> {
     gemm::pack(side, lanes, k, width(), out);
   }
   void take_lanes(C*, std::int64_t) const {}
-  void multiply(const C* rows, std::int64_t count, const C* lanes, std::int64_t k, C* sums,
-                bool continues) const {
+  static const C* from_row(const C* rows, std::int64_t row, std::int64_t k) {
+    return rows + row * k;
+  }
+  const C* from_depth(const C* rows, std::int64_t first) const { return rows + first * ops_.rows; }
+  void multiply(const C* rows, std::int64_t count, const C* lanes, std::int64_t k,
+                std::int64_t depth, C* sums, bool continues) const {
     ops_.multiply({.a = rows,
                    .rows = count,
                    .b = lanes,
@@ -85,13 +97,14 @@ class ChainProducts : public Products<ChainProducts<Number>, Number> {
                    .sums = sums,
                    .sums_step = width(),
                    .continues = continues,
-                   .last = false});
+                   .last = false,
+                   .a_depth = depth});
   }
 
   int group_rows() const { return ops_.rows; }
-  void copy_group(const C* rows, std::int64_t first, std::int64_t, std::int64_t k, const C* lane,
-                  C* out) const {
-    const C* from = rows + first * k;  // [k][row of the group]
+  void copy_group(const C* rows, std::int64_t first, std::int64_t, std::int64_t k,
+                  std::int64_t depth, const C* lane, C* out) const {
+    const C* from = rows + first * depth;  // [k][row of the group]
     for (std::int64_t i = 0; i < k; ++i)
       for (int r = 0; r < ops_.rows; ++r)
         out[i * ops_.rows + r] = lane[i * width()] == C(0) ? C(0) : from[i * ops_.rows + r];
@@ -105,6 +118,8 @@ class ChainProducts : public Products<ChainProducts<Number>, Number> {
 class TensorCoreProducts : public Products<TensorCoreProducts, float> {
  public:
   using C = float;
+
+  static constexpr int kCut = 0;
 
   explicit TensorCoreProducts(Dtype element) : element_(element) {}
   int width() const { return ops_.columns; }
@@ -129,8 +144,10 @@ class TensorCoreProducts : public Products<TensorCoreProducts, float> {
     }
     prepare_lanes(values, k);
   }
+  static const float* from_row(const float* rows, std::int64_t, std::int64_t) { return rows; }
+  static const float* from_depth(const float* rows, std::int64_t) { return rows; }
   void multiply(const float* rows, std::int64_t count, const float* lanes, std::int64_t k,
-                float* sums, bool continues) const {
+                std::int64_t, float* sums, bool continues) const {
     ops_.multiply({.dtype = element_,
                    .a = rows,
                    .a_exponent = reinterpret_cast<const std::int32_t*>(rows + count * k),
@@ -145,7 +162,7 @@ class TensorCoreProducts : public Products<TensorCoreProducts, float> {
 
   int group_rows() const { return kMostRows; }
   void copy_group(const float* rows, std::int64_t first, std::int64_t count, std::int64_t k,
-                  const float* lane, float* out) const {
+                  std::int64_t, const float* lane, float* out) const {
     const std::int64_t n = std::min<std::int64_t>(kMostRows, count - first);
     for (std::int64_t r = 0; r < n; ++r)
       for (std::int64_t i = 0; i < k; ++i)

@@ -97,6 +97,45 @@ void slopes_as(const ScoreBlock<C>& b, C* HWY_RESTRICT dp, const C* HWY_RESTRICT
 }
 
 template <class C, int kW>
+void finish_as(C* HWY_RESTRICT sums, int rows, const C* HWY_RESTRICT factor) {
+  for (int r = 0; r < rows; ++r, sums += kW)
+    for (int w = 0; w < kW; ++w) sums[w] = element::result(sums[w], factor[w]);
+}
+
+// Pairwise: the sum of each 2^n rows is kept until its other half has come.
+template <class C, int kW>
+void dots_as(const C* HWY_RESTRICT a, const C* HWY_RESTRICT b, int rows, C* HWY_RESTRICT out) {
+  constexpr int kDigits = 9;
+  alignas(64) C digits[kDigits][kW], value[kW];
+  for (int r = 0; r < rows; ++r, a += kW, b += kW) {
+    for (int w = 0; w < kW; ++w) value[w] = a[w] * b[w];
+    int n = 0;
+    for (; (r >> n) & 1; ++n)
+      for (int w = 0; w < kW; ++w) value[w] = digits[n][w] + value[w];
+    for (int w = 0; w < kW; ++w) digits[n][w] = value[w];
+  }
+  bool any = false;
+  for (int w = 0; w < kW; ++w) out[w] = 0;
+  for (int n = 0; n < kDigits; ++n) {
+    if (!((rows >> n) & 1)) continue;
+    for (int w = 0; w < kW; ++w) out[w] = any ? digits[n][w] + out[w] : digits[n][w];
+    any = true;
+  }
+}
+
+template <class C>
+bool finite(const C* HWY_RESTRICT values, std::int64_t n) {
+  using Bits = decltype(math::bits_of(C(0)));
+  const Bits infinity = math::bits_of(math::infinity_of(C(0)));
+  Bits most = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Bits size = math::bits_of(math::abs_of(values[i]));
+    most = size > most ? size : most;
+  }
+  return most < infinity;
+}
+
+template <class C, int kW>
 void incline_as(C* HWY_RESTRICT added, int rows, std::int32_t base, C slope) {
   for (int r = 0; r < rows; ++r, added += kW)
     for (int w = 0; w < kW; ++w) {
@@ -149,6 +188,14 @@ void rescale(C* values, std::int64_t rows, int width, const C* factor) {
   with_width(width, [&]<int kW>() { rescale_as<C, kW>(values, rows, factor); });
 }
 template <class C>
+void finish(C* sums, int rows, int width, const C* factor) {
+  with_width(width, [&]<int kW>() { finish_as<C, kW>(sums, rows, factor); });
+}
+template <class C>
+void dots(const C* a, const C* b, int rows, int width, C* out) {
+  with_width(width, [&]<int kW>() { dots_as<C, kW>(a, b, rows, out); });
+}
+template <class C>
 void slopes(const ScoreBlock<C>& b, C* dp, const C* lse, const C* delta, bool of_lanes) {
   with_width(b.width, [&]<int kW>() {
     const auto run = [&]<bool kCapped>() {
@@ -165,7 +212,8 @@ void incline(C* added, int rows, int width, std::int32_t base, C slope) {
 }
 
 template <class C>
-constexpr ScoreLoops<C> kLoops = {soften<C>, rescale<C>, slopes<C>, incline<C>, draw<C>, drop<C>};
+constexpr ScoreLoops<C> kLoops = {soften<C>, rescale<C>, slopes<C>, finish<C>, dots<C>,
+                                  finite<C>, incline<C>, draw<C>,   drop<C>};
 
 }  // namespace
 

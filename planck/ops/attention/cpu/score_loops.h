@@ -30,6 +30,12 @@ struct ScoreLoops {
   void (*rescale)(C* values, std::int64_t rows, int width, const C* factor);
   // Scores to probabilities, dp to ds, in place. lse and delta: of each lane, or of each row.
   void (*slopes)(const ScoreBlock<C>&, C* dp, const C* lse, const C* delta, bool of_lanes);
+  // Sums [rows][width] to results, each times its lane's factor.
+  void (*finish)(C* sums, int rows, int width, const C* factor);
+  // Of each lane of [rows][width]: the sum of a * b.
+  void (*dots)(const C* a, const C* b, int rows, int width, C* out);
+  // Whether all n numbers are.
+  bool (*finite)(const C* values, std::int64_t n);
   // Adds ALiBi's part to [rows][width]: row r and lane w are |base + w - r| apart.
   void (*incline)(C* added, int rows, int width, std::int32_t base, C slope);
   // Dropout: 1 where number first + i of the stream is below `keep`, else 0; at out[i * step].
