@@ -34,6 +34,8 @@ constexpr int kRows = 4, kVectors = 1, kThinRows = 4, kThinVectors = 1;
 #endif
 static_assert(kRows <= gemm::kMostTileRows);
 
+enum class Form { packed, scattered, rows_apart };  // of B and A
+
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
 
 template <class C>
@@ -54,8 +56,9 @@ HWY_INLINE hn::Vec<Lanes<C>> step(hn::Vec<Lanes<C>> a, hn::Vec<Lanes<C>> b, hn::
   }
 }
 
-template <class C, bool kScattered, int kR, int kV>
+template <class C, Form kForm, int kR, int kV>
 void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) {
+  constexpr bool kScattered = kForm == Form::scattered, kRowsApart = kForm == Form::rows_apart;
   const Lanes<C> d;
   using V = hn::Vec<Lanes<C>>;
   V s[kR][kV];
@@ -65,7 +68,11 @@ void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) 
     for (int v = 0; v < kV; ++v)
       s[r][v] = w.continues ? hn::LoadU(d, sums + r * w.sums_step + v * kLanes<C>) : hn::Zero(d);
   const C* HWY_RESTRICT b = w.b;
-  const std::int64_t b_step = w.b_step, a_step = w.a_step == 0 ? kRows : w.a_step;
+  const std::int64_t b_step = w.b_step;
+  const std::int64_t a_step = kRowsApart ? 1 : w.a_step == 0 ? kRows : w.a_step;
+  // Every third row has a pointer: what is between takes no register.
+  [[maybe_unused]] const std::int64_t a_row = w.a_row;
+  [[maybe_unused]] const C* a_of[4] = {a, a + 3 * a_row, a + 6 * a_row, a + 9 * a_row};
   [[maybe_unused]] const std::int64_t* b_at = w.b_at;
   [[maybe_unused]] const C* b_of[kV];
   if constexpr (kScattered)
@@ -82,11 +89,16 @@ void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) 
     }
 #pragma GCC unroll 12
     for (int r = 0; r < kR; ++r) {
-      const V as = hn::Set(d, a[r]);
+      const V as = hn::Set(d, kRowsApart ? a_of[r / 3][r % 3 * a_row] : a[r]);
 #pragma GCC unroll 4
       for (int v = 0; v < kV; ++v) s[r][v] = step<C>(as, bs[v], s[r][v]);
     }
-    a += a_step;
+    if constexpr (kRowsApart) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) ++a_of[i];
+    } else {
+      a += a_step;
+    }
     if constexpr (kScattered)
       ++b_at;
     else
@@ -119,12 +131,14 @@ inline std::int32_t step(std::int32_t a, std::int32_t b, std::int32_t sum) {
   return sum + low(a) * low(b) + (a >> 16) * (b >> 16);
 }
 
-template <class C, bool kScattered, int kR, int kV>
+template <class C, Form kForm, int kR, int kV>
 void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) {
   constexpr int kN = kV * kLanes<C>;
-  const std::int64_t a_step = w.a_step == 0 ? kRows : w.a_step;
+  constexpr bool kRowsApart = kForm == Form::rows_apart;
+  const std::int64_t a_step = kRowsApart ? 1 : w.a_step == 0 ? kRows : w.a_step;
+  const std::int64_t a_row = kRowsApart ? w.a_row : 1;
   const auto b = [&](std::int64_t k, int j) {
-    if constexpr (kScattered)
+    if constexpr (kForm == Form::scattered)
       return w.b[w.b_at[k] + w.b_vector[j / kLanes<C>] + j % kLanes<C>];
     else
       return w.b[k * w.b_step + j];
@@ -133,7 +147,7 @@ void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) 
     C s[kN];
     for (int j = 0; j < kN; ++j) s[j] = w.continues ? sums[r * w.sums_step + j] : C{0};
     for (std::int64_t k = 0; k < w.k; ++k)
-      for (int j = 0; j < kN; ++j) s[j] = step(a[k * a_step + r], b(k, j), s[j]);
+      for (int j = 0; j < kN; ++j) s[j] = step(a[k * a_step + r * a_row], b(k, j), s[j]);
     for (int j = 0; j < kN; ++j) {
       if constexpr (!std::is_same_v<C, std::int32_t>)
         if (w.last && s[j] != s[j]) s[j] = std::numeric_limits<C>::quiet_NaN();
@@ -145,20 +159,23 @@ void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) 
 #endif
 
 // Tiles of 1 to kMost rows.
-template <class C, bool kScattered, int kV, int kMost>
+template <class C, Form kForm, int kV, int kMost>
 HWY_INLINE void tile_of(int rows, const TileBlock<C>& w, const C* a, C* sums) {
   using Tile = void (*)(const TileBlock<C>&, const C*, C*);
   static constexpr auto kTiles = []<int... kBelow>(std::integer_sequence<int, kBelow...>) {
-    return std::array<Tile, kMost>{tile<C, kScattered, kBelow + 1, kV>...};
+    return std::array<Tile, kMost>{tile<C, kForm, kBelow + 1, kV>...};
   }
   (std::make_integer_sequence<int, kMost>());
   kTiles[static_cast<std::size_t>(rows - 1)](w, a, sums);
 }
 
-template <class C, bool kScattered>
+template <class C, Form kForm>
 void multiply_as(const TileBlock<C>& w) {
   const int vectors = (w.columns + kLanes<C> - 1) / kLanes<C>;
-  const std::int64_t a_row = w.a_step != 0 ? 1 : w.a_depth != 0 ? w.a_depth : w.k;
+  const std::int64_t a_row = kForm == Form::rows_apart ? w.a_row
+                             : w.a_step != 0           ? 1
+                             : w.a_depth != 0          ? w.a_depth
+                                                       : w.k;
   for (std::int64_t r = 0; r < w.rows; r += kRows) {
     const int rows = static_cast<int>(w.rows - r < kRows ? w.rows - r : kRows);
     const C* a = w.a + r * a_row;
@@ -169,21 +186,23 @@ void multiply_as(const TileBlock<C>& w) {
         for (int v = 0; v < vectors; ++v)
           __builtin_prefetch(sums + next * w.sums_step + v * kLanes<C>, 1);
     if (vectors == 1) {
-      tile_of<C, kScattered, 1, kRows>(rows, w, a, sums);
+      tile_of<C, kForm, 1, kRows>(rows, w, a, sums);
     } else if (kVectors > 1 && vectors == 2) {
-      tile_of<C, kScattered, kVectors, kRows>(rows, w, a, sums);
+      tile_of<C, kForm, kVectors, kRows>(rows, w, a, sums);
     } else if (kThinVectors > 1) {
-      vectors == 3 ? tile_of<C, kScattered, kThinVectors == 1 ? 1 : 3, kThinRows>(rows, w, a, sums)
-                   : tile_of<C, kScattered, kThinVectors, kThinRows>(rows, w, a, sums);
+      vectors == 3 ? tile_of<C, kForm, kThinVectors == 1 ? 1 : 3, kThinRows>(rows, w, a, sums)
+                   : tile_of<C, kForm, kThinVectors, kThinRows>(rows, w, a, sums);
     }
   }
 }
 
 template <class C>
 void multiply(const TileBlock<C>& w) {
-  if constexpr (!std::is_same_v<C, std::int32_t>)
-    if (w.b_at != nullptr) return multiply_as<C, true>(w);
-  multiply_as<C, false>(w);
+  if constexpr (!std::is_same_v<C, std::int32_t>) {
+    if (w.b_at != nullptr) return multiply_as<C, Form::scattered>(w);
+    if (w.a_row != 0) return multiply_as<C, Form::rows_apart>(w);
+  }
+  multiply_as<C, Form::packed>(w);
 }
 
 template <class C>

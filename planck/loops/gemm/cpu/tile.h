@@ -26,6 +26,8 @@ struct TileBlock {
   // Operands that are read in place. 0: A is packed; else its rows lie side by side, for all
   // panels, and this is the distance from one k to the next.
   std::int64_t a_step = 0;
+  // Not 0: k lies side by side (floats), and this is the distance from one row to the next.
+  std::int64_t a_row = 0;
   // Of packed panels of A, of which k are multiplied; 0: no more than those.
   std::int64_t a_depth = 0;
   // Null: as above; else (floats) vector v of k is at b[b_at[k] + b_vector[v]].

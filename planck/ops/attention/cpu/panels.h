@@ -24,14 +24,25 @@ inline gemm::Side side_of(const View& x, std::int64_t n, std::int64_t head, std:
           x.strides[2], x.strides[3]};
 }
 
-// The rows of all heads of x that belong to one head of k. Across: rows are what is summed over.
+// The rows of all heads of x that belong to one head of k. Across: rows are what is summed over. In
+// place, where products can: nothing is packed but whether numbers are finite.
 template <class P>
 class PackedOperand {
  public:
   using C = typename P::C;
 
-  PackedOperand(const P& products, const View& x, std::int64_t heads, bool across)
-      : products_(products), x_(x), heads_(heads), across_(across) {}
+  PackedOperand(const P& products, const View& x, std::int64_t heads, bool across,
+                bool in_place = false)
+      : products_(products),
+        x_(x),
+        heads_(heads),
+        across_(across),
+        in_place_(in_place && readable(x)) {}
+
+  // Whether rows can be read in place.
+  static bool readable(const View& x) {
+    return P::kCut != 0 && x.dtype == dtype_of<C> && x.strides[3] == 1;
+  }
 
   std::int64_t blocks() const { return (x_.shape[2] + kRows - 1) / kRows; }
   std::int64_t words() const { return heads_ * blocks() * block_words(); }  // of one head of k
@@ -39,21 +50,25 @@ class PackedOperand {
   std::int64_t rows(std::int64_t block) const {
     return std::min<std::int64_t>(kRows, x_.shape[2] - block * kRows);
   }
-  const C* block(const C* base, std::int64_t head, std::int64_t block) const {
-    return base + (head * blocks() + block) * block_words();
-  }
   // Those that lanes need which see rows from ... to - 1; what is left out is hidden from them all.
   BlockPart part(std::int64_t at, std::int64_t from, std::int64_t to) const {
     const std::int64_t count = rows(at), start = at * kRows;
-    if constexpr (P::kCut == 0) return {at, 0, count};
-    const std::int64_t first =
-        std::max<std::int64_t>(from - start, 0) / std::max(P::kCut, 1) * P::kCut;
-    return {at, first, std::min(count, to - start) - first};
+    if constexpr (P::kCut == 0) {
+      return {at, 0, count};
+    } else {
+      const std::int64_t first = std::max<std::int64_t>(from - start, 0) / P::kCut * P::kCut;
+      return {at, first, std::min(count, to - start) - first};
+    }
   }
-  const C* from(const C* base, std::int64_t head, const BlockPart& p) const {
-    const C* const all = block(base, head, p.block);
-    return across_ ? products_.from_depth(all, p.first)
-                   : products_.from_row(all, p.first, x_.shape[3]);
+  // Head `head` of `group`.
+  Rows<C> from(const C* base, std::int64_t n, std::int64_t group, std::int64_t head,
+               const BlockPart& p) const {
+    if (!in_place_)
+      return products_.part(block(base, head, p.block), p.first,
+                            across_ ? rows(p.block) : x_.shape[3], across_);
+    const gemm::Side side = side_of(x_, n, group * heads_ + head, p.row());
+    const C* const at = static_cast<const C*>(side.data) + side.offset;
+    return across_ ? Rows<C>{at, 0, 0, side.along} : Rows<C>{at, 0, side.along, 0};
   }
   // Of a block that lies across: whether all numbers are finite.
   bool finite(const C* base, std::int64_t head, std::int64_t at) const {
@@ -64,15 +79,27 @@ class PackedOperand {
     const std::int64_t at = task % blocks(), width = x_.shape[3], count = rows(at);
     gemm::Side side = side_of(x_, n, group * heads_ + task / blocks(), at * kRows);
     C* const out = base + task * block_words();
-    if (!across_) return products_.pack_rows(side, count, width, out);
-    std::swap(side.along, side.depth);
-    products_.pack_rows(side, width, count, out);
-    const bool all = score_loops<C>().finite(out, width * count);
-    out[block_words() - 1] = all ? C(1) : C(0);
+    bool all = true;
+    if (in_place_ && across_) {
+      const C* from = static_cast<const C*>(side.data) + side.offset;
+      for (std::int64_t r = 0; r < count; ++r, from += side.along)
+        all &= score_loops<C>().finite(from, width);
+    } else if (!in_place_ && !across_) {
+      products_.pack_rows(side, count, width, out);
+    } else if (!in_place_) {
+      std::swap(side.along, side.depth);
+      products_.pack_rows(side, width, count, out);
+      all = score_loops<C>().finite(out, width * count);
+    }
+    if (across_) out[block_words() - 1] = all ? C(1) : C(0);
   }
 
  private:
+  const C* block(const C* base, std::int64_t head, std::int64_t block) const {
+    return base + (head * blocks() + block) * block_words();
+  }
   std::int64_t block_words() const {  // and room for `finite`
+    if (in_place_) return 16;
     const std::int64_t width = x_.shape[3];
     const std::int64_t most = std::min<std::int64_t>(kRows, x_.shape[2]);
     return products_.row_words(across_ ? width : most, across_ ? most : width) / 16 * 16 + 32;
@@ -81,7 +108,7 @@ class PackedOperand {
   const P& products_;
   const View& x_;
   std::int64_t heads_;
-  bool across_;
+  bool across_, in_place_;
 };
 
 // Which rows of a block the lanes of a panel see: lane w sees first[w] ... end[w] - 1.

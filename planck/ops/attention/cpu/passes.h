@@ -90,6 +90,7 @@ template <class P>
 void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedOperand<P>& v,
                    const typename P::C* packed_k, const typename P::C* packed_v, std::int64_t n,
                    std::int64_t head, std::int64_t first) {
+  const std::int64_t group = head / pass.p.in_group();
   using C = typename P::C;
   const AttentionProblem& p = pass.p;
   const P& products = pass.products;
@@ -108,8 +109,7 @@ void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedO
   for (std::int64_t b = first_key / kRows; b * kRows < end_key; ++b) {
     const BlockPart part = k.part(b, first_key, end_key);
     const std::int64_t rows = part.rows, row = part.row();
-    products.multiply(k.from(packed_k, 0, part), rows, q.at, p.width(), p.width(), scores.at,
-                      false);
+    products.multiply(k.from(packed_k, n, group, 0, part), rows, q.at, p.width(), scores.at, false);
     const Limits limits = pass.limits_of_queries(first, lanes, row, rows);
     const BlockPlace place{n, head, 2, first, lanes, row, rows};
     pass.loops.soften(pass.scores(place, scores.at, added.at, limits), largest, partial, factor);
@@ -120,8 +120,8 @@ void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedO
       pass.drop(place, scores.at, kept.at, C(1));
     }
     products.take_lanes(scores.at, rows);
-    products.multiply_seen(v.from(packed_v, 0, part), v.finite(packed_v, 0, b), p.out_width(),
-                           scores.at, rows, v.rows(b), sums.at);
+    products.multiply_seen(v.from(packed_v, n, group, 0, part), v.finite(packed_v, 0, b),
+                           p.out_width(), scores.at, rows, sums.at);
   }
   C lse[kMostLanes];
   for (int w = 0; w < width; ++w) {
@@ -150,6 +150,25 @@ void deltas_of(const View& y, const View& dy, std::int64_t n, std::int64_t head,
   }
 }
 
+// Sums [head of the group][query][d] to dq; changes them.
+template <class P>
+void store_dq(const Pass<P>& pass, std::int64_t n, std::int64_t group, typename P::C* sums) {
+  using C = typename P::C;
+  const AttentionProblem& p = pass.p;
+  const View& out = pass.operands[attention_operand::dq];
+  constexpr int kLanes = 8;  // of any instruction set
+  C factor[kLanes];
+  std::fill_n(factor, kLanes, pass.scale);
+  pass.loops.finish(sums, static_cast<int>(p.in_group() * p.queries() * p.width() / kLanes), kLanes,
+                    factor);
+  for (std::int64_t h = 0; h < p.in_group(); ++h)
+    for (std::int64_t i = 0; i < p.queries(); ++i, sums += p.width())
+      store_portion(
+          portion_ops(), out.dtype, out.data,
+          n * out.strides[0] + (group * p.in_group() + h) * out.strides[1] + i * out.strides[2],
+          out.strides[3], static_cast<int>(p.width()), sums);
+}
+
 // lse of `count` queries.
 template <class C>
 void load_lse(const View& lse, std::int64_t n, std::int64_t head, std::int64_t first,
@@ -164,6 +183,7 @@ template <class P>
 void dq_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedOperand<P>& v,
               const PackedOperand<P>& k_across, const typename P::C* const (&packed)[3],
               const typename P::C* delta, std::int64_t n, std::int64_t head, std::int64_t first) {
+  const std::int64_t group = head / pass.p.in_group();
   using C = typename P::C;
   const AttentionProblem& p = pass.p;
   const P& products = pass.products;
@@ -185,10 +205,10 @@ void dq_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedOperan
   for (std::int64_t b = first_key / kRows; b * kRows < end_key; ++b) {
     const BlockPart part = k.part(b, first_key, end_key);
     const std::int64_t rows = part.rows, row = part.row();
-    products.multiply(k.from(packed[0], 0, part), rows, q.at, p.width(), p.width(), scores.at,
+    products.multiply(k.from(packed[0], n, group, 0, part), rows, q.at, p.width(), scores.at,
                       false);
-    products.multiply(v.from(packed[1], 0, part), rows, dy.at, p.out_width(), p.out_width(),
-                      slopes.at, false);
+    products.multiply(v.from(packed[1], n, group, 0, part), rows, dy.at, p.out_width(), slopes.at,
+                      false);
     const Limits limits = pass.limits_of_queries(first, lanes, row, rows);
     const BlockPlace place{n, head, 2, first, lanes, row, rows};
     if (pass.drops) {
@@ -198,19 +218,20 @@ void dq_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedOperan
     pass.loops.slopes(pass.scores(place, scores.at, added.at, limits), slopes.at, lse, deltas,
                       true);
     products.take_lanes(slopes.at, rows);
-    products.multiply_seen(k_across.from(packed[2], 0, part), k_across.finite(packed[2], 0, b),
-                           p.width(), slopes.at, rows, k.rows(b), sums.at);
+    products.multiply_seen(k_across.from(packed[2], n, group, 0, part),
+                           k_across.finite(packed[2], 0, b), p.width(), slopes.at, rows, sums.at);
   }
   store_panel(pass.operands[attention_operand::dq], n, head, first, lanes, width, sums.at, factor);
 }
 
 // q, dy: [query][d], [query][e] of all heads of the group; across: queries are summed over. delta:
-// of the group's heads, one after the other.
+// of the group's heads, one after the other. dq: sums [head of the group][query][d] to add to, if k
+// is finite and can be read in place; or null. Keys come in order, as in dq_panel.
 template <class P>
 void dk_dv_panel(const Pass<P>& pass, const PackedOperand<P>& q, const PackedOperand<P>& dy,
                  const PackedOperand<P>& q_across, const PackedOperand<P>& dy_across,
                  const typename P::C* const (&packed)[4], const typename P::C* delta,
-                 std::int64_t n, std::int64_t group, std::int64_t first) {
+                 typename P::C* dq, std::int64_t n, std::int64_t group, std::int64_t first) {
   using C = typename P::C;
   const AttentionProblem& p = pass.p;
   const P& products = pass.products;
@@ -231,10 +252,10 @@ void dk_dv_panel(const Pass<P>& pass, const PackedOperand<P>& q, const PackedOpe
     for (std::int64_t b = from / kRows; b * kRows < to; ++b) {
       const BlockPart part = q.part(b, from, to);
       const std::int64_t rows = part.rows, row = part.row();
-      products.multiply(q.from(packed[0], h, part), rows, k.at, p.width(), p.width(), scores.at,
+      products.multiply(q.from(packed[0], n, group, h, part), rows, k.at, p.width(), scores.at,
                         false);
-      products.multiply(dy.from(packed[1], h, part), rows, v.at, p.out_width(), p.out_width(),
-                        slopes.at, false);
+      products.multiply(dy.from(packed[1], n, group, h, part), rows, v.at, p.out_width(), slopes.at,
+                        false);
       C lse[kRows];
       load_lse(pass.operands[attention_operand::saved_lse], n, head, row, rows, lse);
       const Limits limits =
@@ -249,10 +270,18 @@ void dk_dv_panel(const Pass<P>& pass, const PackedOperand<P>& q, const PackedOpe
       if (pass.drops) pass.drop(place, scores.at, kept.at, C(1));
       products.take_lanes(scores.at, rows);
       products.take_lanes(slopes.at, rows);
-      products.multiply_seen(dy_across.from(packed[3], h, part), dy_across.finite(packed[3], h, b),
-                             p.out_width(), scores.at, rows, q.rows(b), dv.at);
-      products.multiply_seen(q_across.from(packed[2], h, part), q_across.finite(packed[2], h, b),
-                             p.width(), slopes.at, rows, q.rows(b), dk.at);
+      products.multiply_seen(dy_across.from(packed[3], n, group, h, part),
+                             dy_across.finite(packed[3], h, b), p.out_width(), scores.at, rows,
+                             dv.at);
+      products.multiply_seen(q_across.from(packed[2], n, group, h, part),
+                             q_across.finite(packed[2], h, b), p.width(), slopes.at, rows, dk.at);
+      if constexpr (P::kCut != 0)
+        if (dq != nullptr) {
+          const gemm::Side keys = side_of(pass.operands[attention_operand::k], n, group, first);
+          products.multiply_back(slopes.at, rows, static_cast<const C*>(keys.data) + keys.offset,
+                                 keys.along, p.width(), lanes,
+                                 dq + (h * p.queries() + row) * p.width());
+        }
     }
   }
   C factor[kMostLanes];

@@ -8,12 +8,10 @@
 //   take_lanes(values, k)               the same of values that lie there as [k][width]; rounds
 //   multiply(rows, ..)                  sums += rows * lanes
 //   multiply_seen(rows, finite, ..)     the same; where a lane is zero, the row's factor is too
-//   kCut                                products may begin at any multiple of it, and end anywhere;
-//                                       0: they take whole blocks
-//   from_row(rows, row, k)              packed rows from that row on, or, where rows are what is
-//   from_depth(rows, first)             summed over, from the first of these on
-//
-// `depth` is how many of k are packed, of which k are multiplied.
+//   kCut                                products may begin at any multiple of it, end anywhere, and
+//                                       read rows where they lie; 0: they take whole packed blocks
+//   part(packed, ..)                    packed rows from one of them on, or, where rows are what is
+//                                       summed over (across), from the first of these on
 #pragma once
 
 #include <algorithm>
@@ -29,6 +27,14 @@ namespace planck::attention {
 
 inline constexpr int kMostRows = 16;  // of a packed group, see below
 
+// Rows as products read them: packed, or where they lie.
+template <class C>
+struct Rows {
+  const C* at;
+  std::int64_t depth = 0;          // packed, of which k are multiplied; 0: in place
+  std::int64_t row = 0, step = 0;  // in place: from one row to the next, k dense; or from k to k
+};
+
 // Derived says how `kept` rows that lie together are packed: group_rows() of them, at group(..).
 template <class Derived, class Number>
 class Products {
@@ -37,11 +43,11 @@ class Products {
 
   // Where a lane is 0 and the row's factor infinite or NaN, their product counts for nothing: such
   // blocks are multiplied lane by lane, with zeros in these places.
-  void multiply_seen(const C* rows, bool finite, std::int64_t count, const C* lanes, std::int64_t k,
-                     std::int64_t depth, C* sums) const {
+  void multiply_seen(const Rows<C>& rows, bool finite, std::int64_t count, const C* lanes,
+                     std::int64_t k, C* sums) const {
     const int width = self().width();
     if (finite || std::find(lanes, lanes + k * width, C(0)) == lanes + k * width)
-      return self().multiply(rows, count, lanes, k, depth, sums, true);
+      return self().multiply(rows, count, lanes, k, sums, true);
     alignas(64) C group[2 * kMostRows * 128], before[kMostRows * kMostLanes],
         after[kMostRows * kMostLanes];
     const int most = self().group_rows();
@@ -49,9 +55,9 @@ class Products {
       const auto n = static_cast<int>(std::min<std::int64_t>(most, count - first));
       std::copy_n(sums, n * width, before);
       for (int w = 0; w < width; ++w) {
-        self().copy_group(rows, first, count, k, depth, lanes + w, group);
+        self().copy_group(rows, first, count, k, lanes + w, group);
         std::copy_n(before, n * width, after);
-        self().multiply(group, n, lanes, k, k, after, true);
+        self().multiply({group, k}, n, lanes, k, after, true);
         for (int r = 0; r < n; ++r) sums[r * width + w] = after[r * width + w];
       }
     }
@@ -82,13 +88,12 @@ class ChainProducts : public Products<ChainProducts<Number>, Number> {
     gemm::pack(side, lanes, k, width(), out);
   }
   void take_lanes(C*, std::int64_t) const {}
-  static const C* from_row(const C* rows, std::int64_t row, std::int64_t k) {
-    return rows + row * k;
+  Rows<C> part(const C* packed, std::int64_t first, std::int64_t depth, bool across) const {
+    return {packed + first * (across ? ops_.rows : depth), depth};
   }
-  const C* from_depth(const C* rows, std::int64_t first) const { return rows + first * ops_.rows; }
-  void multiply(const C* rows, std::int64_t count, const C* lanes, std::int64_t k,
-                std::int64_t depth, C* sums, bool continues) const {
-    ops_.multiply({.a = rows,
+  void multiply(const Rows<C>& rows, std::int64_t count, const C* lanes, std::int64_t k, C* sums,
+                bool continues) const {
+    ops_.multiply({.a = rows.at,
                    .rows = count,
                    .b = lanes,
                    .b_step = width(),
@@ -98,16 +103,40 @@ class ChainProducts : public Products<ChainProducts<Number>, Number> {
                    .sums_step = width(),
                    .continues = continues,
                    .last = false,
-                   .a_depth = depth});
+                   .a_step = rows.step,
+                   .a_row = rows.row,
+                   .a_depth = rows.depth});
+  }
+
+  // Sums [count][columns], columns in whole vectors, plus values [count][width] times k rows that
+  // lie `step` apart.
+  int lanes() const { return ops_.lanes; }
+  void multiply_back(const C* values, std::int64_t count, const C* rows, std::int64_t step,
+                     std::int64_t columns, std::int64_t k, C* sums) const {
+    for (std::int64_t at = 0; at < columns; at += width())
+      ops_.multiply({.a = values,
+                     .rows = count,
+                     .b = rows + at,
+                     .b_step = step,
+                     .columns = static_cast<int>(std::min<std::int64_t>(width(), columns - at)),
+                     .k = k,
+                     .sums = sums + at,
+                     .sums_step = columns,
+                     .continues = true,
+                     .last = false,
+                     .a_row = width()});
   }
 
   int group_rows() const { return ops_.rows; }
-  void copy_group(const C* rows, std::int64_t first, std::int64_t, std::int64_t k,
-                  std::int64_t depth, const C* lane, C* out) const {
-    const C* from = rows + first * depth;  // [k][row of the group]
+  void copy_group(const Rows<C>& rows, std::int64_t first, std::int64_t count, std::int64_t k,
+                  const C* lane, C* out) const {
+    const bool packed = rows.depth != 0;  // [k][row of the group]
+    const C* from = rows.at + (packed ? first * rows.depth : first);
+    const std::int64_t step = packed ? ops_.rows : rows.step;
     for (std::int64_t i = 0; i < k; ++i)
       for (int r = 0; r < ops_.rows; ++r)
-        out[i * ops_.rows + r] = lane[i * width()] == C(0) ? C(0) : from[i * ops_.rows + r];
+        out[i * ops_.rows + r] =
+            lane[i * width()] == C(0) || r >= count - first ? C(0) : from[i * step + r];
   }
 
  private:
@@ -144,13 +173,14 @@ class TensorCoreProducts : public Products<TensorCoreProducts, float> {
     }
     prepare_lanes(values, k);
   }
-  static const float* from_row(const float* rows, std::int64_t, std::int64_t) { return rows; }
-  static const float* from_depth(const float* rows, std::int64_t) { return rows; }
-  void multiply(const float* rows, std::int64_t count, const float* lanes, std::int64_t k,
-                std::int64_t, float* sums, bool continues) const {
+  static Rows<C> part(const C* packed, std::int64_t, std::int64_t depth, bool) {
+    return {packed, depth};
+  }
+  void multiply(const Rows<C>& rows, std::int64_t count, const float* lanes, std::int64_t k,
+                float* sums, bool continues) const {
     ops_.multiply({.dtype = element_,
-                   .a = rows,
-                   .a_exponent = reinterpret_cast<const std::int32_t*>(rows + count * k),
+                   .a = rows.at,
+                   .a_exponent = reinterpret_cast<const std::int32_t*>(rows.at + count * k),
                    .rows = count,
                    .b = lanes,
                    .b_exponent = reinterpret_cast<const std::int16_t*>(lanes + k * width()),
@@ -161,12 +191,12 @@ class TensorCoreProducts : public Products<TensorCoreProducts, float> {
   }
 
   int group_rows() const { return kMostRows; }
-  void copy_group(const float* rows, std::int64_t first, std::int64_t count, std::int64_t k,
-                  std::int64_t, const float* lane, float* out) const {
+  void copy_group(const Rows<C>& rows, std::int64_t first, std::int64_t count, std::int64_t k,
+                  const float* lane, float* out) const {
     const std::int64_t n = std::min<std::int64_t>(kMostRows, count - first);
     for (std::int64_t r = 0; r < n; ++r)
       for (std::int64_t i = 0; i < k; ++i)
-        out[r * k + i] = lane[i * width()] == 0 ? 0 : rows[(first + r) * k + i];
+        out[r * k + i] = lane[i * width()] == 0 ? 0 : rows.at[(first + r) * k + i];
     ops_.prepare_a(element_, out, n * k, reinterpret_cast<std::int32_t*>(out + n * k));
   }
 
