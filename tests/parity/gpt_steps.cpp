@@ -6,12 +6,13 @@
 //
 // Prints one line of JSON. --start writes the weights before the first step, and where the samples
 // of every step begin in the text. --profile prints where the time of the last step went, instead.
-// growth_mib: how much larger the process was at its largest than before the first step.
+// cpu_milliseconds: of all threads. growth_mib: how much larger the process was at its largest than before the first step.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <map>
 
@@ -87,21 +88,24 @@ void run(const Arguments& a, const Stream& device) {
     value_or_throw(nn::save_state(start, state));
   }
   const double before = process_mib("VmRSS");
-  std::vector<double> milliseconds, losses;
+  std::vector<double> milliseconds, cpu, losses;
   while (run.step_count() < options.steps) {
     std::optional<Profile> profile;
     if (!a.profile.empty() && run.step_count() + 1 == options.steps) profile.emplace();
     const auto begin = Clock::now();
+    const std::clock_t cpu_begin = std::clock();
     (void)run.step();
     losses.push_back(run.loss());  // waits for the device
     milliseconds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+    cpu.push_back(1e3 * static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC);
     if (profile) return fmt::print("{}", profile->table());
   }
   fmt::print(
-      "{{\"tokens\": {}, \"milliseconds\": [{:.3f}], \"losses\": [{:.9g}], \"growth_mib\": {:.1f}, "
+      "{{\"tokens\": {}, \"milliseconds\": [{:.3f}], \"cpu_milliseconds\": [{:.3f}], "
+      "\"losses\": [{:.9g}], \"growth_mib\": {:.1f}, "
       "\"allocator_peak_mib\": {:.1f}, \"sha256\": \"{}\"}}\n",
-      options.batch * options.length, fmt::join(milliseconds, ", "), fmt::join(losses, ", "),
-      process_mib("VmHWM") - before,
+      options.batch * options.length, fmt::join(milliseconds, ", "), fmt::join(cpu, ", "),
+      fmt::join(losses, ", "), process_mib("VmHWM") - before,
       static_cast<double>(allocator_stats(device.device()).peak) / 0x1p20, run.hash());
 }
 

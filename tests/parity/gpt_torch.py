@@ -144,12 +144,13 @@ def main():
     a = parser().parse_args()
     torch.set_num_threads(a.threads)
     run = Training(a.text, a.preset, a.batch, a.length, a.steps, a.device, a.amp, a.compile, a.start)
-    before, milliseconds, losses = process_mib("VmRSS"), [], []
+    before, milliseconds, cpu, losses = process_mib("VmRSS"), [], [], []
     for i in range(a.steps):
-        begin = time.perf_counter()
+        begin, cpu_begin = time.perf_counter(), time.process_time()
         losses.append(run.step(i))
         milliseconds.append(1e3 * (time.perf_counter() - begin))
-    out = {"tokens": a.batch * a.length, "milliseconds": milliseconds, "losses": losses,
+        cpu.append(1e3 * (time.process_time() - cpu_begin))
+    out = {"tokens": a.batch * a.length, "milliseconds": milliseconds, "cpu_milliseconds": cpu, "losses": losses,
            "growth_mib": process_mib("VmHWM") - before, "torch": torch.__version__}
     if a.device == "cuda":
         out["allocator_peak_mib"] = torch.cuda.max_memory_allocated() / 2**20

@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
-"""How fast the demo's float model trains, beside the same model in PyTorch, on the same number of threads.
+"""How fast a model trains on the CPU, beside the same model in PyTorch, on the same number of threads.
 
-    tests/parity/throughput.py build/release/tools/planck/planck [THREADS]
+    tests/parity/throughput.py build/release/tools/planck/planck [THREADS]    the demo's float model
+    tests/parity/throughput.py build/release/tests/gpt_steps [THREADS]        the small GPT of examples/07_gpt
 
-Needs python3-torch. Both distort each batch of 64 pictures, run forward and backward, clip gradients by their norm and take a step
-of AdamW; the time of the whole epoch counts. They take turns, and the best of three counts for each.
+Needs torch. They take turns. The GPT: steps of 16 sequences of 128 tokens in f32, the median of five runs of eight, the first
+two of each left out; also as time of the CPU, of all threads, which a busy machine distorts less.
+
+The demo: both distort each batch of 64 pictures, run forward and backward, clip gradients by their norm and take a step
+of AdamW; the time of the whole epoch counts, and the best of three counts for each.
 """
+import json
+import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -66,8 +73,28 @@ def planck_rate(planck, threads):
     return float(re.search(r"float training: (\d+) images/s", text).group(1))
 
 
+def gpt_row(steps, threads, turns=5):
+    here = os.path.dirname(os.path.abspath(__file__))
+    text = os.path.join(here, "../../LICENSE")
+    programs = {"Planck": [steps], "PyTorch": [sys.executable, os.path.join(here, "gpt_torch.py")]}
+    options = [text, "--steps", "8", "--batch", "16", "--threads", str(threads)]
+    wall, cpu = {name: [] for name in programs}, {name: [] for name in programs}
+    for _ in range(turns):
+        for name, program in programs.items():
+            out = json.loads(subprocess.run(program + options, check=True, capture_output=True, text=True).stdout)
+            wall[name] += out["milliseconds"][2:]
+            cpu[name] += out["cpu_milliseconds"][2:]
+    for what, times in (("a step", wall), ("its time of the CPU", cpu)):
+        ours, theirs = (statistics.median(times[name]) for name in programs)
+        print(f"{threads} threads, {what}: Planck {ours:.1f} ms, PyTorch {torch.__version__} {theirs:.1f} ms, "
+              f"ratio {theirs / ours:.2f}")
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+
+
 def main():
     planck, threads = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 2
+    if os.path.basename(planck) == "gpt_steps":
+        return gpt_row(planck, threads)
     torch.set_num_threads(threads)
     ours, theirs = 0.0, 0.0
     for turn in range(3):
