@@ -43,14 +43,16 @@ struct Block {
   // x [N, L, width]; with a cache, x are the tokens that follow those in it.
   Tensor<B> operator()(const Tensor<B>& x, nn::KeyValueCache<B>* cache = nullptr) const {
     const std::int64_t n = x.extent(0), length = x.extent(1), width = x.extent(2);
-    const auto three = permute(reshape(qkv(before_attention(x)), {n, length, 3, heads, -1}),
-                               {2, 0, 3, 1, 4});  // [3, N, heads, L, d]
-    auto k = select(three, 0, 1), v = select(three, 0, 2);
+    const auto three = reshape(qkv(before_attention(x)), {n, length, 3, heads, -1});
+    const auto part = [&](std::int64_t i) {  // [N, heads, L, d]
+      return permute(select(three, 2, i), {0, 2, 1, 3});
+    };
+    auto k = part(1), v = part(2);
     if (cache != nullptr) {
       cache->append(k, v);
       k = cache->keys(), v = cache->values();
     }
-    const auto seen = scaled_dot_product_attention(select(three, 0, 0), k, v, {.causal = true});
+    const auto seen = scaled_dot_product_attention(part(0), k, v, {.causal = true});
     const auto y = x + project(reshape(permute(seen, {0, 2, 1, 3}), {n, length, width}));
     return y + narrow(gelu(widen(before_mlp(y))));
   }

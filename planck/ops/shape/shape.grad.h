@@ -30,7 +30,14 @@ template <class R>
 auto pullback(const SliceAxis& op, const R& r) {
   return [op, shape = shape_of<0>(r)](auto& g) {
     const auto dy = g.dy();
-    g.give(slice_assign(full_like(dy, 0, shape), dy, op.axis, op.start, op.stop, op.step));
+    const int axis = op.axis < 0 ? op.axis + shape.rank() : op.axis;
+    const auto [first, count, step] = op.span(shape[axis]);
+    if (step != 1)
+      return g.give(slice_assign(full_like(dy, 0, shape), dy, op.axis, op.start, op.stop, op.step));
+    Extents before = shape, after = shape;
+    for (int d = 0; d < shape.rank(); ++d) before[d] = after[d] = 0;
+    before[axis] = first, after[axis] = shape[axis] - first - count;
+    g.give(pad(dy, before, after));
   };
 }
 template <class R>
