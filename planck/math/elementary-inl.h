@@ -41,7 +41,6 @@ using math::kTermNear;
 
 #include "planck/math/formulas/exp.h"
 #include "planck/math/formulas/exp_terms.h"
-#include "planck/math/formulas/gelu.h"
 #include "planck/math/formulas/log.h"
 #include "planck/math/formulas/sigmoid.h"
 
@@ -72,6 +71,18 @@ HWY_INLINE V tanh(V x) {
   const V far = 1.0f - all(2.0f) / (e + 1.0f);
   return hn::CopySignToAbs(choose(small, near, far), x);
 }
+
+// Inside 1 and outside, two polynomials of as many terms.
+HWY_INLINE V erf(V x) {
+  const V a = hn::Abs(x), bounded = at_most(a, math::erf_detail::kErfOne);
+  const M inside = hn::Lt(a, all(1.0f));
+  const V poly = polynomial(choose(inside, a * a, bounded), inside, math::erf_detail::inner_terms(),
+                            math::erf_detail::outer_terms());
+  const V small = fma_of(a, poly, a), large = 1.0f - exp(hn::Neg(poly));
+  return hn::CopySignToAbs(choose(inside, small, large), x);
+}
+
+#include "planck/math/formulas/gelu.h"
 
 // y, or the logarithm of an x that is 0, negative, infinite or NaN.
 HWY_INLINE V with_special_logs(V y, V x) {

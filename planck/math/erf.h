@@ -14,10 +14,11 @@ namespace planck::math {
 namespace erf_detail {
 
 // erf(x) / x − 1 for z = x² <= 1: errors 2^-29.7, 2^-57.0.
-PLANCK_HD float inner(float z) {
-  return polynomial(z, 0x1.06eba8p-3f, -0x1.81273ep-2f, 0x1.ce2d2p-4f, -0x1.b7fbb6p-6f,
-                    0x1.5419fap-8f, -0x1.a485f8p-11f, 0x1.4ae4c6p-14f);
+PLANCK_HD constexpr Terms<7> inner_terms() {
+  return {{0x1.06eba8p-3f, -0x1.81273ep-2f, 0x1.ce2d2p-4f, -0x1.b7fbb6p-6f, 0x1.5419fap-8f,
+           -0x1.a485f8p-11f, 0x1.4ae4c6p-14f}};
 }
+PLANCK_HD float inner(float z) { return polynomial(z, inner_terms()); }
 PLANCK_HD double inner(double z) {
   return polynomial(z, 0x1.06eba8214db68p-3, -0x1.812746b0379c2p-2, 0x1.ce2f21a041018p-4,
                     -0x1.b82ce312062bcp-6, 0x1.565bccfa9a825p-8, -0x1.c02db072f3fep-11,
@@ -26,10 +27,12 @@ PLANCK_HD double inner(double z) {
 }
 
 // −log(erfc(a)) from 1 to where erf rounds to 1 (3.95, 5.95): errors of erfc 2^-29.9, 2^-57.1.
-PLANCK_HD float outer(float a) {
-  return polynomial(a, 0x1.72ea0ap-12f, 0x1.2085b2p0f, 0x1.46c588p-1f, 0x1.a60a6ep-4f,
-                    -0x1.6541f6p-6f, 0x1.814c8p-9f, -0x1.852caep-13f);
+PLANCK_HD constexpr Terms<7> outer_terms() {
+  return {{0x1.72ea0ap-12f, 0x1.2085b2p0f, 0x1.46c588p-1f, 0x1.a60a6ep-4f, -0x1.6541f6p-6f,
+           0x1.814c8p-9f, -0x1.852caep-13f}};
 }
+PLANCK_HD float outer(float a) { return polynomial(a, outer_terms()); }
+inline constexpr float kErfOne = 3.95f;
 PLANCK_HD double outer(double a) {
   return polynomial(a, 0x1.139c0274a3e6dp-21, 0x1.20dd1e2b0c898p0, 0x1.45f635d46b42fp-1,
                     0x1.a4ab242624d84p-4, -0x1.371981b4548f3p-6, -0x1.b1aa02535acd7p-12,
@@ -70,7 +73,7 @@ PLANCK_HD double middle(double z) {
 
 template <class T>
 PLANCK_HD T erf(T x) {
-  constexpr T kOne = sizeof(T) == 4 ? T(3.95f) : T(5.95);  // erf rounds to 1 from here on
+  constexpr T kOne = sizeof(T) == 4 ? T(erf_detail::kErfOne) : T(5.95);  // 1 from here on
   const T a = abs_of(x);
   const bool inside = a < T(1);
   const T small = fma_of(a, erf_detail::inner(a * a), a);

@@ -35,7 +35,7 @@ def on_terminal(columns, *arguments):
 
 WITHOUT_ATTRIBUTES = set("""
     neg abs sign square sqrt rsqrt reciprocal exp expm1 log log1p sin cos tanh sigmoid relu gelu silu softplus softsign erf
-    floor ceil round trunc add sub mul div maximum minimum pow atan2 eq ne lt le gt ge logical_and logical_or logical_xor
+    floor ceil round trunc add sub mul div maximum minimum pow atan2 gelu_backward eq ne lt le gt ge logical_and logical_or logical_xor
     logical_not bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right where copy mask_select mask_scatter
     nonzero""".split())
 KNOWN_ATTRIBUTES = {  # with their defaults

@@ -124,7 +124,7 @@ std::string wrong_elements(const TakenCase& c, std::size_t& compared) {
   const OpInfo& info = c.problem.info();
   const auto& all = test::elementwise_references();
   const auto f = all.find(info.name);
-  if (f == all.end() || !info.attributes.empty()) return "";
+  if (f == all.end() || !info.attributes.empty() || test::cancels(info.name)) return "";
   const Dtype read = c.inputs[info.name == "where" ? 1 : 0].dtype;
   if (read == Dtype::i64 || read == Dtype::i32)
     return "";  // they wrap: the family's test knows how

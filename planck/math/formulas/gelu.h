@@ -1,4 +1,4 @@
-// gelu of f32, as erf.h has it (docs/design.md, "The math once").
+// gelu of f32, as erf.h has it, and its slope (docs/design.md, "The math once").
 
 template <class N>
 PLANCK_HD N gelu(N x) {
@@ -11,4 +11,14 @@ PLANCK_HD N gelu(N x) {
   const N f = fma_of(rest, -kHalfLog2E, fma_of(square, -kHalfLog2E, kShift - up));
   const N power = with_exponent(polynomial(f, math::exp_detail::exp2_terms()), up);
   return finished(fma_of(v * power, -0x1p-100f, at_least(x, -0.0f)));
+}
+
+// Φ(x) + x φ(x), rounded step by step. Errors are relative to the terms, 1/2, erf / 2 and x φ(x),
+// of which the first two cancel far below 0. NaN at ±Inf.
+template <class N>
+PLANCK_HD N gelu_slope(N x) {
+  using C = Element<N>;
+  const N below = (erf(x * C(0.70710678118654752440)) + C(1)) * C(0.5);
+  const N density = exp(x * x * C(-0.5)) * C(0.39894228040143267794);
+  return below + x * density;
 }

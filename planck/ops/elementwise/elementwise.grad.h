@@ -101,15 +101,8 @@ auto pullback(const LeakyRelu& op, const R& r) {
   };
 }
 template <class R>
-auto pullback(const Gelu&, const R& r) {  // Φ(x) + x φ(x)
-  return [x = in<0>(r)](auto& g) {
-    constexpr double kInverseRoot2 = 0.70710678118654752440;
-    constexpr double kInverseRoot2Pi = 0.39894228040143267794;
-    const auto v = g[x];
-    const auto below = (erf(v * kInverseRoot2) + 1) * 0.5;
-    const auto density = exp(square(v) * -0.5) * kInverseRoot2Pi;
-    g.give(g.dy() * (below + v * density));
-  };
+auto pullback(const Gelu&, const R& r) {
+  return [x = in<0>(r)](auto& g) { g.give(gelu_backward(g.dy(), g[x])); };
 }
 template <class R>
 auto pullback(const Silu&, const R& r) {  // s + x s (1 − s)
@@ -263,6 +256,19 @@ auto pullback(const Atan2&, const R& r) {  // dy = d x / (x² + y²), dx = −d 
     const auto d = g.dy() / (square(x) + square(y));
     if (g.needs(0)) g.give(0, d * x);
     if (g.needs(1)) g.give(1, -(d * y));
+  };
+}
+template <class R>
+auto pullback(const GeluBackward&,
+              const R& r) {  // d(a slope(b)) = slope(b) da + a φ(b) (2 − b²) db
+  return [a = in<0>(r, r.needs(1)), b = in<1>(r)](auto& g) {
+    constexpr double kInverseRoot2Pi = 0.39894228040143267794;
+    const auto x = g[b];
+    if (g.needs(0)) g.give(0, gelu_backward(g.dy(), x));
+    if (g.needs(1)) {
+      const auto density = exp(square(x) * -0.5) * kInverseRoot2Pi;
+      g.give(1, g.dy() * (g[a] * (density * (2 - square(x)))));
+    }
   };
 }
 template <class R>

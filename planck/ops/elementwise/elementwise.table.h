@@ -13,7 +13,7 @@
 // dtypes      that are read: floats, integers (i32, i64), numbers (both), booleans, any;
 //             elementwise.problem.h
 // ulp         largest error of a result in the compute type, in units in the last place;
-//             0: rounded once
+//             0: rounded once. gelu_backward, a sum that may cancel: of the sum of its terms' sizes
 // attributes, operands   arrays of elementwise.problem.cpp; scalars are the attributes that come
 //             first. Ops that have either are structs of their own in elementwise.ops.h
 // A remark behind a line goes to docs/tensors.md.
@@ -82,6 +82,7 @@ PLANCK_BINARY_OP(maximum, Maximum, numbers, 0, "y = max(a, b); NaN wins")
 PLANCK_BINARY_OP(minimum, Minimum, numbers, 0, "y = min(a, b); NaN wins")
 PLANCK_BINARY_OP(pow, Pow, floats, 1.3, "y = a^b")
 PLANCK_BINARY_OP(atan2, Atan2, floats, 2.4, "y = the angle of the point (b, a)")
+PLANCK_BINARY_OP(gelu_backward, GeluBackward, floats, 4, "y = a * ((1 + erf(b / sqrt(2))) / 2 + b * e^(-b^2 / 2) / sqrt(2 pi))")  // a times gelu's slope at b
 PLANCK_COMPARE_OP(eq, Eq, numbers, 0, "y = a == b")
 PLANCK_COMPARE_OP(ne, Ne, numbers, 0, "y = a != b")
 PLANCK_COMPARE_OP(lt, Lt, numbers, 0, "y = a < b")

@@ -31,6 +31,12 @@ inline Wide naive_gelu(Wide x) {
   const Wide rest = std::fma(-x, root, -h) - x * (0.5L - std::fma(root, root, 0.0L)) / (2 * root);
   return 0.5L * x * (std::erfc(h) - rest * 2 / std::sqrt(std::acos(-1.0L)) * std::exp(-h * h));
 }
+inline Wide naive_gelu_slope(Wide x) {
+  const Wide density = std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0L));
+  return (1 + std::erf(x * std::sqrt(0.5L))) / 2 + x * density;
+}
+// Sums whose terms may cancel: their errors are relative to the terms.
+inline bool cancels(std::string_view op) { return op == "gelu_backward"; }
 inline Wide naive_clamp(Wide x, Wide lowest, Wide highest) {
   const Wide y = x < lowest ? lowest : x;
   return y > highest ? highest : y;
@@ -89,6 +95,7 @@ inline const std::map<std::string_view, ElementwiseReference>& elementwise_refer
       {"minimum", PLANCK_VALUE(choice(x, b, x < b))},
       {"pow", PLANCK_VALUE(std::pow(x, b))},
       {"atan2", PLANCK_VALUE(std::atan2(x, b))},
+      {"gelu_backward", PLANCK_VALUE(x * naive_gelu_slope(b))},
       {"eq", PLANCK_VALUE(x == b)},
       {"ne", PLANCK_VALUE(x != b)},
       {"lt", PLANCK_VALUE(x < b)},
