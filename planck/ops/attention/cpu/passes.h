@@ -123,13 +123,9 @@ void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedO
     products.multiply_seen(v.from(packed_v, n, group, 0, part), v.finite(packed_v, 0, b),
                            p.out_width(), scores.at, rows, sums.at);
   }
-  C lse[kMostLanes];
-  for (int w = 0; w < width; ++w) {
-    const C l = attention_math::sum_of_parts(partial + w, width);
-    lse[w] = attention_math::log_sum_exp(largest[w], l);
-    factor[w] = attention_math::row_factor(largest[w], l);
-    if (pass.drops) factor[w] *= pass.enlarged;
-  }
+  alignas(64) C lse[kMostLanes];
+  pass.loops.conclude(largest, partial, width, lse, factor);
+  for (int w = 0; pass.drops && w < width; ++w) factor[w] *= pass.enlarged;
   store_panel(pass.operands[attention_operand::y], n, head, first, lanes, width, sums.at, factor);
   const View& out = pass.operands[attention_operand::lse];
   store_portion(portion_ops(), out.dtype, out.data,
@@ -137,17 +133,19 @@ void forward_panel(const Pass<P>& pass, const PackedOperand<P>& k, const PackedO
                 static_cast<int>(lanes), lse);
 }
 
-// The sums of dy * y of all queries of a head, some at a time.
+// The sums of dy * y of all queries of a head.
 template <class C>
 void deltas_of(const View& y, const View& dy, std::int64_t n, std::int64_t head, C* out) {
-  alignas(64) C a[kMostHeadWidth * kMostLanes], b[kMostHeadWidth * kMostLanes], sums[kMostLanes];
-  for (std::int64_t i = 0; i < y.shape[2]; i += kMostLanes) {
-    const std::int64_t count = std::min<std::int64_t>(kMostLanes, y.shape[2] - i);
-    gemm::pack(side_of(y, n, head, i), count, y.shape[3], kMostLanes, a);
-    gemm::pack(side_of(dy, n, head, i), count, y.shape[3], kMostLanes, b);
-    score_loops<C>().dots(b, a, static_cast<int>(y.shape[3]), kMostLanes, sums);
-    std::copy_n(sums, count, out + i);
-  }
+  C a[kMostHeadWidth], b[kMostHeadWidth];
+  const auto width = static_cast<int>(y.shape[3]);
+  const auto row = [&](const View& x, std::int64_t i, C* to) -> const C* {
+    const std::int64_t at = n * x.strides[0] + head * x.strides[1] + i * x.strides[2];
+    if (x.dtype == dtype_of<C> && x.strides[3] == 1) return static_cast<const C*>(x.data) + at;
+    load_portion(portion_ops(), x.dtype, x.data, at, x.strides[3], width, to);
+    return to;
+  };
+  for (std::int64_t i = 0; i < y.shape[2]; ++i)
+    out[i] = score_loops<C>().dot(row(dy, i, b), row(y, i, a), width);
 }
 
 // Sums [head of the group][query][d] to dq; changes them.

@@ -102,25 +102,32 @@ void finish_as(C* HWY_RESTRICT sums, int rows, const C* HWY_RESTRICT factor) {
     for (int w = 0; w < kW; ++w) sums[w] = element::result(sums[w], factor[w]);
 }
 
-// Pairwise: the sum of each 2^n rows is kept until its other half has come.
 template <class C, int kW>
-void dots_as(const C* HWY_RESTRICT a, const C* HWY_RESTRICT b, int rows, C* HWY_RESTRICT out) {
-  constexpr int kDigits = 9;
-  alignas(64) C digits[kDigits][kW], value[kW];
-  for (int r = 0; r < rows; ++r, a += kW, b += kW) {
-    for (int w = 0; w < kW; ++w) value[w] = a[w] * b[w];
-    int n = 0;
-    for (; (r >> n) & 1; ++n)
-      for (int w = 0; w < kW; ++w) value[w] = digits[n][w] + value[w];
-    for (int w = 0; w < kW; ++w) digits[n][w] = value[w];
+void conclude_as(const C* HWY_RESTRICT largest, const C* HWY_RESTRICT sums, C* HWY_RESTRICT lse,
+                 C* HWY_RESTRICT factor) {
+  for (int w = 0; w < kW; ++w) {
+    const C l = element::sum_of_parts(sums + w, kW);
+    lse[w] = element::log_sum_exp(largest[w], l);
+    factor[w] = element::row_factor(largest[w], l);
   }
+}
+
+// Neighbours are added until one is left. An odd last one waits, as in a binary counter: it joins
+// the others of its length from the right.
+template <class C>
+C dot(const C* HWY_RESTRICT a, const C* HWY_RESTRICT b, int n) {
+  alignas(64) C terms[256];
+  for (int i = 0; i < n; ++i) terms[i] = a[i] * b[i];
+  C rest = 0;
   bool any = false;
-  for (int w = 0; w < kW; ++w) out[w] = 0;
-  for (int n = 0; n < kDigits; ++n) {
-    if (!((rows >> n) & 1)) continue;
-    for (int w = 0; w < kW; ++w) out[w] = any ? digits[n][w] + out[w] : digits[n][w];
-    any = true;
+  for (; n > 0; n /= 2) {
+    if (n % 2 != 0) {
+      rest = any ? terms[n - 1] + rest : terms[n - 1];
+      any = true;
+    }
+    for (int i = 0; i < n / 2; ++i) terms[i] = terms[2 * i] + terms[2 * i + 1];
   }
+  return rest;
 }
 
 template <class C>
@@ -192,8 +199,8 @@ void finish(C* sums, int rows, int width, const C* factor) {
   with_width(width, [&]<int kW>() { finish_as<C, kW>(sums, rows, factor); });
 }
 template <class C>
-void dots(const C* a, const C* b, int rows, int width, C* out) {
-  with_width(width, [&]<int kW>() { dots_as<C, kW>(a, b, rows, out); });
+void conclude(const C* largest, const C* sums, int width, C* lse, C* factor) {
+  with_width(width, [&]<int kW>() { conclude_as<C, kW>(largest, sums, lse, factor); });
 }
 template <class C>
 void slopes(const ScoreBlock<C>& b, C* dp, const C* lse, const C* delta, bool of_lanes) {
@@ -212,8 +219,8 @@ void incline(C* added, int rows, int width, std::int32_t base, C slope) {
 }
 
 template <class C>
-constexpr ScoreLoops<C> kLoops = {soften<C>, rescale<C>, slopes<C>, finish<C>, dots<C>,
-                                  finite<C>, incline<C>, draw<C>,   drop<C>};
+constexpr ScoreLoops<C> kLoops = {soften<C>, rescale<C>, slopes<C>,  finish<C>, conclude<C>,
+                                  dot<C>,    finite<C>,  incline<C>, draw<C>,   drop<C>};
 
 }  // namespace
 

@@ -32,8 +32,10 @@ struct ScoreLoops {
   void (*slopes)(const ScoreBlock<C>&, C* dp, const C* lse, const C* delta, bool of_lanes);
   // Sums [rows][width] to results, each times its lane's factor.
   void (*finish)(C* sums, int rows, int width, const C* factor);
-  // Of each lane of [rows][width]: the sum of a * b.
-  void (*dots)(const C* a, const C* b, int rows, int width, C* out);
+  // What lanes have seen: their lse, and what their sums are multiplied by.
+  void (*conclude)(const C* largest, const C* sums, int width, C* lse, C* factor);
+  // The pairwise sum of a * b of n <= 256 numbers.
+  C (*dot)(const C* a, const C* b, int n);
   // Whether all n numbers are.
   bool (*finite)(const C* values, std::int64_t n);
   // Adds ALiBi's part to [rows][width]: row r and lane w are |base + w - r| apart.

@@ -11,6 +11,7 @@
 #include "planck/math/random.h"
 #include "planck/ops/elementwise/test/reference.test.h"
 #include "planck/ops/ops.h"
+#include "planck/planck.h"
 #include "planck/verify/case_lists.h"
 #include "planck/verify/checks/values.h"
 
