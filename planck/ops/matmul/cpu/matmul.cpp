@@ -2,8 +2,9 @@
 //
 //   packed  C in parts of 2016 × 2048, k in steps of 256. For each step all threads pack their
 //           parts of A and B into the workspace, then tasks of 120 × 256 go through tiles in
-//           registers. Between steps sums wait in C, or in the workspace if C is narrower than
-//           the compute type or its rows are not dense.
+//           registers. A is read in place where its rows lie close together and few columns
+//           would use what was packed. Between steps sums wait in C, or in the workspace if C is
+//           narrower than the compute type or its rows are not dense.
 //   direct  small or thin products, no workspace: a task owns up to 72 × 128 or 8 × 1024 sums on
 //           its stack, packs rows of A beside them and reads B in place if that is dense.
 #include <algorithm>
@@ -23,6 +24,7 @@ namespace {
 
 constexpr std::int64_t kBlockRows = 2016, kBlockColumns = 2048;  // of C, packed
 constexpr std::int64_t kTaskRows = 120, kTaskColumns = 256;
+constexpr std::int64_t kNearRows = 2048, kFewColumns = 192;  // bytes apart; of C
 constexpr std::int64_t kDirectRows = 72, kDirectSums = 9216, kDirectDepth = 128;
 constexpr std::int64_t kTiny = 256;              // multiply-adds
 constexpr std::int64_t kWorthThreads = 1 << 18;  // multiply-adds
@@ -93,9 +95,14 @@ class Product {
                  static_cast<int>(columns), sums + r * step);
   }
 
+  // Rows of A that lie far apart fall on few sets of the cache.
+  bool reads_a() const {
+    return !std::is_same_v<C, std::int32_t> && g_.a.dtype == dtype_of<C> && g_.a.column == 1 &&
+           g_.a.row > 0 && g_.a.row * std::int64_t{sizeof(C)} <= kNearRows && g_.n <= kFewColumns;
+  }
   void packed_block(const Stream& stream, C* workspace, std::int64_t i0, std::int64_t j0);
   struct Step {  // what the tasks of one step of k have in common
-    std::int64_t i0, j0, rows, columns, depth;
+    std::int64_t i0, j0, k0, rows, columns, depth;
     const C *a, *b;
     C* sums;  // of the part of C
     std::int64_t sums_step;
@@ -118,22 +125,24 @@ void Product<C>::packed_block(const Stream& stream, C* workspace, std::int64_t i
   const std::int64_t down = ceil_div(rows, kTaskRows), across = ceil_div(columns, kTaskColumns);
   const int width = ops_.vectors * ops_.lanes;
   const bool in_place = g_.c.dtype == dtype_of<C> && g_.c.column == 1;
+  const std::int64_t packed = reads_a() ? 0 : down;  // tasks that pack A
   C* c = static_cast<C*>(g_.c.data) + (c_at_ + i0 * g_.c.row + j0 * g_.c.column);
   for (std::int64_t k0 = 0; k0 < g_.k; k0 += kMostDepth) {
     const std::int64_t k = std::min<std::int64_t>(kMostDepth, g_.k - k0);
     const std::int64_t depth = packed_depth<C>(k);
-    parallel_for(stream, down + across, [&](std::int64_t t) {
-      if (t < down) {
+    parallel_for(stream, packed + across, [&](std::int64_t t) {
+      if (t < packed) {
         const std::int64_t i = t * kTaskRows;
         pack(rows_of_a(i0 + i, k0), std::min(kTaskRows, rows - i), k, ops_.rows, a + i * depth);
       } else {
-        const std::int64_t j = (t - down) * kTaskColumns;
+        const std::int64_t j = (t - packed) * kTaskColumns;
         pack(columns_of_b(j0 + j, k0), std::min(kTaskColumns, columns - j), k, width,
              b + j * depth);
       }
     });
     const Step step{i0,
                     j0,
+                    k0,
                     rows,
                     columns,
                     depth,
@@ -160,6 +169,10 @@ void Product<C>::packed_task(const Step& s, std::int64_t i, std::int64_t j) cons
     const int columns = static_cast<int>(std::min<std::int64_t>(width, end - at));
     TileBlock<C> block{s.a + i * s.depth, rows,          s.b + at * s.depth, width,       columns,
                        s.depth,           sums + at - j, s.sums_step,        s.continues, s.last};
+    if (reads_a()) {
+      block.a = static_cast<const C*>(g_.a.data) + rows_of_a(s.i0 + i, s.k0).offset;
+      block.a_row = g_.a.row;
+    }
     // C has no room behind its last column: its sums go through a tile that has.
     if (s.in_place && columns % ops_.lanes != 0) {
       alignas(64) C tile[kTaskRows * kMostTileColumns];
