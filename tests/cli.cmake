@@ -11,7 +11,7 @@ if(PLANCK_BUILD_TOOLS AND Python3_FOUND)
       "PLANCK=$<TARGET_FILE:planck_cli>;PLANCK_SANITIZE=${PLANCK_SANITIZE};PYTHONDONTWRITEBYTECODE=1;PYTHONPATH=${PROJECT_SOURCE_DIR}/build/clients")
   endforeach()
   set_tests_properties(cli.memory PROPERTIES LABELS long)
-  set_tests_properties(cli.demo PROPERTIES COST 1000)  # the longest one starts first
+  set_tests_properties(cli.demo cli.hostile PROPERTIES COST 1000)  # the longest ones start first
 
   # One program for every instruction set: `cpu_targets IN OUT TARGET OPTIONS…` quantizes as if this CPU had no more.
   add_executable(cpu_targets cli/cpu_targets.cpp ${PROJECT_SOURCE_DIR}/tools/planck/console.cpp
