@@ -6,7 +6,8 @@
 //
 // Prints one line of JSON. --start writes the weights before the first step, and where the samples
 // of every step begin in the text. --profile prints where the time of the last step went, instead.
-// cpu_milliseconds: of all threads. growth_mib: how much larger the process was at its largest than before the first step.
+// cpu_milliseconds: of all threads. growth_mib: how much larger the process was at its largest than
+// before the first step.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

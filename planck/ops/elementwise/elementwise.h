@@ -28,6 +28,7 @@
 //   maximum, minimum   NaN where either is; +0 is larger than −0
 //   silu, gelu         of −Inf: −0, the limit
 //   softsign           of ±Inf: ±1, the limit
+//   gelu_backward      at ±Inf: NaN
 //   round              ties to even
 // integers   wrap around (two's complement); div truncates, a / 0 = 0, lowest / −1 = lowest;
 //            shifts by a negative count or one as large as the width shift all bits out, to the

@@ -82,7 +82,7 @@ PLANCK_BINARY_OP(maximum, Maximum, numbers, 0, "y = max(a, b); NaN wins")
 PLANCK_BINARY_OP(minimum, Minimum, numbers, 0, "y = min(a, b); NaN wins")
 PLANCK_BINARY_OP(pow, Pow, floats, 1.3, "y = a^b")
 PLANCK_BINARY_OP(atan2, Atan2, floats, 2.4, "y = the angle of the point (b, a)")
-PLANCK_BINARY_OP(gelu_backward, GeluBackward, floats, 4, "y = a * ((1 + erf(b / sqrt(2))) / 2 + b * e^(-b^2 / 2) / sqrt(2 pi))")  // a times gelu's slope at b
+PLANCK_BINARY_OP(gelu_backward, GeluBackward, floats, 4, "y = a * gelu'(b)")
 PLANCK_COMPARE_OP(eq, Eq, numbers, 0, "y = a == b")
 PLANCK_COMPARE_OP(ne, Ne, numbers, 0, "y = a != b")
 PLANCK_COMPARE_OP(lt, Lt, numbers, 0, "y = a < b")
