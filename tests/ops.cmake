@@ -22,5 +22,6 @@ if(PLANCK_WITH_CUDA)
   add_executable(ops_cuda_test ${tests})
   target_link_libraries(ops_cuda_test PRIVATE planck_verify planck::planck planck_build_flags
     GTest::gtest_main)
+  target_compile_options(ops_cuda_test PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${PLANCK_QUICK_COMPILATION}>)
   gtest_discover_tests(ops_cuda_test TEST_PREFIX ops.)
 endif()

@@ -65,7 +65,9 @@ TestTensors after_run(const Stream& stream, const Problem& p, const TestTensors&
     placed[i] = std::move(*made);
     operands[i] = placed[i]->view();
   }
-  if (how.replays > 0) EXPECT_TRUE(stream.synchronize() && cuda::begin_capture(0, stream.native()));
+  if (how.replays > 0) {
+    EXPECT_TRUE(stream.synchronize() && cuda::begin_capture(0, stream.native()));
+  }
   const auto ran = plan->run(stream, {workspace->data(), plan->workspace_size()}, operands);
   EXPECT_TRUE(ran) << ran.error().message;
   if (how.replays > 0) {
@@ -102,9 +104,10 @@ void expect_cpu_bits(const Problem& p, const TestTensors& before,
     const TestTensors actual = after_run(gpu, p, before, how);
     ASSERT_EQ(expected.size(), actual.size());
     for (std::size_t i = 0; i < actual.size(); ++i)
-      if (actual[i] && p.info().operands[i].role == Role::output)
+      if (actual[i] && p.info().operands[i].role == Role::output) {
         ASSERT_EQ(bit_difference(*expected[i], *actual[i]), "")
             << p.info().operands[i].name << (how.replays > 0 ? ", replayed" : "");
+      }
   }
 }
 

@@ -72,9 +72,10 @@ class OnBoth {
   void expect_same(const Outcome& actual, std::string_view what) const {
     ASSERT_EQ(actual.fault, "") << case_.id() << " " << what;
     for (std::size_t i = 0; i < subject_.operands(); ++i)
-      if (subject_.role(i) == Role::output && subject_.takes(i, inputs_))
+      if (subject_.role(i) == Role::output && subject_.takes(i, inputs_)) {
         EXPECT_EQ(verify::bit_difference(expected_.outputs[i], actual.outputs[i]), "")
             << case_.id() << " " << what << " " << subject_.info().operands[i].name;
+      }
   }
 
   Case case_;

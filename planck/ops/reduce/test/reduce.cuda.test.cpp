@@ -257,7 +257,7 @@ TEST_P(ReduceCuda, ScansHaveTheBitsOfTheCpu) {
 INSTANTIATE_TEST_SUITE_P(All, ReduceCuda,
                          testing::Values(Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16,
                                          Dtype::i32, Dtype::i64),
-                         [](const auto& info) { return std::string(name(info.param)); });
+                         [](const auto& of) { return std::string(name(of.param)); });
 
 TEST(ReduceCudaRepeats, TwentyRunsGiveTheSameBits) {
   PLANCK_NEEDS_GPU();

@@ -1,5 +1,7 @@
 // The CUDA kernels of the matmul family: every tile and reading against the CPU's bits, the library
 // within its bound, and more than 2^31 elements.
+#include "planck/ops/matmul/matmul.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,7 +9,6 @@
 #include "planck/core/allocator.h"
 #include "planck/core/cuda/runtime.h"
 #include "planck/core/owned_tensor.h"
-#include "planck/ops/matmul/matmul.h"
 #include "planck/verify/on_device.test.h"
 #include "planck/verify/tensors/fill.h"
 

@@ -188,8 +188,9 @@ TEST(EmbeddingCudaLong, TableOfMoreThan31Bits) {
   const std::size_t row_bytes = static_cast<std::size_t>(where.dim) * 2;
   const auto on_device = [&](const void* from, std::size_t bytes) {
     Buffer b = std::move(*allocate(stream, bytes));
-    if (from != nullptr)
+    if (from != nullptr) {
       EXPECT_TRUE(cuda::copy_to_device(0, stream.native(), b.data(), from, bytes).has_value());
+    }
     return b;
   };
   const Buffer dout = on_device(given.bytes.data(), given.bytes.size());
