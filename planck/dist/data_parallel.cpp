@@ -4,7 +4,6 @@
 
 #include "planck/core/cuda/runtime.h"
 #include "planck/core/exception.h"
-#include "planck/dist/data_parallel.impl.h"
 #include "planck/nn/nn.h"
 
 namespace planck::dist {

@@ -148,3 +148,12 @@ class DataParallel {
 };
 
 }  // namespace planck::dist
+
+#include "planck/dist/data_parallel_steps.h"
+
+namespace planck::dist {
+extern template class DataParallel<Autodiff<Cpu>>;
+PLANCK_IF_CUDA(extern template class DataParallel<Autodiff<Cuda>>;)
+extern template class DataParallel<Autodiff<Cpu, BalancedCheckpointing>>;
+PLANCK_IF_CUDA(extern template class DataParallel<Autodiff<Cuda, BalancedCheckpointing>>;)
+}  // namespace planck::dist

@@ -130,6 +130,28 @@ Found sum_of(const std::vector<Found>& all, std::size_t first, std::size_t n) {
   return left;
 }
 
+// A backend that the library was not compiled for: programs compile what they use of it.
+struct Own {
+  static constexpr bool recomputes(const OpResult&) { return false; }
+};
+template <class Backend>
+std::string hash_of_gradients(Communicator& workers) {
+  Rng rng{.seed = 3};
+  nn::Linear<Backend> net(rng, {4, 3}, kOne);
+  DataParallel<Backend> parallel(workers);
+  const auto found = parallel(net, 5, [&](std::int64_t g) {
+    return sum(square(net(full<Backend>({2, 4}, 0.1 * static_cast<double>(g), Dtype::f32, kOne))));
+  });
+  nn::StateDict all;
+  for (const auto& [path, g] : found.gradients) all[path] = nn::to_entry(g);
+  return nn::sha256_of(all);
+}
+TEST(DataParallel, TakesBackendsOfTheProgram) {
+  Threads::run(2, [](Communicator& c) {
+    EXPECT_EQ((hash_of_gradients<Autodiff<Cpu, Own>>(c)), hash_of_gradients<A>(c));
+  });
+}
+
 TEST(DataParallel, IsThePlainSumOverGrains) {
   Net net(Rng{.seed = 3});
   const Batch b = batch_of(0, 23);

@@ -1,4 +1,5 @@
-// DataParallel's functions; data_parallel.cpp compiles them for the library's backends.
+// DataParallel's functions, which data_parallel.h includes. data_parallel.cpp compiles them for the
+// library's backends; for others, and for Cuda beside a library without it, the program does.
 #pragma once
 
 #include <algorithm>
