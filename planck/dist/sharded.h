@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "planck/core/refuse.h"
 #include "planck/dist/state.h"
 #include "planck/optim/optimizer.h"
 
@@ -49,9 +50,9 @@ class Sharded {
     find_owners(parts);
     optim::ModelGradients<B> mine;
     for (const auto& [path, g] : gradients)
-      if (owners_.at(path) == workers_.rank()) mine.emplace(path, g);
+      if (owner_of(path) == workers_.rank()) mine.emplace(path, g);
     for (const auto& [path, g] : gradients.rows)
-      if (owners_.at(path) == workers_.rank()) mine.rows.emplace(path, g);
+      if (owner_of(path) == workers_.rank()) mine.rows.emplace(path, g);
     optimizer_.step(parts, mine, clip);
     share(parts, gradients);
   }
@@ -74,6 +75,12 @@ class Sharded {
       paths.push_back({path, p->numel()});
     });
     owners_ = owners_of(std::move(paths), workers_.size());
+  }
+  int owner_of(const std::string& path) const {
+    const auto found = owners_.find(path);
+    if (found == owners_.end())
+      refuse("sharded: there is a gradient of {}, the model has no such parameter", {path});
+    return found->second;
   }
   // Every owner's parameters, to all: one message of each worker.
   void share(const nn::PartList& parts, const optim::ModelGradients<B>& gradients) {

@@ -120,6 +120,23 @@ TEST(Sharded, ClipsAndScalesLikeTheWholeOptimizer) {
     });
 }
 
+TEST(Sharded, GradientsOfAnotherModelAreNamed) {
+  Threads::run(2, [](Communicator& c) {
+    Net net(Rng{.seed = 2});
+    Sharded<A, optim::Adam<A>> adam(c, optim::Adam<A>({.rate = 1e-2}));
+    auto gradients = gradients_of(net, 0);
+    gradients.emplace("fourth.weight", gradients.at("third.weight"));
+    try {
+      adam.step(net, gradients);
+      ADD_FAILURE() << "it was taken";
+    } catch (const Exception& e) {
+      EXPECT_STREQ(
+          e.what(),
+          "sharded: there is a gradient of fourth.weight, the model has no such parameter");
+    }
+  });
+}
+
 TEST(Sharded, OwnersShareTheElements) {
   const auto owners = owners_of({{"a", 10}, {"b", 10}, {"c", 15}, {"d", 4}}, 2);
   EXPECT_EQ(owners.at("c"), 0);
