@@ -12,10 +12,6 @@ namespace planck::dist {
 
 namespace {
 
-// Large arrays are summed in segments of so many pieces, one after the other: what has arrived is
-// added, sent on and read by others while it lies in a cache.
-constexpr std::size_t kSegmentPieces = 16;
-
 void copy(const Stream& stream, void* to, const void* from, std::size_t bytes) {
   if (bytes == 0 || to == from) return;
   if (stream.device().kind == DeviceKind::cuda)

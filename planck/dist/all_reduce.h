@@ -24,6 +24,9 @@ constexpr std::string_view name(Way way) {
   return kNames[static_cast<int>(way)];
 }
 inline constexpr std::size_t kGatherBytes = 32 << 10;
+// Large arrays are summed in segments of so many pieces, one after the other: what has arrived is
+// added, sent on and read by others while it lies in a cache.
+inline constexpr std::size_t kSegmentPieces = 16;
 // What automatic is, for a sum of so many bytes.
 Way way_for(const Grains& grains, std::size_t bytes);
 
