@@ -149,7 +149,7 @@ class Measure:
     def scaling(self):
         threads = max(1, self.cores // 8)
         say(f"\n## Weak scaling: the demo's model, 64 pictures for each worker and step, {threads} cores each\n")
-        say("| workers | pictures/s | ms per step | efficiency | waiting |\n|---|---|---|---|---|")
+        say("| workers | pictures/s | ms per step | efficiency | waiting | for bytes alone |\n|---|---|---|---|---|---|")
         data, alone = self.attempt("pictures", self.pictures), []
         if data is None:
             return
@@ -158,13 +158,13 @@ class Measure:
             _, text, _ = self.demo([(n, [])], "--data", data, "--epochs", "5", "--qat-epochs", "1", "--batch", str(64 * n),
                                    "--threads", str(threads), spin=True)
             speed = float(re.search(r"float training: (\d+) images/s", text).group(1))
-            waiting = re.search(r"([0-9.]+) % of the time waiting", text)
+            waiting = re.search(r"([0-9.]+ %) of the time waiting for others, ([0-9.]+ %) for bytes alone", text)
             alone.append(speed)
             say(f"| {n} | {speed:.0f} | {64e3 * n / speed:.2f} | {speed / n / alone[0]:.2f} | "
-                f"{waiting.group(1) + ' %' if waiting else '–'} |")
+                f"{' | '.join(waiting.groups() if waiting else '––')} |")
         for n in (1, 2, 4, 8):
             if n * threads > self.cores:
-                say(f"| {n} | not measured: {self.cores} cores | | | |")
+                say(f"| {n} | not measured: {self.cores} cores | | | | |")
             elif n == 1 or alone:
                 self.attempt(f"scaling on {n}", lambda n=n: one(n))
 

@@ -207,8 +207,9 @@ void tell(const DemoArguments& a, const DemoResults& results) {
   if (outcome.images_per_second > 0)
     print("\nfloat training: {:.0f} images/s{}\n", outcome.images_per_second,
           workers == 1 ? ""
-                       : fmt::format(" on {} workers, {:.1f} % of the time waiting for others",
-                                     workers, 100 * outcome.waited));
+                       : fmt::format(" on {} workers, {:.1f} % of the time waiting for others, "
+                                     "{:.1f} % for bytes alone",
+                                     workers, 100 * outcome.waited, 100 * outcome.communication));
   print("integer models give the logits of the rounded ones, bit for bit: {}\n",
         outcome.integers_equal ? "yes" : "NO");
   print("weights sha256 {}\n\n", outcome.sha256);

@@ -227,6 +227,8 @@ ordered_json DemoResults::json() const {
           {"integers_equal", outcome.integers_equal},
           {"findings", findings()},
           {"images_per_second", outcome.images_per_second},
+          {"share_of_time_waiting",
+           {{"for_others", outcome.waited}, {"for_bytes_alone", outcome.communication}}},
           {"in_training_against_after", in_training},
           {"layer_microseconds_per_image",
            {{"float", c.floats},

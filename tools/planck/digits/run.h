@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -68,11 +69,12 @@ class Run {
     }
     Curve& curve = now_.curves[now_.stage];
     for (; now_.epoch < stage.epochs; ++now_.epoch) {
-      const auto [loss, seconds, waited] = train_epoch(stage, net, adam, scale);
+      const auto [loss, seconds, waits] = train_epoch(stage, net, adam, scale);
       if (stage.form.kind == Form::Kind::floats) {
         trained_images_ += data_.train.count;
         training_seconds_ += seconds;
-        waited_seconds_ += waited;
+        for (const double s : waits) waited_seconds_ += s;
+        for (const double s : least_of_workers(waits)) communication_seconds_ += s;
       }
       curve.loss.push_back(loss);
       curve.accuracy.push_back(tested(stage.form, nn::state(net)));
@@ -88,8 +90,18 @@ class Run {
   }
 
   struct Epoch {
-    double loss, seconds, waited;
+    double loss, seconds;
+    std::vector<double> waits;  // seconds of each step that this worker waited for others
   };
+  // Of each step. The worker that came last had nothing but bytes to wait for.
+  std::vector<double> least_of_workers(const std::vector<double>& waits) {
+    const auto n = static_cast<std::size_t>(workers_.size());
+    std::vector<double> all(n * waits.size()), least = waits;
+    workers_.host().all_gather(waits.data(), waits.size() * sizeof(double), all.data());
+    for (std::size_t i = 0; i < all.size(); ++i)
+      least[i % waits.size()] = std::min(least[i % waits.size()], all[i]);
+    return least;
+  }
   // Gradients of f16 would vanish without.
   bool scaled() const { return options_.dtype == Dtype::f16; }
   Epoch train_epoch(const Stage& stage, Net<A>& net, optim::Adam<A>& adam,
@@ -101,6 +113,7 @@ class Run {
         Batches::create(shuffled(data_.train.count, options_.seed, epoch), options_.batch));
     const auto per_epoch = batches.count();
     double sum = 0, waited = 0;
+    std::vector<double> waits;
     std::int64_t in_epoch = 0;
     for (const std::span<const std::int64_t> which : batches) {
       const auto grain = static_cast<std::size_t>(options_.grain);
@@ -128,6 +141,7 @@ class Run {
       else
         adam.step(net, found.gradients, optim::clip(found.gradients, 1.0));
       sum += found.loss / factor;
+      waits.push_back(found.seconds_waited);
       waited += found.seconds_waited;
       ++in_epoch;
       const auto& known = now_.curves[now_.stage].accuracy;
@@ -138,8 +152,7 @@ class Run {
               static_cast<double>(in_epoch * options_.batch) / seconds, waited});
     }
     return {sum / static_cast<double>(per_epoch),
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-            waited};
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), waits};
   }
 
   // Of each of these pictures, as the epoch distorts them.
@@ -182,9 +195,11 @@ class Run {
       all.merge(nn::with_prefix(stages_[i].name + ".", now_.finished[i]));
     o.sha256 = nn::sha256_of(all);
     o.curves = now_.curves;
-    if (training_seconds_ > 0) {
+    if (training_seconds_ > 0)
       o.images_per_second = static_cast<double>(trained_images_) / training_seconds_;
+    if (training_seconds_ > 0 && workers_.size() > 1) {
       o.waited = waited_seconds_ / training_seconds_;
+      o.communication = communication_seconds_ / training_seconds_;
     }
     return o;
   }
@@ -200,7 +215,7 @@ class Run {
   std::vector<Stage> stages_;
   Snapshot now_;
   std::int64_t trained_images_ = 0;
-  double training_seconds_ = 0, waited_seconds_ = 0;
+  double training_seconds_ = 0, waited_seconds_ = 0, communication_seconds_ = 0;
 };
 
 // What run() and the other commands call, for one backend.

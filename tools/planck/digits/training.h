@@ -102,8 +102,10 @@ struct Outcome {
   LayerCosts costs;
   bool integers_equal = true;    // every logit of integer and rounded models, bit for bit
   double images_per_second = 0;  // of float training, all workers together
-  double waited = 0;             // share of its time that this worker waited for others
-  std::string sha256;            // of all trained weights
+  // Shares of the time of float training: that this worker waited for others; that all of them
+  // waited for bytes alone, since the last of them had done its part of the step.
+  double waited = 0, communication = 0;
+  std::string sha256;  // of all trained weights
 };
 
 // On Stream::cpu or a CUDA stream of each worker; all of them get the outcome. Errors of files and
