@@ -113,6 +113,12 @@ class Workers(Job):
             for rank in range(count):
                 with open(f"{log}.{rank}.jsonl") as f:
                     self.assertEqual(len(f.readlines()), 4)  # epochs
+            with open(self.path(f"on{count}/results.json")) as f:
+                waiting = json.load(f)["share_of_time_waiting"]
+            if count == 1:
+                self.assertEqual(waiting, {"for_others": 0, "for_bytes_alone": 0})
+            else:
+                self.assertTrue(0 < waiting["for_bytes_alone"] <= waiting["for_others"] < 1, waiting)
             self.assertEqual(sorted(os.listdir(self.path(f"on{count}"))),
                              ["model-int4.onnx", "model-int4.qdq.onnx", "model-int4.safetensors", "model-int8.onnx", "model-int8.qdq.onnx",
                               "model-int8.safetensors", "model.safetensors", "report.html", "results.json"])
@@ -228,6 +234,13 @@ class Workers(Job):
     def test_workers_that_fail_together_say_one_line(self):
         self.fails(4, "^mpi_test: worker 1 of 4: the disk is full$", "fail", "1")
         self.fails(4, "^mpi_test: worker 2 of 4: the disk is full$", "fail", "2")
+
+    def test_a_worker_that_throws_what_is_no_exception_of_ours(self):
+        self.fails(2, "^mpi_test: worker 1 of 2: an exception of an unknown type$", "number")
+
+    def test_an_exchange_that_was_given_up_writes_no_more(self):
+        done = self.run_job([*mpirun(2), MPI_TEST, "gives_up"])
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     # As many as the demo's own digits, of other pixels.
     def write_pictures(self, folder):
@@ -347,6 +360,20 @@ class Long(Job):
         for count in (2, 3):
             done = self.run_job([*mpirun(count), MPI_TEST, "slow", "8"])
             self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+
+    # By a scheduler, or ^Z: nobody heard anybody for longer than a lost worker is waited for.
+    def test_a_job_that_was_suspended_goes_on(self):
+        alone = self.sha(self.run_job(self.demo("alone", length=LONGER)))
+        job = self.start(3, self.demo("suspended", length=LONGER))
+        self.wait_for(self.path("suspended/checkpoint.safetensors"), job)
+        workers = list(self.children(job.pid))
+        for what in (signal.SIGSTOP, signal.SIGCONT):
+            for worker in workers:
+                os.kill(worker, what)
+                time.sleep(0.2)
+            time.sleep(9 if what == signal.SIGSTOP else 0)
+        output, errors = job.communicate(timeout=120)
+        self.assertEqual(self.sha(subprocess.CompletedProcess([], job.returncode, output, errors)), alone)
 
     def test_bytes_that_are_slow_are_no_failure(self):
         done = self.run_job([*mpirun(2), MPI_TEST, "trickle", "12"])

@@ -120,6 +120,37 @@ int some_fail(Communicator& workers, int first) {
   workers.barrier();
   return 0;
 }
+int one_throws_a_number(Communicator& workers) {
+  workers.barrier();
+  if (workers.rank() == 1) throw 7;
+  workers.barrier();
+  return 0;
+}
+// An exchange of worker 1 throws when the first message has arrived; what was to come next must not
+// be written where it was expected: that memory may be something else's by then.
+int one_gives_an_exchange_up(Communicator& workers) {
+  const auto apart = workers.duplicate();
+  const std::vector<int> sent(1000, 7);
+  const std::size_t bytes = sent.size() * sizeof(int);
+  if (workers.rank() == 0) {
+    workers.send(1, sent.data(), bytes);
+    apart->barrier();
+    workers.send(1, sent.data(), bytes);
+  } else {
+    std::vector<int> first(1000), second(1000), again(1000);
+    const std::vector<Incoming> in{{0, first.data(), bytes}, {0, second.data(), bytes}};
+    try {
+      workers.exchange({}, in, [](std::size_t) { raise(ErrorCode::io, "given up"); });
+    } catch (const Exception&) {
+    }
+    apart->barrier();
+    workers.receive(0, again.data(), bytes);
+    if (first != sent || again != sent || second != std::vector<int>(1000))
+      raise(ErrorCode::device, "what was given up was received");
+  }
+  workers.barrier();
+  return 0;
+}
 // The last worker computes while all others wait.
 int one_is_slow(Communicator& workers, double seconds) {
   if (workers.rank() == workers.size() - 1) pause(seconds);
@@ -190,6 +221,8 @@ int run(Communicator& workers, const std::string& what, double number) {
   if (what == "lost") return nothing_arrives(workers, static_cast<std::size_t>(number));
   if (what == "leaves") return one_leaves(workers);
   if (what == "fail") return some_fail(workers, static_cast<int>(number));
+  if (what == "number") return one_throws_a_number(workers);
+  if (what == "gives_up") return one_gives_an_exchange_up(workers);
   if (what == "slow") return one_is_slow(workers, number);
   if (what == "trickle") return bytes_are_slow(workers, number);
   raise(ErrorCode::invalid_problem, what + ": no such test");

@@ -99,6 +99,8 @@ int or_abort(Communicator& workers, std::string_view name, const std::function<i
     return work();
   } catch (const std::exception& e) {
     what = e.what();
+  } catch (...) {
+    what = "an exception of an unknown type";
   }
   for (char& c : what)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';

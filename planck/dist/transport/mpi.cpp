@@ -10,7 +10,9 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <utility>
+#include <vector>
 
 #include "planck/core/exception.h"
 #include "planck/core/refuse.h"
@@ -56,6 +58,20 @@ void check_length(const MPI_Status& status, int failed, int bytes, int from, int
   if (count != bytes)
     refuse("exchange: worker {} sent {} bytes, worker {} expects {}", {from, count, rank, bytes});
 }
+
+// Where an exchange throws, nothing may be written any more into memory that its caller frees. What
+// was sent is not taken back: few libraries can.
+struct CancelUnlessDone {
+  std::vector<MPI_Request>& requests;
+  const int exceptions = std::uncaught_exceptions();
+  ~CancelUnlessDone() {
+    if (std::uncaught_exceptions() == exceptions) return;
+    for (MPI_Request& r : requests)
+      if (r != MPI_REQUEST_NULL) (void)MPI_Cancel(&r);
+    int done = 0;
+    for (MPI_Request& r : requests) (void)MPI_Test(&r, &done, MPI_STATUS_IGNORE);
+  }
+};
 
 std::atomic<int> users{0};
 bool started_here = false;  // MPI, and not by the program
@@ -155,20 +171,22 @@ void Mpi::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming>
     int bytes;
   };
   std::vector<MPI_Request> requests;  // receives, then sends
+  const CancelUnlessDone unless_done{requests};
   std::vector<Part> parts;
   std::vector<int> missing(incoming.size(), 0);  // parts of each
   for (std::size_t m = 0; m < incoming.size(); ++m)
     in_parts(incoming[m].bytes, [&](std::size_t at, int count) {
-      check(MPI_Irecv(static_cast<std::byte*>(incoming[m].data) + at, count, MPI_BYTE,
-                      incoming[m].from, 0, session_->comm, &requests.emplace_back()),
-            "MPI_Irecv");
+      check(
+          MPI_Irecv(static_cast<std::byte*>(incoming[m].data) + at, count, MPI_BYTE,
+                    incoming[m].from, 0, session_->comm, &requests.emplace_back(MPI_REQUEST_NULL)),
+          "MPI_Irecv");
       parts.push_back({m, count});
       ++missing[m];
     });
   for (const Outgoing& o : outgoing)
     in_parts(o.bytes, [&](std::size_t at, int count) {
       check(MPI_Isend(static_cast<const std::byte*>(o.data) + at, count, MPI_BYTE, o.to, 0,
-                      session_->comm, &requests.emplace_back()),
+                      session_->comm, &requests.emplace_back(MPI_REQUEST_NULL)),
             "MPI_Isend");
     });
   std::vector<int> which(requests.size());

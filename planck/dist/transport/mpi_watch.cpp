@@ -19,6 +19,9 @@ namespace {
 constexpr auto kPeriod = std::chrono::seconds(1);
 // For others to answer, and for one that speaks to end the job.
 constexpr auto kPatience = std::chrono::seconds(3);
+// What counts of a longer time between two looks at the clock: this process stood still itself (the
+// job was suspended, the machine is crowded), which says nothing of others.
+constexpr double kMostBetweenReports = 2, kMostBetweenTests = 0.5;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -75,7 +78,7 @@ MpiWatch::Report MpiWatch::report() {
   if (calls_ == 0 || done != last_done_)
     waiting_ = 0;
   else
-    waiting_ += time - last_time_;
+    waiting_ += std::min(time - last_time_, kMostBetweenReports);
   last_time_ = time, last_done_ = done;
   std::lock_guard lock(mutex_);
   return {waiting_, leaving_ ? 1.0 : 0.0, failed_ ? 1.0 : 0.0};
@@ -107,12 +110,16 @@ void MpiWatch::work() {
     if (MPI_Iallgather(&mine, 3, MPI_DOUBLE, all.data(), 3, MPI_DOUBLE, comm_, &request) !=
         MPI_SUCCESS)
       give_up("a connection is lost");
-    const double began = now();
+    double silence = 0, last = now();
     for (int done = 0; done == 0;) {
       if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
         give_up("a connection is lost");
-      if (done == 0 && now() - began > silent_) give_up("others cannot be heard any more");
-      if (done == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (done != 0) break;
+      if (silence > silent_) give_up("others cannot be heard any more");
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      const double time = now();
+      silence += std::min(time - last, kMostBetweenTests);
+      last = time;
     }
     bool all_leave = true, all_wait = true;  // of those that are still there
     int first = -1, failed = -1;
