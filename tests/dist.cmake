@@ -5,7 +5,7 @@ set(dist ${PROJECT_SOURCE_DIR}/planck/dist)
 
 add_executable(dist_test ${dist}/test/all_reduce.test.cpp ${dist}/test/buckets.test.cpp ${dist}/test/cores.test.cpp
   ${dist}/test/data_parallel.test.cpp ${dist}/test/grains.test.cpp ${dist}/test/meeting.test.cpp
-  ${dist}/test/sharded.test.cpp ${dist}/test/staged.test.cpp ${dist}/test/sync_batch_norm.test.cpp
+  ${dist}/test/own_backend.test.cpp ${dist}/test/sharded.test.cpp ${dist}/test/staged.test.cpp ${dist}/test/sync_batch_norm.test.cpp
   ${dist}/test/tensor_parallel.test.cpp ${dist}/test/traffic.test.cpp)
 target_link_libraries(dist_test PRIVATE planck::dist planck::planck planck_build_flags GTest::gtest_main)
 gtest_discover_tests(dist_test TEST_PREFIX dist. DISCOVERY_TIMEOUT 60)

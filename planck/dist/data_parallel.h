@@ -23,11 +23,14 @@
 //                the batch their offset is one more
 //   hooks        of parameters that a grain's loss registers act on that grain's gradients, and are
 //                gone after it; those registered outside act on every grain's
+// Where a loss throws, the model is as it was before the batch.
 //
 // Gradients go into buckets as soon as the last grain's backward has found them, and travel while
 // it goes on. Neither the size of buckets nor that overlap changes a bit. They are summed in the
 // communicator's memory: on the host, or on the GPU (Nccl, Staged), with the same bits.
 #pragma once
+
+#include <exception>
 
 #include "planck/dist/buckets.h"
 #include "planck/dist/meeting.h"
@@ -76,6 +79,7 @@ class DataParallel {
   BatchGradients<B> operator()(Module& module, std::int64_t grains, Loss&& loss) {
     const nn::PartList parts = nn::parts_of(module);
     begin(parts, grains);
+    const GiveUpWhereItThrows unless_done{*this};
     bool meet = false;
     nn::for_each_part(module, [&](const std::string&, const Synchronized&) { meet = true; });
     if (meet) {
@@ -119,6 +123,14 @@ class DataParallel {
       return all.begin() + static_cast<std::ptrdiff_t>(std::min(hooks, all.size()));
     }
   };
+  struct GiveUpWhereItThrows {
+    DataParallel& of;
+    int exceptions = std::uncaught_exceptions();
+    ~GiveUpWhereItThrows() {
+      if (std::uncaught_exceptions() > exceptions) of.give_up();
+    }
+  };
+  void give_up();
   void together(const std::function<Tensor<A>(std::int64_t)>& loss);
   void add_hooks();
   void drop_hooks();

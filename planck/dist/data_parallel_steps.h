@@ -70,6 +70,7 @@ void DataParallel<A>::begin(const nn::PartList& parts, std::int64_t grains) {
   std::reverse(parameters_.begin(), parameters_.end());
   for (Parameter& p : parameters_) {
     p.slot = slots_.size();
+    p.hooks = p.all_hooks().size();
     const auto& tensor = **p.parameter;
     const bool named = std::find(options_.by_rows.begin(), options_.by_rows.end(), p.path) !=
                        options_.by_rows.end();
@@ -165,6 +166,14 @@ void DataParallel<A>::together(const std::function<Tensor<A>(std::int64_t)>& los
 template <class A>
 void DataParallel<A>::restore() {
   for (const auto& [buffer, before] : buffers_) buffer->value = before;
+}
+
+template <class A>
+void DataParallel<A>::give_up() {
+  Meeting::grains_run_apart(false);
+  restore();
+  for (const auto& [rng, before] : generators_) *rng = before;
+  drop_hooks();
 }
 
 template <class A>

@@ -130,26 +130,35 @@ Found sum_of(const std::vector<Found>& all, std::size_t first, std::size_t n) {
   return left;
 }
 
-// A backend that the library was not compiled for: programs compile what they use of it.
-struct Own {
-  static constexpr bool recomputes(const OpResult&) { return false; }
-};
-template <class Backend>
-std::string hash_of_gradients(Communicator& workers) {
-  Rng rng{.seed = 3};
-  nn::Linear<Backend> net(rng, {4, 3}, kOne);
-  DataParallel<Backend> parallel(workers);
-  const auto found = parallel(net, 5, [&](std::int64_t g) {
-    return sum(square(net(full<Backend>({2, 4}, 0.1 * static_cast<double>(g), Dtype::f32, kOne))));
-  });
-  nn::StateDict all;
-  for (const auto& [path, g] : found.gradients) all[path] = nn::to_entry(g);
-  return nn::sha256_of(all);
-}
-TEST(DataParallel, TakesBackendsOfTheProgram) {
-  Threads::run(2, [](Communicator& c) {
-    EXPECT_EQ((hash_of_gradients<Autodiff<Cpu, Own>>(c)), hash_of_gradients<A>(c));
-  });
+TEST(DataParallel, ALossThatThrowsLeavesTheModelAsItWas) {
+  Alone alone;
+  Net net(Rng{.seed = 3});
+  DataParallel<A> parallel(alone);
+  const Batch b = batch_of(0, 23);
+  const auto before = nn::sha256_of(nn::state(net));
+  int called = 0;  // a hook of the grain that throws
+  EXPECT_THROW((void)parallel(net, grains_of(b),
+                              [&](std::int64_t g) {
+                                const auto loss = grain_loss(net, b, g);
+                                A::add_hook(net.first.weight->primitive(),
+                                            [&](const Cpu::FloatTensor& gradient) {
+                                              ++called;
+                                              return gradient;
+                                            });
+                                if (g == 2) raise(ErrorCode::io, "no data");
+                                return loss;
+                              }),
+               Exception);
+  EXPECT_EQ(called, 2);
+  EXPECT_EQ(nn::sha256_of(nn::state(net)), before);
+  Net fresh(Rng{.seed = 3});
+  DataParallel<A> other(alone);
+  const auto again = parallel(net, grains_of(b), [&](auto g) { return grain_loss(net, b, g); });
+  const auto right = other(fresh, grains_of(b), [&](auto g) { return grain_loss(fresh, b, g); });
+  EXPECT_EQ(called, 2);
+  EXPECT_EQ(again.loss, right.loss);
+  for (const auto& [path, g] : right.gradients)
+    EXPECT_EQ(nn::to_entry(again.gradients.at(path)), nn::to_entry(g)) << path;
 }
 
 TEST(DataParallel, IsThePlainSumOverGrains) {
