@@ -73,6 +73,13 @@ class Job(unittest.TestCase):
             if int(ppid) == parent:
                 yield int(pid)
 
+    def worker(self, job, rank):
+        for pid in self.children(job.pid):
+            with open(f"/proc/{pid}/environ") as f:
+                if f"OMPI_COMM_WORLD_RANK={rank}\0" in f.read():
+                    return pid
+        self.fail(f"there is no worker {rank}")
+
     def start(self, count, command):
         job = subprocess.Popen([*mpirun(count), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(job.kill)
@@ -194,13 +201,6 @@ class Workers(Job):
         done = self.run_job([*mpirun(2), MPI_TEST, "read", "3"])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(os.listdir(self.path("parts"))), 3)  # a list and two parts
-
-    def worker(self, job, rank):
-        for pid in self.children(job.pid):
-            with open(f"/proc/{pid}/environ") as f:
-                if f"OMPI_COMM_WORLD_RANK={rank}\0" in f.read():
-                    return pid
-        self.fail(f"there is no worker {rank}")
 
     def test_a_worker_that_stands_still(self):
         alone = self.sha(self.run_job(self.demo("alone", length=LONGER)))
@@ -366,12 +366,17 @@ class Long(Job):
         alone = self.sha(self.run_job(self.demo("alone", length=LONGER)))
         job = self.start(3, self.demo("suspended", length=LONGER))
         self.wait_for(self.path("suspended/checkpoint.safetensors"), job)
-        workers = list(self.children(job.pid))
-        for what in (signal.SIGSTOP, signal.SIGCONT):
-            for worker in workers:
-                os.kill(worker, what)
-                time.sleep(0.2)
-            time.sleep(9 if what == signal.SIGSTOP else 0)
+        # The first is stopped first and continued last: meanwhile the others listen to it.
+        first, *others = (self.worker(job, rank) for rank in range(3))
+        os.kill(first, signal.SIGSTOP)
+        time.sleep(1.5)
+        for worker in others:
+            os.kill(worker, signal.SIGSTOP)
+        time.sleep(9)
+        for worker in others:
+            os.kill(worker, signal.SIGCONT)
+        time.sleep(0.5)
+        os.kill(first, signal.SIGCONT)
         output, errors = job.communicate(timeout=120)
         self.assertEqual(self.sha(subprocess.CompletedProcess([], job.returncode, output, errors)), alone)
 
