@@ -39,8 +39,10 @@ HWY_INLINE void add_element(C v, C y, int l, ErrorSum::Lanes& sum) {
 
 // ---- what a step is made of, a vector at a time ----
 
+// of_run: of the run r of a step, whose elements have one scale.
 struct Floats {
   const float* p;
+  HWY_INLINE Floats of_run(int) const { return *this; }
   HWY_INLINE auto operator()(FloatLanes d, int i) const { return hn::LoadU(d, p + i); }
 };
 struct Bf16Floats {
@@ -51,17 +53,18 @@ struct Bf16Floats {
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(narrow, p + i))));
   }
 };
-template <class Q, bool kToBf16, bool kOneGroup>
+template <class Q, bool kToBf16, bool kByRuns>
 struct Restored {
   const Q* q;
-  const float *s, *z;  // of each element, or of all
+  const float *s, *z;  // of each element, or of each run
+  HWY_INLINE Restored of_run(int r) const { return kByRuns ? Restored{q, s + r, z + r} : *this; }
   HWY_INLINE auto operator()(FloatLanes d, int i) const {
     const hn::Rebind<Q, FloatLanes> bytes;
     const hn::Rebind<std::int32_t, FloatLanes> ints;
     const hn::Rebind<std::uint32_t, FloatLanes> bits;
     const auto code = hn::ConvertTo(d, hn::PromoteTo(ints, hn::LoadU(bytes, q + i)));
-    const auto scale = kOneGroup ? hn::Set(d, *s) : hn::LoadU(d, s + i);
-    const auto zero = kOneGroup ? hn::Set(d, *z) : hn::LoadU(d, z + i);
+    const auto scale = kByRuns ? hn::Set(d, *s) : hn::LoadU(d, s + i);
+    const auto zero = kByRuns ? hn::Set(d, *z) : hn::LoadU(d, z + i);
     const auto y = hn::Mul(scale, hn::Sub(code, zero));
     if constexpr (!kToBf16) return y;
     const auto b = hn::BitCast(bits, y);
@@ -71,17 +74,17 @@ struct Restored {
   }
 };
 
-// n elements, a multiple of kErrorLanes. False, and nothing added, where an x is not finite: then a
+// n elements, whole runs, each of a multiple of kErrorLanes. False, and nothing added, where an x is not finite: then a
 // sum of squares is not, and squares of f32 alone never are too large. They are exact in f64, so a
 // fused operation rounds as two do.
 #if HWY_TARGET == HWY_SCALAR
 template <class X, class Y>
-HWY_INLINE bool add_finite(X, Y, int, ErrorSum::Lanes&) {
+HWY_INLINE bool add_finite(X, Y, int, int, ErrorSum::Lanes&) {
   return false;
 }
 #else
 template <class X, class Y>
-HWY_INLINE bool add_finite(X x, Y y, int n, ErrorSum::Lanes& sum) {
+HWY_INLINE bool add_finite(X x, Y y, int run, int n, ErrorSum::Lanes& sum) {
   const FloatLanes d;
   const hn::Half<FloatLanes> half;
   const hn::RepartitionToWide<FloatLanes> dd;
@@ -93,17 +96,20 @@ HWY_INLINE bool add_finite(X x, Y y, int n, ErrorSum::Lanes& sum) {
     auto s0 = hn::LoadU(dd, sum.signal + l), s1 = hn::LoadU(dd, sum.signal + l + upper);
     auto n0 = hn::LoadU(dd, sum.noise + l), n1 = hn::LoadU(dd, sum.noise + l + upper);
     auto size = hn::Zero(d);
-    for (int i = l; i < n; i += kErrorLanes) {
-      const auto v = x(d, i), off = hn::Sub(v, y(d, i));
-      size = hn::Max(size, hn::Abs(off));
-      const auto v0 = hn::PromoteTo(dd, hn::LowerHalf(half, v));
-      const auto v1 = hn::PromoteTo(dd, hn::UpperHalf(half, v));
-      const auto o0 = hn::PromoteTo(dd, hn::LowerHalf(half, off));
-      const auto o1 = hn::PromoteTo(dd, hn::UpperHalf(half, off));
-      s0 = hn::MulAdd(v0, v0, s0);
-      s1 = hn::MulAdd(v1, v1, s1);
-      n0 = hn::MulAdd(o0, o0, n0);
-      n1 = hn::MulAdd(o1, o1, n1);
+    for (int begin = 0, r = 0; begin < n; begin += run, ++r) {
+      const auto w = y.of_run(r);
+      for (int i = begin + l; i < begin + run; i += kErrorLanes) {
+        const auto v = x(d, i), off = hn::Sub(v, w(d, i));
+        size = hn::Max(size, hn::Abs(off));
+        const auto v0 = hn::PromoteTo(dd, hn::LowerHalf(half, v));
+        const auto v1 = hn::PromoteTo(dd, hn::UpperHalf(half, v));
+        const auto o0 = hn::PromoteTo(dd, hn::LowerHalf(half, off));
+        const auto o1 = hn::PromoteTo(dd, hn::UpperHalf(half, off));
+        s0 = hn::MulAdd(v0, v0, s0);
+        s1 = hn::MulAdd(v1, v1, s1);
+        n0 = hn::MulAdd(o0, o0, n0);
+        n1 = hn::MulAdd(o1, o1, n1);
+      }
     }
     odd = hn::Add(odd, hn::Add(hn::Sub(s0, s0), hn::Sub(s1, s1)));  // 0, or NaN
     hn::Store(s0, dd, signal + l);
@@ -124,13 +130,13 @@ HWY_INLINE bool add_finite(X x, Y y, int n, ErrorSum::Lanes& sum) {
 #endif
 
 template <class X, class Y>
-HWY_NOINLINE void add_step(X x, Y y, int n, ErrorSum::Lanes& sum) {
-  if (add_finite(x, y, n, sum)) return;
+HWY_NOINLINE void add_step(X x, Y y, int run, int n, ErrorSum::Lanes& sum) {
+  if (add_finite(x, y, run, n, sum)) return;
   const FloatLanes d;
   alignas(64) float v[kErrorStep], w[kErrorStep];
   for (int i = 0; i < n; i += static_cast<int>(hn::Lanes(d))) {
     hn::Store(x(d, i), d, v + i);
-    hn::Store(y(d, i), d, w + i);
+    hn::Store(y.of_run(i / run)(d, i), d, w + i);
   }
   for (int i = 0; i < n; ++i) add_element(v[i], w[i], i % kErrorLanes, sum);
 }
@@ -150,7 +156,8 @@ void add_pairs(const float* x, const float* y, std::int64_t n, ErrorSum::Lanes& 
   float v[kErrorStep], w[kErrorStep];
   for (std::int64_t i = 0; i < n; i += kErrorStep) {
     const int m = static_cast<int>(std::min<std::int64_t>(kErrorStep, n - i));
-    add_step(Floats{filled_up(x + i, m, v)}, Floats{filled_up(y + i, m, w)}, padded(m), sum);
+    const int all = padded(m);
+    add_step(Floats{filled_up(x + i, m, v)}, Floats{filled_up(y + i, m, w)}, all, all, sum);
   }
 }
 
@@ -164,13 +171,18 @@ void widen_scales(Dtype dtype, const void* scale, std::int64_t first, int n, flo
     dtype == Dtype::f16 ? widen_f16(halves, n, out, 0) : widen_bf16(halves, n, out, 0);
 }
 
-// Scale and zero point of each element of a step, or of all.
+// Scale and zero point of each element of a step, or of each run.
 struct StepScales {
   alignas(64) float s[kErrorStep], z[kErrorStep];
 
-  void set(Dtype dtype, const RestoredCodes& y, std::int64_t channel) {
-    widen_scales(dtype, y.scale, channel, 1, s);
-    z[0] = static_cast<float>(y.zero_point[channel]);
+  void set(Dtype dtype, const RestoredCodes& y, std::int64_t first_run, int runs) {
+    for (int done = 0; done < runs;) {
+      const std::int64_t c = (first_run + done) % y.channels;
+      const int m = static_cast<int>(std::min<std::int64_t>(runs - done, y.channels - c));
+      widen_scales(dtype, y.scale, c, m, s + done);
+      for (int k = 0; k < m; ++k) z[done + k] = static_cast<float>(y.zero_point[c + k]);
+      done += m;
+    }
   }
   void fill(Dtype dtype, const RestoredCodes& y, std::int64_t first, int n) {
     for (int done = 0; done < n;) {
@@ -202,28 +214,32 @@ void add_codes_as(Dtype dtype, const void* x, const RestoredCodes& y, std::int64
   Q some[kErrorStep];
   std::uint16_t narrow[kErrorStep];
   alignas(64) float v[kErrorStep], w[kErrorStep];
-  // Runs of whole vectors are taken one by one, with one scale; f16 is rounded apart.
-  const bool one = y.inner % kErrorLanes == 0 && dtype != Dtype::f16;
+  // Of runs of whole vectors as many as a step holds, or a part of one; f16 is rounded apart.
+  const bool by_runs = y.inner % kErrorLanes == 0 && dtype != Dtype::f16;
   int m = 0;
   for (std::int64_t i = 0; i < n; i += m) {
-    const std::int64_t rest = one ? y.inner - i % y.inner : n - i;
-    m = static_cast<int>(std::min<std::int64_t>(kErrorStep, std::min(rest, n - i)));
-    const int all = padded(m);
-    if (one)
-      by.set(dtype, y, i / y.inner % y.channels);
+    std::int64_t most = n - i;
+    if (by_runs)
+      most = std::min(
+          most, y.inner <= kErrorStep ? kErrorStep / y.inner * y.inner : y.inner - i % y.inner);
+    m = static_cast<int>(std::min<std::int64_t>(kErrorStep, most));
+    const int all = padded(m),
+              run = by_runs ? static_cast<int>(std::min<std::int64_t>(m, y.inner)) : all;
+    if (by_runs)
+      by.set(dtype, y, i / y.inner, m / run);
     else
       by.fill(dtype, y, i, m);
     const Q* q = filled_up(codes + i, m, some);
     if (dtype == Dtype::f32) {
       const Floats in{filled_up(static_cast<const float*>(x) + i, m, v)};
-      one ? add_step(in, Restored<Q, false, true>{q, by.s, by.z}, all, sum)
-          : add_step(in, Restored<Q, false, false>{q, by.s, by.z}, all, sum);
+      by_runs ? add_step(in, Restored<Q, false, true>{q, by.s, by.z}, run, all, sum)
+              : add_step(in, Restored<Q, false, false>{q, by.s, by.z}, run, all, sum);
       continue;
     }
     const auto* in = filled_up(static_cast<const std::uint16_t*>(x) + i, m, narrow);
     if (dtype == Dtype::bf16) {
-      one ? add_step(Bf16Floats{in}, Restored<Q, true, true>{q, by.s, by.z}, all, sum)
-          : add_step(Bf16Floats{in}, Restored<Q, true, false>{q, by.s, by.z}, all, sum);
+      by_runs ? add_step(Bf16Floats{in}, Restored<Q, true, true>{q, by.s, by.z}, run, all, sum)
+              : add_step(Bf16Floats{in}, Restored<Q, true, false>{q, by.s, by.z}, run, all, sum);
       continue;
     }
     widen_f16(in, all, v, 0);
@@ -231,7 +247,7 @@ void add_codes_as(Dtype dtype, const void* x, const RestoredCodes& y, std::int64
     std::uint16_t rounded[kErrorStep];
     narrow_f16(w, all, rounded);
     widen_f16(rounded, all, w, 0);
-    add_step(Floats{v}, Floats{w}, all, sum);
+    add_step(Floats{v}, Floats{w}, all, all, sum);
   }
 }
 

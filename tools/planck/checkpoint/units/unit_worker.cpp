@@ -32,24 +32,6 @@ View view_of(const void* data, Dtype dtype, const Shape& shape) {
 }
 Shape shape_of(const Unit& u) { return {u.outer, u.channels, u.inner}; }
 
-// One byte of codes each to what the file holds.
-void pack(const std::byte* codes, std::int64_t count, Dtype dtype, CodeBytes how,
-          std::vector<std::byte>& out) {
-  const bool four = is_packed(dtype);
-  const unsigned offset = how == CodeBytes::twos_complement ? 0 : four ? 8 : 128;
-  out.resize(static_cast<std::size_t>(four ? (count + 1) / 2 : count));
-  const auto* in = reinterpret_cast<const std::uint8_t*>(codes);
-  auto* to = reinterpret_cast<std::uint8_t*>(out.data());
-  if (!four) {
-    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(in[i] + offset);
-    return;
-  }
-  for (std::int64_t i = 0; i < count / 2; ++i)
-    to[i] = static_cast<std::uint8_t>(((in[2 * i] + offset) & 15) | ((in[2 * i + 1] + offset) & 15)
-                                                                        << 4);
-  if (count % 2 != 0) to[count / 2] = static_cast<std::uint8_t>((in[count - 1] + offset) & 15);
-}
-
 QuantizationError error_of(const UnitJob& job, const View& x, const View& scale, const View& zero,
                            std::span<const std::byte> codes) {
   ErrorSum sum;
@@ -242,8 +224,13 @@ Result<QuantizedUnit> UnitWorker::quantize(const UnitJob& job) {
                 static_cast<std::size_t>(u.channels) * width};
   unit.zero_point = {static_cast<const std::int32_t*>(zero.data),
                      static_cast<std::size_t>(u.channels)};
-  if (is_packed(s.dtype) || job.bytes == CodeBytes::offset) {
-    pack(unit.codes.data(), u.elements(), s.dtype, job.bytes, packed_);
+  if (is_packed(s.dtype)) {
+    sized(packed_, (u.elements() + 1) / 2);
+    pack_nibbles(unit.codes.data(), u.elements(), job.bytes, packed_.data());
+    unit.codes = packed_;
+  } else if (job.bytes == CodeBytes::offset) {
+    sized(packed_, u.elements());
+    pack_bytes(unit.codes.data(), u.elements(), job.bytes, packed_.data());
     unit.codes = packed_;
   }
   return unit;

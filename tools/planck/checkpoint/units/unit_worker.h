@@ -11,6 +11,7 @@
 #include "planck/io/checkpoint/source.h"
 #include "planck/ops/quantize/quantize.math.h"
 #include "planck/ops/quantize/scale_search.h"
+#include "tools/planck/checkpoint/units/code_packer.h"
 #include "tools/planck/checkpoint/units/quantization_error.h"
 #include "tools/planck/checkpoint/units/unit_cut.h"
 #include "tools/planck/ops/op_runner.h"
@@ -18,8 +19,6 @@
 namespace planck::cli {
 
 enum class Method : std::uint8_t { rtn, mse };
-// How four- and eight-bit integers become bytes: as they are, or plus half the range, as unsigned.
-enum class CodeBytes : std::uint8_t { twos_complement, offset };
 
 // Scales and zero points of channels, from UnitJob::first_channel on, whose groups do not fit into
 // units.
