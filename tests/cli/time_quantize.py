@@ -21,9 +21,9 @@ WAYS = {
     "s8 per channel": [],
     "s8 per tensor": ["--scheme", "per-tensor"],
     "s4 per group": ["--dtype", "s4", "--scheme", "per-group"],
+    "compressed-tensors s4": ["--format", "compressed-tensors", "--dtype", "s4", "--scheme", "per-group"],
     "gguf q8_0": ["--format", "gguf"],
-    "gguf q4_0": ["--format", "gguf", "--dtype", "q4_0"],
-    "gguf q5_1": ["--format", "gguf", "--dtype", "q5_1"],
+    **{f"gguf {dtype}": ["--format", "gguf", "--dtype", dtype] for dtype in ("q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q6_k")},
 }
 SEARCHED = ["s8 per channel", "s8 per tensor", "s4 per group"]  # also with --method mse
 

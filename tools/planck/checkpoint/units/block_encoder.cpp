@@ -5,6 +5,7 @@
 
 #include "planck/io/gguf/encode_blocks.h"
 #include "planck/loops/cpu/targets.h"
+#include "tools/planck/checkpoint/units/block_fit.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tools/planck/checkpoint/units/block_encoder.cpp"
@@ -187,18 +188,30 @@ void encode_simple(const TensorEncoding& encoding, const float* x, std::int64_t 
   }
 }
 
+// Q4_K and Q6_K.
+template <auto kFit, int kBytes>
+void encode_fitted(const TensorEncoding& encoding, const float* x, std::int64_t blocks,
+                   std::byte* out, float* restored) {
+  for (std::int64_t b = 0; b < blocks; ++b)
+    if (!kFit(x + 256 * b, out + kBytes * b))
+      find_block_encoder(encoding)(x + 256 * b, 1, out + kBytes * b);
+  encoding.decode(out, blocks, restored);
+}
+
 void encode_by_vectors(const TensorEncoding& encoding, const float* x, std::int64_t blocks,
                        std::byte* out, float* restored) {
   constexpr struct {
     std::string_view text;
     decltype(&encode_plainly) encode;
-  } kSimple[] = {{"Q8_0", encode_simple<Simple<Kind::nearest, 127, false> >},
-                 {"Q4_0", encode_simple<Simple<Kind::centred, 8, false> >},
-                 {"Q5_0", encode_simple<Simple<Kind::centred, 16, true> >},
-                 {"Q4_1", encode_simple<Simple<Kind::least, 15, false> >},
-                 {"Q5_1", encode_simple<Simple<Kind::least, 31, true> >}};
-  for (const auto& simple : kSimple)
-    if (simple.text == encoding.text) return simple.encode(encoding, x, blocks, out, restored);
+  } kEncoders[] = {{"Q8_0", encode_simple<Simple<Kind::nearest, 127, false> >},
+                   {"Q4_0", encode_simple<Simple<Kind::centred, 8, false> >},
+                   {"Q5_0", encode_simple<Simple<Kind::centred, 16, true> >},
+                   {"Q4_1", encode_simple<Simple<Kind::least, 15, false> >},
+                   {"Q5_1", encode_simple<Simple<Kind::least, 31, true> >},
+                   {"Q4_K", encode_fitted<cli::fit_q4_k_by_vectors, 144>},
+                   {"Q6_K", encode_fitted<cli::fit_q6_k_by_vectors, 210>}};
+  for (const auto& e : kEncoders)
+    if (e.text == encoding.text) return e.encode(encoding, x, blocks, out, restored);
   encode_plainly(encoding, x, blocks, out, restored);
 }
 #endif
