@@ -104,6 +104,22 @@ class Sources(CommandTest):
                 f.write(text)
             self.refuse(says, "inspect", path)
 
+    def test_a_folder_without_one_of_its_files_is_no_checkpoint(self):
+        folder = self.make_folder(index=False)
+        for name in ("model-00002-of-00002.safetensors", "tokenizer.json"):
+            path = os.path.join(folder, name)
+            os.rename(path, self.path("elsewhere"))
+            os.symlink("nowhere", path)
+            self.refuse("cannot open: No such file", "quantize", folder, "-o", self.path("q"))
+            os.remove(path)
+            os.mkfifo(path)
+            self.refuse("is a device or a pipe", "quantize", folder, "-o", self.path("q"))
+            os.remove(path)
+            os.rename(self.path("elsewhere"), path)
+            self.assertNotIn("q", self.names())
+        os.mkdir(os.path.join(folder, "original.safetensors"))  # folders are nobody's
+        self.succeed("quantize", folder, "-o", self.path("q"))
+
     def test_names_occur_once(self):
         self.refuse('tensor "a.weight" is also in', "quantize", self.path("whole"), self.path("whole"), "-o",
                     self.path("q"))

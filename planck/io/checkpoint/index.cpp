@@ -131,8 +131,10 @@ Result<CheckpointFolder> list_folder(const std::string& path, ListFolder what) {
   std::vector<std::string> names;
   const fs::path folder = path.empty() ? fs::path(".") : fs::path(path);
   for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
+    // A link that leads nowhere, or a pipe, stays: a checkpoint without one of its files is no
+    // checkpoint, and opening it says so.
     std::error_code ignored;
-    if (it->is_regular_file(ignored) && !it->path().filename().string().starts_with("."))
+    if (!it->is_directory(ignored) && !it->path().filename().string().starts_with("."))
       names.push_back(it->path().filename().string());
   }
   if (failed) return refuse(fmt::format("{}: cannot read the folder: {}", path, failed.message()));
