@@ -134,6 +134,8 @@ class BadArguments(CommandTest):
             (["quantize", here, "-o", out, "--include", "("], "--include ( is not a regular expression"),
             (["quantize", here, "-o", out, "--include", "nothing"], "--include nothing matches no name"),
             (["quantize", here, "-o", out, "--exclude", "nothing"], "--exclude nothing matches no name"),
+            (["quantize", here, "-o", out, "--include", ""], "--include is empty"),
+            (["quantize", here, "-o", out, "--exclude", ""], "--exclude is empty"),
             (["quantize", here, "-o", out, "--exclude", "w"], "no tensor can be quantized"),
             (["quantize", here, "-o", out, "--device", "tpu"], "--device is tpu, must be cpu, cuda or cuda:N"),
             (["quantize", here, "-o", out, "--device", "cuda:99"], "no CUDA device"),

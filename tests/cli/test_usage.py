@@ -169,6 +169,12 @@ class Usage(CommandTest):
         self.refuse("--group is for --scheme per-group, the scheme is per-channel", *self.quantize("--group", "4"))
         self.assertNotIn("q", self.names())
 
+    def test_a_dtype_is_written_in_either_case(self):
+        checkpoint.write(self.path("in"), {"w": Tensor("F32", [4, 32], range(128))})
+        for options in (["--format", "gguf", "--dtype", "q8_0"], ["--dtype", "u8"]):
+            plan = lambda dtype: self.succeed(*self.quantize("--dry-run", "--json", *options[:-1], dtype))
+            self.assertEqual(plan(options[-1].upper()), plan(options[-1]))
+
     def test_tables_fit_the_terminal(self):
         ends = ("workspace for", self.folder)  # what comes after a table
         for columns, arguments in [(60, ["inspect", self.path("in")]), (80, ["inspect", self.path("in")]),

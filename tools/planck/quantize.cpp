@@ -30,7 +30,7 @@ struct QuantizeArguments {
   std::int64_t group = 128;
   bool symmetric = false, affine = false, json = false, force = false, strict = false,
        dry_run = false;
-  std::vector<std::string> given;  // options of the scheme that the command line has
+  std::vector<std::string> given;  // of the scheme's options and the filters
   DeviceOption device;
 };
 
@@ -47,6 +47,12 @@ Result<void> read_pattern(const char* option, const std::string& text,
 // An option that would do nothing is a misunderstanding.
 Result<void> check_given(const QuantizeArguments& arguments) {
   for (const std::string& option : arguments.given) {
+    if (option == "--include" || option == "--exclude") {
+      if ((option == "--include" ? arguments.include : arguments.exclude).empty())
+        return fail(ErrorCode::invalid_problem,
+                    fmt::format("{} is empty, which is found in every name", option));
+      continue;
+    }
     if (arguments.format == "gguf")
       return fail(
           ErrorCode::invalid_problem,
@@ -302,8 +308,9 @@ void add_quantize(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"per-tensor", "per-channel", "per-token", "per-group"}))
       ->capture_default_str();
   command->add_option("--dtype", a->dtype, "The integers, or GGUF's type")
-      ->check(CLI::IsMember(
-          {"s8", "u8", "s4", "u4", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q6_k"}))
+      ->transform(CLI::IsMember(
+          {"s8", "u8", "s4", "u4", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q4_k", "q6_k"},
+          CLI::ignore_case))
       ->capture_default_str();
   command->add_option("--axis", a->axis, "per-channel: the channel axis")
       ->check(CLI::Range(0, 7))
@@ -351,7 +358,8 @@ void add_quantize(CLI::App& app, int& exit_code) {
       "5GB\n"
       "  planck quantize model.safetensors --dry-run");
   command->callback([a, command, &exit_code] {
-    for (const char* option : {"--scheme", "--axis", "--group", "--symmetric", "--affine"})
+    for (const char* option :
+         {"--scheme", "--axis", "--group", "--symmetric", "--affine", "--include", "--exclude"})
       if (command->count(option) > 0) a->given.emplace_back(option);
     exit_code = quantize(*a);
   });
