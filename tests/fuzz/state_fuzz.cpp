@@ -17,7 +17,9 @@ class MemoryFile {
  public:
   MemoryFile() : file_(memfd_create("state", 0)), path_("/proc/self/fd/" + std::to_string(file_)) {}
   void hold_bytes(const std::uint8_t* data, std::size_t size) {
-    hold(ftruncate(file_, 0) == 0 && pwrite(file_, data, size, 0) == static_cast<ssize_t>(size),
+    // Cut after it is written: its page stays.
+    hold(pwrite(file_, data, size, 0) == static_cast<ssize_t>(size) &&
+             ftruncate(file_, static_cast<off_t>(size)) == 0,
          "memory takes a file");
   }
   const std::string& path() const { return path_; }
