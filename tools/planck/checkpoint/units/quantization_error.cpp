@@ -74,9 +74,9 @@ struct Restored {
   }
 };
 
-// n elements, whole runs, each of a multiple of kErrorLanes. False, and nothing added, where an x is not finite: then a
-// sum of squares is not, and squares of f32 alone never are too large. They are exact in f64, so a
-// fused operation rounds as two do.
+// n elements, whole runs, each of a multiple of kErrorLanes. False, and nothing added, where an x
+// is not finite: then a sum of squares is not, and squares of f32 alone never are too large. They
+// are exact in f64, so a fused operation rounds as two do.
 #if HWY_TARGET == HWY_SCALAR
 template <class X, class Y>
 HWY_INLINE bool add_finite(X, Y, int, int, ErrorSum::Lanes&) {
