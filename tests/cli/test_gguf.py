@@ -62,6 +62,13 @@ class Written(CommandTest):
         for name in ["odd", "norm", "ids"]:
             self.assertEqual(got[name].data.tobytes(), self.tensors[name].data)
 
+    def test_names_that_ggml_does_not_open(self):
+        for length, says in [(63, None), (64, "has a name of 64 bytes, ggml opens no file with one of more than 63")]:
+            checkpoint.write(self.path("named"), {"n" * length: Tensor("F32", [4, 32], range(128))})
+            command = ["quantize", self.path("named"), "-o", self.path("named.gguf"), "--format", "gguf", "--force"]
+            self.refuse(says, *command) if says else self.succeed(*command)
+            self.succeed("quantize", self.path("named"), "-o", self.path("q"), "--force")
+
     def test_errors_are_those_of_the_package(self):
         for dtype in EXACT + SEARCHED:
             with self.subTest(dtype):

@@ -17,6 +17,8 @@ namespace {
 
 using Action = TensorPlan::Action;
 
+constexpr std::size_t kMostGgufName = 63;  // bytes: ggml has 64 for it, and its end
+
 bool is_storable(const TensorEncoding& type, CheckpointFormat format) {
   return format == CheckpointFormat::gguf ? type.gguf >= 0 : type.safetensors;
 }
@@ -188,6 +190,12 @@ Result<CheckpointPlan> plan_checkpoint(const CheckpointSource& in, const std::st
             ErrorCode::io,
             fmt::format("{}: tensor {} exists, quantizing {} would need that name; --exclude one",
                         in.path(), in_quotes(o.name), in_quotes(t.source->name)));
+      // Names of a GGUF are its maker's concern.
+      if (gguf && !in.is_gguf() && o.name.size() > kMostGgufName)
+        return fail(ErrorCode::io,
+                    fmt::format("{}: tensor {} has a name of {} bytes, ggml opens no file with one "
+                                "of more than {}",
+                                in.path(), in_quotes(o.name), o.name.size(), kMostGgufName));
       const auto bytes = encoded_bytes(*o.type, o.shape);
       if (!bytes)
         return fail(ErrorCode::io,
