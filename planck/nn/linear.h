@@ -35,8 +35,7 @@ Linear<B>::Linear(Rng& rng, const LinearOptions& o, const Options<B>& at)
       bias(optional_bias<B>(o.bias, rng, o.out, o.in, at)) {}
 template <class B>
 auto Linear<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
-  auto y = matmul(x, transpose(*weight));
-  return bias ? std::move(y) + **bias : y;
+  return bias ? matmul(x, transpose(*weight), **bias) : matmul(x, transpose(*weight));
 }
 
 }  // namespace planck::nn

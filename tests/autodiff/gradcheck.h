@@ -73,10 +73,13 @@ void check_gradient(const char* name, Order order, const F& f, const I&... input
 
 }  // namespace planck::test
 
-// The same, of an expression in x, or in x and y.
+// The same, of an expression in x, in x and y, or in x, y and z.
 #define CHECK1(order, body, ...) \
   check_gradient(                \
       #body, order, [](const auto& x) { return body; }, __VA_ARGS__)
 #define CHECK2(order, body, ...) \
   check_gradient(                \
       #body, order, [](const auto& x, const auto& y) { return body; }, __VA_ARGS__)
+#define CHECK3(order, body, ...) \
+  check_gradient(                \
+      #body, order, [](const auto& x, const auto& y, const auto& z) { return body; }, __VA_ARGS__)

@@ -292,7 +292,7 @@ ReferenceOutputs evaluate(const Matmul& op, const ReferenceInputs& in) {
       ib[rank - 2] = k;
       sum += a.at[position(ia, a.shape)] * b.at[position(ib, b.shape)];
     }
-    c.at.push_back(sum);
+    c.at.push_back(in.size() > 2 ? sum + in[2]->at[static_cast<std::size_t>(i[rank - 1])] : sum);
   });
   return {c};
 }

@@ -28,6 +28,11 @@ Result<MatmulProblem> Matmul::problem(std::span<const InputSpec> in) const {
   p.math = math.value_or(default_product_math(p.element_dtype));
   if (p.k != b[rank - 2])
     return invalid(fmt::format("a has {} columns, b has {} rows", p.k, b[rank - 2]));
+  p.bias = in.size() > 2;
+  if (p.bias && (in[2].dtype != p.element_dtype || in[2].shape != Shape{p.n}))
+    return fail(ErrorCode::invalid_problem,
+                fmt::format("matmul: the bias is {} {}, must be {} [{}]", planck::name(in[2].dtype),
+                            to_string(in[2].shape), planck::name(p.element_dtype), p.n));
   return p;
 }
 

@@ -1,5 +1,5 @@
 // Matrix products as values; matmul.h says what they compute. Batch axes of both inputs are equal;
-// matmul() on tensors broadcasts them.
+// matmul() on tensors broadcasts them. A third input is the bias.
 #pragma once
 
 #include "planck/ops/matmul/matmul.problem.h"

@@ -14,6 +14,7 @@ PrecisionGuarantee promise(const MatmulProblem& p, double roundings,
                            Reproducibility reproducibility) {
   PrecisionGuarantee g = after_roundings(p.element_dtype, roundings, reproducibility);
   if (p.element_dtype == Dtype::s8) g = {Dtype::i32, Dtype::i32, Reproducibility::cross_device, 0};
+  if (p.bias) g.max_ulp += 1;  // the sum with it is rounded, too
   // A row of C is a sum of its own row of A.
   g.batch_invariant = g.reproducibility == Reproducibility::cross_device;
   return g;
@@ -46,22 +47,30 @@ PrecisionGuarantee guarantee_exact(const MatmulProblem& p) {
   return g;
 }
 
+// CUDA's kernels multiply alone. matmul(a, b, bias) on tensors adds the bias by an op of its own
+// there, which gives the same bits.
+template <std::string (*kRefusal)(const MatmulProblem&)>
+std::string alone(const MatmulProblem& p) {
+  return p.bias ? "multiplies alone, and a bias is to be added" : kRefusal(p);
+}
+constexpr auto kAlone = alone<accept<MatmulProblem>>;
+
 constexpr Kernel<MatmulProblem> kChain[] = {
-    {"cuda:fma_chain", kCuda, accept, no_workspace, guarantee_chain, matmul_cuda},
-    {"cuda:cublaslt", kCuda, matmul_cublaslt_refusal, matmul_cublaslt_workspace, guarantee_library,
-     matmul_cublaslt},
+    {"cuda:fma_chain", kCuda, kAlone, no_workspace, guarantee_chain, matmul_cuda},
+    {"cuda:cublaslt", kCuda, alone<matmul_cublaslt_refusal>, matmul_cublaslt_workspace,
+     guarantee_library, matmul_cublaslt},
     {"cpu:fma_chain", kCpu, accept, matmul_cpu_workspace, guarantee_chain, matmul_cpu},
     {"cpu:openblas", kCpu, matmul_openblas_refusal, matmul_openblas_workspace, guarantee_library,
      matmul_openblas},
 };
 
 constexpr Kernel<MatmulProblem> kTensorCore[] = {
-    {"cuda:warpgroups", kCuda, matmul_warpgroups_refusal, matmul_warpgroups_workspace,
+    {"cuda:warpgroups", kCuda, alone<matmul_warpgroups_refusal>, matmul_warpgroups_workspace,
      guarantee_tensor_core, matmul_warpgroups, 90},
-    {"cuda:integer_lanes", kCuda, accept, no_workspace, guarantee_tensor_core,
+    {"cuda:integer_lanes", kCuda, kAlone, no_workspace, guarantee_tensor_core,
      matmul_integer_lanes},
-    {"cuda:cublaslt", kCuda, matmul_cublaslt_refusal, matmul_cublaslt_workspace, guarantee_library,
-     matmul_cublaslt},
+    {"cuda:cublaslt", kCuda, alone<matmul_cublaslt_refusal>, matmul_cublaslt_workspace,
+     guarantee_library, matmul_cublaslt},
     {"cpu:integer_lanes", kCpu, accept, matmul_tensor_core_cpu_workspace, guarantee_tensor_core,
      matmul_tensor_core_cpu},
     {"cpu:openblas", kCpu, matmul_openblas_refusal, matmul_openblas_workspace, guarantee_library,
@@ -69,9 +78,9 @@ constexpr Kernel<MatmulProblem> kTensorCore[] = {
 };
 
 constexpr Kernel<MatmulProblem> kExact[] = {
-    {"cuda:digits", kCuda, matmul_digits_refusal, matmul_digits_workspace, guarantee_exact,
+    {"cuda:digits", kCuda, alone<matmul_digits_refusal>, matmul_digits_workspace, guarantee_exact,
      matmul_digits, 90},
-    {"cuda:integers", kCuda, accept, matmul_integers_workspace, guarantee_exact, matmul_integers},
+    {"cuda:integers", kCuda, kAlone, matmul_integers_workspace, guarantee_exact, matmul_integers},
     {"cpu:exact_amx", kCpu, matmul_exact_amx_refusal, matmul_exact_amx_workspace, guarantee_exact,
      matmul_exact_amx},
     {"cpu:exact_vnni", kCpu, matmul_exact_vnni_refusal, matmul_exact_vnni_workspace,
@@ -80,9 +89,9 @@ constexpr Kernel<MatmulProblem> kExact[] = {
 };
 
 constexpr Kernel<MatmulProblem> kBytes[] = {
-    {"cuda:warpgroups", kCuda, matmul_warpgroups_refusal, matmul_warpgroups_workspace,
+    {"cuda:warpgroups", kCuda, alone<matmul_warpgroups_refusal>, matmul_warpgroups_workspace,
      guarantee_exact, matmul_warpgroups, 90},
-    {"cuda:fma_chain", kCuda, accept, no_workspace, guarantee_exact, matmul_cuda},
+    {"cuda:fma_chain", kCuda, kAlone, no_workspace, guarantee_exact, matmul_cuda},
     {"cpu:amx", kCpu, matmul_amx_refusal, matmul_amx_workspace, guarantee_exact, matmul_amx},
     {"cpu:vnni", kCpu, matmul_vnni_refusal, matmul_vnni_workspace, guarantee_exact, matmul_vnni},
     {"cpu:fma_chain", kCpu, accept, matmul_cpu_workspace, guarantee_exact, matmul_cpu},

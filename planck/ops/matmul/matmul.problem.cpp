@@ -10,7 +10,8 @@ namespace planck {
 
 namespace {
 
-constexpr OperandInfo kOperands[] = {{"a", Role::input}, {"b", Role::input}, {"c", Role::output}};
+constexpr OperandInfo kOperands[] = {
+    {"a", Role::input}, {"b", Role::input}, {"c", Role::output}, {"bias", Role::input, true}};
 constexpr AttributeInfo kAttributes[] = {
     {"math", "",
      "what a product means: chain (one fma after the other, k ascending), exact (f32, s8: "
@@ -20,7 +21,8 @@ constexpr AttributeInfo kAttributes[] = {
 constexpr OpInfo kInfo = {
     "matmul",
     OpCategory::matmul,
-    "c[i, j] = a[i, 0] * b[0, j] + a[i, 1] * b[1, j] + ..., added as `math` says",
+    "c[i, j] = a[i, 0] * b[0, j] + a[i, 1] * b[1, j] + ..., added as `math` says; rounded, then "
+    "with a bias: c[i, j] + bias[j]",
     kOperands,
     kAttributes,
     false,
@@ -56,17 +58,21 @@ Result<void> MatmulProblem::check() const {
   if (!serves(math, element_dtype))
     return invalid(
         fmt::format("math is {}, which is not defined for {}", name(math), name(element_dtype)));
+  if (bias && element_dtype == Dtype::s8)
+    return invalid("a bias is added to floats alone, a is s8");
   return {};
 }
 
-std::array<OperandSpec, 3> MatmulProblem::specs() const {
-  std::array<OperandSpec, 3> out;
+std::array<OperandSpec, 4> MatmulProblem::specs() const {
+  std::array<OperandSpec, 4> out;
   out[matmul_operand::a] = {
       .dtype = element_dtype, .shape = with_matrix(batch, m, k), .count_rule = {}};
   out[matmul_operand::b] = {
       .dtype = element_dtype, .shape = with_matrix(batch, k, n), .count_rule = {}};
   out[matmul_operand::c] = {
       .dtype = output_dtype(), .shape = with_matrix(batch, m, n), .count_rule = {}};
+  out[matmul_operand::bias] = {
+      .dtype = element_dtype, .shape = {n}, .count_rule = {}, .used = bias, .required = bias};
   return out;
 }
 
@@ -97,6 +103,12 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
   p.n = b.shape[b.shape.rank() - 1];
   if (const std::int64_t rows = b.shape[b.shape.rank() - 2]; rows != p.k)
     return invalid(fmt::format("a has {} columns, b {} rows: must be the same", p.k, rows));
+  if (const auto bias = inputs.find("bias"); bias != inputs.end()) {
+    p.bias = true;
+    if (bias->second.dtype != p.element_dtype || bias->second.shape != Shape{p.n})
+      return invalid(fmt::format("the bias is {} {}, must be {} [{}]", name(bias->second.dtype),
+                                 to_string(bias->second.shape), name(p.element_dtype), p.n));
+  }
   p.math = default_product_math(p.element_dtype);
   if (const auto asked = AttributeReader(op, attributes).text("math"); !asked.empty()) {
     const auto math = parse_product_math(asked);

@@ -1,4 +1,5 @@
-// The matmul family as one plain value: dtype, batch axes, M, N, K, and what a product means.
+// The matmul family as one plain value: dtype, batch axes, M, N, K, what a product means, and
+// whether a bias is added to it.
 #pragma once
 
 #include <array>
@@ -13,6 +14,7 @@ struct MatmulProblem {
   Shape batch;                       // leading axes of A, B and C
   std::int64_t m = 0, n = 0, k = 0;
   ProductMath math = default_product_math(element_dtype);
+  bool bias = false;  // [N], floats: added to every row once it is rounded
   ProductMath product_math() const { return math; }
 
   bool operator==(const MatmulProblem&) const = default;
@@ -21,7 +23,7 @@ struct MatmulProblem {
   // What Selection<MatmulProblem> asks for.
   const OpInfo& info() const;
   Result<void> check() const;
-  std::array<OperandSpec, 3> specs() const;
+  std::array<OperandSpec, 4> specs() const;
   std::span<const Kernel<MatmulProblem>> kernels() const;
   Dtype element() const { return element_dtype; }
   std::optional<Dtype> aux() const {
@@ -30,7 +32,7 @@ struct MatmulProblem {
 };
 
 namespace matmul_operand {
-enum { a, b, c };
+enum { a, b, c, bias };
 }
 
 std::vector<OpEntry> matmul_ops();

@@ -189,6 +189,7 @@ void trace(const NormProblem& p, Trace<A>& t) {
 
 template <class A>
 void trace(const MatmulProblem& p, Trace<A>& t) {
+  if (p.bias) return t.keep(matmul(t.f("a"), t.f("b"), t.f("bias"), {.math = p.math}));
   t.keep(matmul(t.f("a"), t.f("b"), {.math = p.math}));
 }
 

@@ -125,9 +125,12 @@ inline Side columns_of_b(const Geometry& g, std::int64_t t) {
 }
 
 // The vectors' axis is the one along which C is dense, or the long one where the other is short.
-inline Geometry vectors_along_rows(const Geometry& g, std::int64_t panel) {
+inline bool transposes(const Geometry& g, std::int64_t panel) {
   const bool columns = g.c.row == 1 && g.c.column != 1;
-  return (g.n < panel ? g.m > g.n : columns && g.m >= panel) ? g.transposed() : g;
+  return g.n < panel ? g.m > g.n : columns && g.m >= panel;
+}
+inline Geometry vectors_along_rows(const Geometry& g, std::int64_t panel) {
+  return transposes(g, panel) ? g.transposed() : g;
 }
 
 }  // namespace planck::gemm

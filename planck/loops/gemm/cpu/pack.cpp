@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "planck/loops/cpu/portions.h"
@@ -157,6 +158,41 @@ void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t strid
 void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
                 const double* sums) {
   store_portion(portion_ops(), dtype, data, offset, stride, n, sums);
+}
+namespace {
+
+// Sums as C would hold them, and what is added to them, together.
+template <class C>
+void store_sums_and_bias(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
+                         const C* sums, const Bias& bias, std::int64_t bias_at) {
+  const PortionOps& ops = portion_ops();
+  alignas(64) C rounded[kPortion], added[kPortion];
+  if (dtype == dtype_of<C>) {
+    std::copy_n(sums, n, rounded);
+  } else {
+    alignas(64) std::uint16_t stored[kPortion];
+    store_portion(ops, dtype, stored, 0, 1, n, sums);
+    load_portion(ops, dtype, stored, 0, 1, n, rounded);
+  }
+  load_portion(ops, dtype, bias.data, bias_at, bias.column, n, added);
+  for (int i = 0; i < n; ++i) {
+    rounded[i] += added[i];
+    if (rounded[i] != rounded[i]) rounded[i] = std::numeric_limits<C>::quiet_NaN();
+  }
+  store_portion(ops, dtype, data, offset, stride, n, rounded);
+}
+
+}  // namespace
+
+void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
+                const float* sums, const Bias& bias, std::int64_t bias_at) {
+  if (bias.data == nullptr) return store_sums(dtype, data, offset, stride, n, sums);
+  store_sums_and_bias(dtype, data, offset, stride, n, sums, bias, bias_at);
+}
+void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
+                const double* sums, const Bias& bias, std::int64_t bias_at) {
+  if (bias.data == nullptr) return store_sums(dtype, data, offset, stride, n, sums);
+  store_sums_and_bias(dtype, data, offset, stride, n, sums, bias, bias_at);
 }
 void store_sums(Dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
                 const std::int32_t* sums) {

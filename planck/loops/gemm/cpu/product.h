@@ -24,10 +24,12 @@ struct Product {
   const Sink* sink = nullptr;  // instead of c
   // exact: of rows and of columns, none of which holds NaN or infinities; null: found here.
   const std::int32_t *row_exponents = nullptr, *column_exponents = nullptr;
+  Bias bias = {};  // of c
 
   void store(std::int64_t row, std::int64_t column, int count, const float* sums) const {
     if (sink != nullptr) return sink->store(row, column, count, sums);
-    store_sums(c.dtype, c.data, c_at + row * c.row + column * c.column, c.column, count, sums);
+    store_sums(c.dtype, c.data, c_at + row * c.row + column * c.column, c.column, count, sums, bias,
+               row * bias.row + column * bias.column);
   }
 };
 // Batch t.

@@ -57,7 +57,7 @@ HWY_INLINE hn::Vec<Lanes<C>> step(hn::Vec<Lanes<C>> a, hn::Vec<Lanes<C>> b, hn::
 }
 
 template <class C, Form kForm, int kR, int kV>
-void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) {
+void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, const C* row_bias, C* HWY_RESTRICT sums) {
   constexpr bool kScattered = kForm == Form::scattered, kRowsApart = kForm == Form::rows_apart;
   const Lanes<C> d;
   using V = hn::Vec<Lanes<C>>;
@@ -106,6 +106,22 @@ void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) 
   }
   if constexpr (!std::is_same_v<C, std::int32_t>) {
     if (w.last) {
+      if (w.column_bias != nullptr) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kV; ++v) {
+          const V bias = hn::LoadU(d, w.column_bias + v * kLanes<C>);
+#pragma GCC unroll 12
+          for (int r = 0; r < kR; ++r) s[r][v] = hn::Add(s[r][v], bias);
+        }
+      }
+      if (row_bias != nullptr) {
+#pragma GCC unroll 12
+        for (int r = 0; r < kR; ++r) {
+          const V bias = hn::Set(d, row_bias[r]);
+#pragma GCC unroll 4
+          for (int v = 0; v < kV; ++v) s[r][v] = hn::Add(s[r][v], bias);
+        }
+      }
       const V nan = hn::Set(d, std::numeric_limits<C>::quiet_NaN());
 #pragma GCC unroll 12
       for (int r = 0; r < kR; ++r)
@@ -132,7 +148,7 @@ inline std::int32_t step(std::int32_t a, std::int32_t b, std::int32_t sum) {
 }
 
 template <class C, Form kForm, int kR, int kV>
-void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) {
+void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, const C* row_bias, C* HWY_RESTRICT sums) {
   constexpr int kN = kV * kLanes<C>;
   constexpr bool kRowsApart = kForm == Form::rows_apart;
   const std::int64_t a_step = kRowsApart ? 1 : w.a_step == 0 ? kRows : w.a_step;
@@ -149,8 +165,11 @@ void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) 
     for (std::int64_t k = 0; k < w.k; ++k)
       for (int j = 0; j < kN; ++j) s[j] = step(a[k * a_step + r * a_row], b(k, j), s[j]);
     for (int j = 0; j < kN; ++j) {
-      if constexpr (!std::is_same_v<C, std::int32_t>)
+      if constexpr (!std::is_same_v<C, std::int32_t>) {
+        if (w.last && w.column_bias != nullptr) s[j] += w.column_bias[j];
+        if (w.last && row_bias != nullptr) s[j] += row_bias[r];
         if (w.last && s[j] != s[j]) s[j] = std::numeric_limits<C>::quiet_NaN();
+      }
       sums[r * w.sums_step + j] = s[j];
     }
   }
@@ -160,13 +179,13 @@ void tile(const TileBlock<C>& w, const C* HWY_RESTRICT a, C* HWY_RESTRICT sums) 
 
 // Tiles of 1 to kMost rows.
 template <class C, Form kForm, int kV, int kMost>
-HWY_INLINE void tile_of(int rows, const TileBlock<C>& w, const C* a, C* sums) {
-  using Tile = void (*)(const TileBlock<C>&, const C*, C*);
+HWY_INLINE void tile_of(int rows, const TileBlock<C>& w, const C* a, const C* row_bias, C* sums) {
+  using Tile = void (*)(const TileBlock<C>&, const C*, const C*, C*);
   static constexpr auto kTiles = []<int... kBelow>(std::integer_sequence<int, kBelow...>) {
     return std::array<Tile, kMost>{tile<C, kForm, kBelow + 1, kV>...};
   }
   (std::make_integer_sequence<int, kMost>());
-  kTiles[static_cast<std::size_t>(rows - 1)](w, a, sums);
+  kTiles[static_cast<std::size_t>(rows - 1)](w, a, row_bias, sums);
 }
 
 template <class C, Form kForm>
@@ -179,6 +198,7 @@ void multiply_as(const TileBlock<C>& w) {
   for (std::int64_t r = 0; r < w.rows; r += kRows) {
     const int rows = static_cast<int>(w.rows - r < kRows ? w.rows - r : kRows);
     const C* a = w.a + r * a_row;
+    const C* bias = w.row_bias == nullptr ? nullptr : w.row_bias + r;
     C* sums = w.sums + r * w.sums_step;
     // Prefetches the sums of the next tile.
     if (w.continues)
@@ -186,12 +206,12 @@ void multiply_as(const TileBlock<C>& w) {
         for (int v = 0; v < vectors; ++v)
           __builtin_prefetch(sums + next * w.sums_step + v * kLanes<C>, 1);
     if (vectors == 1) {
-      tile_of<C, kForm, 1, kRows>(rows, w, a, sums);
+      tile_of<C, kForm, 1, kRows>(rows, w, a, bias, sums);
     } else if (kVectors > 1 && vectors == 2) {
-      tile_of<C, kForm, kVectors, kRows>(rows, w, a, sums);
+      tile_of<C, kForm, kVectors, kRows>(rows, w, a, bias, sums);
     } else if (kThinVectors > 1) {
-      vectors == 3 ? tile_of<C, kForm, kThinVectors == 1 ? 1 : 3, kThinRows>(rows, w, a, sums)
-                   : tile_of<C, kForm, kThinVectors, kThinRows>(rows, w, a, sums);
+      vectors == 3 ? tile_of<C, kForm, kThinVectors == 1 ? 1 : 3, kThinRows>(rows, w, a, bias, sums)
+                   : tile_of<C, kForm, kThinVectors, kThinRows>(rows, w, a, bias, sums);
     }
   }
 }
@@ -213,6 +233,7 @@ void multiply_tiny(const TinyProduct<C>& p) {
       C sum = 0;
       for (std::int64_t k = 0; k < p.k; ++k, a += p.a_column, b += p.b_row)
         sum = std::fma(*a, *b, sum);
+      if (p.bias != nullptr) sum += p.bias[i * p.bias_row + j * p.bias_column];
       p.c[i * p.c_row + j * p.c_column] = sum == sum ? sum : std::numeric_limits<C>::quiet_NaN();
     }
 }

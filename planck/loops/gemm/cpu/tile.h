@@ -22,7 +22,7 @@ struct TileBlock {
   C* sums;
   std::int64_t sums_step;  // from one row to the next
   bool continues;          // add to the sums as they are; else they start at +0
-  bool last;               // no further k: NaN becomes the canonical one
+  bool last;               // no further k: a bias is added, NaN becomes the canonical one
   // Operands that are read in place. 0: A is packed; else its rows lie side by side, for all
   // panels, and this is the distance from one k to the next.
   std::int64_t a_step = 0;
@@ -33,6 +33,10 @@ struct TileBlock {
   // Null: as above; else (floats) vector v of k is at b[b_at[k] + b_vector[v]].
   const std::int64_t* b_at = nullptr;
   std::int64_t b_vector[4] = {};
+  // Null, or what is added to each column's sums (whole vectors of it), or to each row's, once
+  // there is no further k: rounded after the sum is, as an addition of its own would be.
+  const C* column_bias = nullptr;
+  const C* row_bias = nullptr;
 };
 
 // A product of so few numbers that nothing is worth preparing.
@@ -42,6 +46,8 @@ struct TinyProduct {
   const C *a, *b;
   C* c;
   std::int64_t a_row, a_column, b_row, b_column, c_row, c_column;
+  const C* bias;  // of each column, bias_row 0, or of each row, bias_column 0; or null
+  std::int64_t bias_row, bias_column;
 };
 
 template <class C>

@@ -7,13 +7,18 @@
 //           narrower than the compute type or its rows are not dense.
 //   direct  small or thin products, no workspace: a task owns up to 72 × 128 or 8 × 1024 sums on
 //           its stack, packs rows of A beside them and reads B in place if that is dense.
+//
+// A bias is added to sums while they are in registers, or, where C is narrower than these, to what
+// they were rounded to.
 #include <algorithm>
 #include <cstdlib>
 
+#include "planck/loops/cpu/portions.h"
 #include "planck/loops/gemm/cpu/pack.h"
 #include "planck/loops/gemm/cpu/tile.h"
 #include "planck/loops/gemm/geometry.h"
 #include "planck/loops/parallel.h"
+#include "planck/ops/matmul/cpu/bias.h"
 #include "planck/ops/matmul/cpu/kernels.h"
 
 namespace planck {
@@ -26,6 +31,7 @@ constexpr std::int64_t kBlockRows = 2016, kBlockColumns = 2048;  // of C, packed
 constexpr std::int64_t kTaskRows = 120, kTaskColumns = 256;
 constexpr std::int64_t kNearRows = 2048, kFewColumns = 192;  // bytes apart; of C
 constexpr std::int64_t kDirectRows = 72, kDirectSums = 9216, kDirectDepth = 128;
+constexpr std::int64_t kMostBiases = 1024;       // rows or columns of a task
 constexpr std::int64_t kTiny = 256;              // multiply-adds
 constexpr std::int64_t kWorthThreads = 1 << 18;  // multiply-adds
 constexpr std::int64_t kWorthTask = 1 << 16;
@@ -59,8 +65,9 @@ struct PackedLayout {
 template <class C>
 class Product {
  public:
-  Product(const Geometry& g, std::int64_t batch)
+  Product(const Geometry& g, const Bias& bias, std::int64_t batch)
       : g_(g),
+        bias_(bias),
         ops_(tile_ops<C>()),
         a_at_(g.batches.offset(0, batch)),
         b_at_(g.batches.offset(1, batch)),
@@ -91,8 +98,37 @@ class Product {
   void store(std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns, const C* sums,
              std::int64_t step) const {
     for (std::int64_t r = 0; r < rows; ++r)
-      store_sums(g_.c.dtype, g_.c.data, c_at_ + (i + r) * g_.c.row + j * g_.c.column, g_.c.column,
-                 static_cast<int>(columns), sums + r * step);
+      if constexpr (std::is_same_v<C, std::int32_t>)
+        store_sums(g_.c.dtype, g_.c.data, c_at_ + (i + r) * g_.c.row + j * g_.c.column, g_.c.column,
+                   static_cast<int>(columns), sums + r * step);
+      else
+        store_sums(g_.c.dtype, g_.c.data, c_at_ + (i + r) * g_.c.row + j * g_.c.column, g_.c.column,
+                   static_cast<int>(columns), sums + r * step,
+                   g_.c.dtype == dtype_of<C> ? Bias() : bias_,  // in registers, else here
+                   (i + r) * bias_.row + j * bias_.column);
+  }
+
+  // The bias of some rows and columns as tiles take it, where they add it: in C's own type.
+  struct TileBias {
+    alignas(64) C numbers[kMostBiases];
+    const C *of_columns = nullptr, *of_rows = nullptr;
+    void put_into(TileBlock<C>& block, std::int64_t column) const {
+      if (!block.last) return;
+      block.column_bias = of_columns == nullptr ? nullptr : of_columns + column;
+      block.row_bias = of_rows;
+    }
+  };
+  void load(TileBias& to, std::int64_t i, std::int64_t j, std::int64_t rows,
+            std::int64_t columns) const {
+    if constexpr (!std::is_same_v<C, std::int32_t>) {
+      if (bias_.data == nullptr || g_.c.dtype != dtype_of<C>) return;
+      const bool down = bias_.row != 0;
+      const std::int64_t n = down ? rows : columns;
+      load_portion(portion_ops(), g_.c.dtype, bias_.data, down ? i * bias_.row : j * bias_.column,
+                   down ? bias_.row : bias_.column, static_cast<int>(n), to.numbers);
+      std::fill_n(to.numbers + n, round_up(n, kMostTileColumns) - n, C{0});
+      (down ? to.of_rows : to.of_columns) = to.numbers;
+    }
   }
 
   // Rows of A that lie far apart fall on few sets of the cache.
@@ -111,6 +147,7 @@ class Product {
   void packed_task(const Step& s, std::int64_t i, std::int64_t j) const;
 
   const Geometry& g_;
+  const Bias& bias_;
   const TileOps<C>& ops_;
   std::int64_t a_at_, b_at_, c_at_;
 };
@@ -165,10 +202,13 @@ void Product<C>::packed_task(const Step& s, std::int64_t i, std::int64_t j) cons
   const std::int64_t rows = std::min(kTaskRows, s.rows - i);
   const std::int64_t end = std::min(j + kTaskColumns, s.columns);
   C* const sums = s.sums + i * s.sums_step + j;
+  TileBias bias;
+  if (s.last) load(bias, s.i0 + i, s.j0 + j, rows, end - j);
   for (std::int64_t at = j; at < end; at += width) {
     const int columns = static_cast<int>(std::min<std::int64_t>(width, end - at));
     TileBlock<C> block{s.a + i * s.depth, rows,          s.b + at * s.depth, width,       columns,
                        s.depth,           sums + at - j, s.sums_step,        s.continues, s.last};
+    bias.put_into(block, at - j);
     if (reads_a()) {
       block.a = static_cast<const C*>(g_.a.data) + rows_of_a(s.i0 + i, s.k0).offset;
       block.a_row = g_.a.row;
@@ -207,6 +247,8 @@ void Product<C>::run_direct(std::int64_t i, std::int64_t j, std::int64_t columns
   const bool in_place = g_.b.dtype == dtype_of<C> && g_.b.column == 1 && near;
   // Few rows use B once: short steps of k walk along its rows instead of down its columns.
   const std::int64_t most = rows <= 8 && in_place ? 32 : kDirectDepth;
+  TileBias bias;
+  load(bias, i, j, rows, columns);
   std::int64_t k0 = 0;
   do {
     const std::int64_t k = std::min(most, g_.k - k0), depth = packed_depth<C>(k);
@@ -215,6 +257,7 @@ void Product<C>::run_direct(std::int64_t i, std::int64_t j, std::int64_t columns
       const int n = static_cast<int>(std::min<std::int64_t>(width, columns - at));
       TileBlock<C> block{a,         rows, b,      round_up(n, ops_.lanes), n, depth,
                          sums + at, step, k0 > 0, k0 + k == g_.k};
+      bias.put_into(block, at);
       if (in_place && n % ops_.lanes == 0) {
         block.b = static_cast<const C*>(g_.b.data) + columns_of_b(j + at, k0).offset;
         block.b_step = g_.b.row;
@@ -229,13 +272,13 @@ void Product<C>::run_direct(std::int64_t i, std::int64_t j, std::int64_t columns
 }
 
 template <class C>
-void run_direct(const Stream& stream, const Geometry& g) {
-  const std::int64_t columns = Product<C>(g, 0).direct_columns(g.batches.count);
+void run_direct(const Stream& stream, const Geometry& g, const Bias& bias) {
+  const std::int64_t columns = Product<C>(g, bias, 0).direct_columns(g.batches.count);
   const std::int64_t down = ceil_div(g.m, kDirectRows), across = ceil_div(g.n, columns);
   const std::int64_t parts = g.batches.count * down * across;
   const auto part = [&](std::int64_t t) {
     const std::int64_t i = t / across % down, j = t % across;
-    Product<C>(g, t / across / down).run_direct(i * kDirectRows, j * columns, columns);
+    Product<C>(g, bias, t / across / down).run_direct(i * kDirectRows, j * columns, columns);
   };
   const double each = static_cast<double>(std::min(g.m, kDirectRows)) *
                       static_cast<double>(std::min(g.n, columns)) * static_cast<double>(g.k + 8);
@@ -251,21 +294,22 @@ void run_direct(const Stream& stream, const Geometry& g) {
 }
 
 template <class C>
-void multiply(const Stream& stream, Workspace workspace, Geometry g) {
+void multiply(const Stream& stream, Workspace workspace, Geometry g, Bias bias) {
   if constexpr (!std::is_same_v<C, std::int32_t>)
     if (g.batches.count == 1 && g.m * g.n <= 64 && g.m * g.n * g.k <= kTiny &&
         g.a.dtype == dtype_of<C>)
-      return tile_ops<C>().multiply_tiny({g.m, g.n, g.k, static_cast<const C*>(g.a.data),
-                                          static_cast<const C*>(g.b.data),
-                                          static_cast<C*>(g.c.data), g.a.row, g.a.column, g.b.row,
-                                          g.b.column, g.c.row, g.c.column});
+      return tile_ops<C>().multiply_tiny(
+          {g.m, g.n, g.k, static_cast<const C*>(g.a.data), static_cast<const C*>(g.b.data),
+           static_cast<C*>(g.c.data), g.a.row, g.a.column, g.b.row, g.b.column, g.c.row, g.c.column,
+           static_cast<const C*>(bias.data), bias.row, bias.column});
   const bool packed = worth_packing(g.m, g.n, g.k);
   // The vectors' axis is the one along which C is dense, or the long one where the other is short.
   const bool columns = g.c.row == 1 && g.c.column != 1;
-  if (packed ? columns : g.n < 16 ? g.m > g.n : columns && g.m >= 16) g = g.transposed();
-  if (!packed) return run_direct<C>(stream, g);
+  if (packed ? columns : g.n < 16 ? g.m > g.n : columns && g.m >= 16)
+    g = g.transposed(), bias = bias.transposed();
+  if (!packed) return run_direct<C>(stream, g, bias);
   for (std::int64_t t = 0; t < g.batches.count; ++t)
-    Product<C>(g, t).run_packed(stream, static_cast<C*>(workspace.data));
+    Product<C>(g, bias, t).run_packed(stream, static_cast<C*>(workspace.data));
 }
 
 }  // namespace
@@ -289,11 +333,11 @@ Result<void> matmul_cpu(const Stream& stream, Workspace workspace, const MatmulP
   const Geometry g = geometry(p.batch, p.m, p.n, p.k, operands);
   if (g.batches.count == 0) return {};
   if (p.element_dtype == Dtype::s8)
-    multiply<std::int32_t>(stream, workspace, g);
+    multiply<std::int32_t>(stream, workspace, g, {});
   else if (p.element_dtype == Dtype::f64)
-    multiply<double>(stream, workspace, g);
+    multiply<double>(stream, workspace, g, bias_of(p, operands));
   else
-    multiply<float>(stream, workspace, g);
+    multiply<float>(stream, workspace, g, bias_of(p, operands));
   return {};
 }
 

@@ -15,6 +15,7 @@
 #include "planck/loops/cpu/portions.h"
 #include "planck/loops/gemm/geometry.h"
 #include "planck/loops/parallel.h"
+#include "planck/ops/matmul/cpu/bias.h"
 #include "planck/ops/matmul/cpu/kernels.h"
 
 namespace planck {
@@ -97,7 +98,7 @@ void make_nan_canonical(C* values, std::int64_t n) {
 
 template <class C>
 void multiply(const Stream& stream, C* workspace, const Geometry& g, std::int64_t batch,
-              Gemm<C> gemm) {
+              const Bias& bias, Gemm<C> gemm) {
   const std::int64_t c_at = g.batches.offset(2, batch);
   const C* a = dense_input(stream, g.a, g.batches.offset(0, batch), g.m, g.k, workspace);
   const C* b =
@@ -115,10 +116,10 @@ void multiply(const Stream& stream, C* workspace, const Geometry& g, std::int64_
          c + i * g.n + j, narrow(g.n));
     for (std::int64_t r = i; r < i + rows; ++r) make_nan_canonical(c + r * g.n + j, columns);
   });
-  if (in_place) return;
+  if (in_place && bias.data == nullptr) return;
   for_pieces(stream, g.m, g.n, [&](std::int64_t r, std::int64_t j, int n) {
-    store_portion(portion_ops(), g.c.dtype, g.c.data, c_at + r * g.c.row + j * g.c.column,
-                  g.c.column, n, c + r * g.n + j);
+    store_sums(g.c.dtype, g.c.data, c_at + r * g.c.row + j * g.c.column, g.c.column, n,
+               c + r * g.n + j, bias, j * bias.column);
   });
 }
 
@@ -127,7 +128,7 @@ void multiply_all(const Stream& stream, Workspace workspace, const MatmulProblem
                   const Operands& operands, Gemm<C> gemm) {
   const Geometry g = geometry(p.batch, p.m, p.n, p.k, operands, Fold::no);
   for (std::int64_t t = 0; t < g.batches.count; ++t)
-    multiply(stream, static_cast<C*>(workspace.data), g, t, gemm);
+    multiply(stream, static_cast<C*>(workspace.data), g, t, bias_of(p, operands), gemm);
 }
 
 }  // namespace

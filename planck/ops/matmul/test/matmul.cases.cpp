@@ -13,7 +13,8 @@ struct Extent {
   std::int64_t m, n, k;
 };
 
-Case make_case(Dtype element, ProductMath math, const Extent& e, Fill fill, std::uint64_t seed) {
+Case make_case(Dtype element, ProductMath math, const Extent& e, Fill fill, std::uint64_t seed,
+               bool bias = false) {
   Case c{.op = "matmul", .attributes = {}, .inputs = {}, .output_layouts = {}, .seed = seed};
   if (math != default_product_math(element)) c.attributes["math"] = name(math);
   const auto add = [&](std::string_view operand, std::int64_t rows, std::int64_t columns) {
@@ -27,6 +28,7 @@ Case make_case(Dtype element, ProductMath math, const Extent& e, Fill fill, std:
   };
   add("a", e.m, e.k);
   add("b", e.k, e.n);
+  if (bias) c.inputs.push_back({.name = "bias", .dtype = element, .shape = {e.n}, .fill = fill});
   return c;
 }
 
@@ -81,6 +83,25 @@ std::vector<Case> matmul_cases(ListSize size) {
   if (lengthy)
     for (const Extent& e : kLengthyExtents)
       for (const DtypePair& pair : dtypes) add(pair.element, e);
+  // With a bias: each shape in one dtype and meaning after the other, or in all.
+  struct Meaning {
+    Dtype element;
+    ProductMath math;
+  };
+  std::vector<Meaning> meanings;
+  for (const DtypePair& pair : dtypes)
+    for (const ProductMath math : kAllProductMath)
+      if (is_float(pair.element) && serves(math, pair.element))
+        meanings.push_back({pair.element, math});
+  const auto add_biased = [&](const Extent& e) {
+    for (std::size_t k = 0; k < meanings.size(); ++k)
+      if (lengthy || k == seed % meanings.size() || k == (seed + 3) % meanings.size())
+        cases.push_back(make_case(meanings[k].element, meanings[k].math, e,
+                                  seed % 3 == 0 ? Fill::adversarial : Fill::normal, seed, true));
+    ++seed;
+  };
+  for (const Extent& e : kExtents) add_biased(e);
+  for (const Extent& e : kLargeExtents) add_biased(e);
   return cases;
 }
 

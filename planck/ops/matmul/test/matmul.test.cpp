@@ -93,7 +93,7 @@ HostTensor by_definition(const NamedTensors& inputs, const MatmulProblem& p, Mak
   return c;
 }
 
-HostTensor expected_of(const NamedTensors& inputs, const MatmulProblem& p) {
+HostTensor product_of(const NamedTensors& inputs, const MatmulProblem& p) {
   namespace rule = math::tensor_core;
   namespace exact = math::exact;
   if (p.math == ProductMath::tensor_core) {
@@ -125,6 +125,27 @@ HostTensor expected_of(const NamedTensors& inputs, const MatmulProblem& p) {
   return chain<float>(inputs, p.element_dtype, shape);
 }
 
+// The product, rounded, and then the bias: two roundings, as two ops would have them.
+HostTensor expected_of(const NamedTensors& inputs, const MatmulProblem& p) {
+  HostTensor c = product_of(inputs, p);
+  if (!p.bias) return c;
+  const HostTensor& bias = inputs.find("bias")->second;
+  for (std::int64_t at = 0; at < c.count(); ++at) {
+    const double x = c.number(at), y = bias.number(at % p.n);
+    if (p.element_dtype == Dtype::f64) {
+      const double sum = x + y;
+      c.set_pattern(at, sum != sum ? 0x7ff8000000000000u : std::bit_cast<std::uint64_t>(sum));
+      continue;
+    }
+    const float added = static_cast<float>(x) + static_cast<float>(y);
+    const float sum = added != added ? std::bit_cast<float>(0x7fc00000u) : added;
+    c.set_pattern(at, p.element_dtype == Dtype::f32   ? std::bit_cast<std::uint32_t>(sum)
+                      : p.element_dtype == Dtype::f16 ? f16(sum).bits
+                                                      : bf16(sum).bits);
+  }
+  return c;
+}
+
 MatmulProblem problem_of(const Case& c, const NamedTensors& inputs) {
   const HostTensor& a = inputs.find("a")->second;
   const Sizes s = sizes_of(inputs);
@@ -132,6 +153,7 @@ MatmulProblem problem_of(const Case& c, const NamedTensors& inputs) {
   if (const auto math = c.attributes.find("math"); math != c.attributes.end())
     p.math = *parse_product_math(math->second);
   for (int d = 0; d < a.shape.rank() - 2; ++d) p.batch.push_back(a.shape[d]);
+  p.bias = inputs.contains("bias");
   return p;
 }
 
@@ -231,6 +253,11 @@ TEST(Matmul, EveryKernelKeepsItsBound) {
           column = std::max(column, std::abs(static_cast<long double>(b(k))));
         }
         if (by_norms) magnitude = static_cast<long double>(count) * row * column;
+        if (p.bias) {
+          const long double bias = inputs.find("bias")->second.number(at % p.n);
+          sum += bias;
+          magnitude += std::abs(bias);
+        }
         if (magnitude < 1e-4) return;  // sums of zeros; subnormal 16-bit results
         const long double apart = std::abs(static_cast<long double>(got.number(at)) - sum);
         worst = std::max(worst, static_cast<double>(std::ldexp(apart / magnitude, digits - 1)));
