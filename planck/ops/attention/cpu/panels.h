@@ -81,15 +81,14 @@ class PackedOperand {
     C* const out = base + task * block_words();
     bool all = true;
     if (in_place_ && across_) {
-      const C* from = static_cast<const C*>(side.data) + side.offset;
-      for (std::int64_t r = 0; r < count; ++r, from += side.along)
-        all &= score_loops<C>().finite(from, width);
+      const C* const from = static_cast<const C*>(side.data) + side.offset;
+      all = score_loops<C>().finite(from, width, count, side.along);
     } else if (!in_place_ && !across_) {
       products_.pack_rows(side, count, width, out);
     } else if (!in_place_) {
       std::swap(side.along, side.depth);
       products_.pack_rows(side, width, count, out);
-      all = score_loops<C>().finite(out, width * count);
+      all = score_loops<C>().finite(out, width * count, 1, 0);
     }
     if (across_) out[block_words() - 1] = all ? C(1) : C(0);
   }

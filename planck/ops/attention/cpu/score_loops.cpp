@@ -131,15 +131,24 @@ C dot(const C* HWY_RESTRICT a, const C* HWY_RESTRICT b, int n) {
 }
 
 template <class C>
-bool finite(const C* HWY_RESTRICT values, std::int64_t n) {
+bool finite(const C* HWY_RESTRICT values, std::int64_t n, std::int64_t rows, std::int64_t step) {
   using Bits = decltype(math::bits_of(C(0)));
+  constexpr int kLanes = 16;  // largest of each until the end
   const Bits infinity = math::bits_of(math::infinity_of(C(0)));
-  Bits most = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Bits size = math::bits_of(math::abs_of(values[i]));
-    most = size > most ? size : most;
+  Bits most[kLanes] = {};
+  const auto look = [&](C value, int lane) {
+    const Bits size = math::bits_of(math::abs_of(value));
+    most[lane] = size > most[lane] ? size : most[lane];
+  };
+  for (; rows > 0; --rows, values += step) {
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes)
+      for (int lane = 0; lane < kLanes; ++lane) look(values[i + lane], lane);
+    for (; i < n; ++i) look(values[i], 0);
   }
-  return most < infinity;
+  bool all = true;
+  for (const Bits size : most) all &= size < infinity;
+  return all;
 }
 
 template <class C, int kW>

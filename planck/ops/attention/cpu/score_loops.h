@@ -36,8 +36,8 @@ struct ScoreLoops {
   void (*conclude)(const C* largest, const C* sums, int width, C* lse, C* factor);
   // The pairwise sum of a * b of n <= 256 numbers.
   C (*dot)(const C* a, const C* b, int n);
-  // Whether all n numbers are.
-  bool (*finite)(const C* values, std::int64_t n);
+  // Whether all n numbers are, of each of some rows, which lie so far apart.
+  bool (*finite)(const C* values, std::int64_t n, std::int64_t rows, std::int64_t step);
   // Adds ALiBi's part to [rows][width]: row r and lane w are |base + w - r| apart.
   void (*incline)(C* added, int rows, int width, std::int32_t base, C slope);
   // Dropout: 1 where number first + i of the stream is below `keep`, else 0; at out[i * step].

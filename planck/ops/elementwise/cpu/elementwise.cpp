@@ -1,7 +1,8 @@
 // CPU kernels of the elementwise family.
 //
-// Three ways, none of which changes a result:
+// Four ways, none of which changes a result:
 //   small     up to kSmall contiguous elements: one call of the loop, no nest, no scheduler
+//   rows      a copy whose rows lie densely on both sides: moved as they are
 //   map       the nest follows the output's memory (loops/cpu/map.h); dense operands are used in
 //             place, a value that repeats along a row is loaded once, other operands are gathered
 //             into portions of 1,024, transposed ones come in tiles
@@ -144,6 +145,47 @@ std::int64_t row_length(const Map& map, int out_operand) {
   return rows && (row >= kStep || map.nest().rank == 1) ? row : 0;
 }
 
+// Whether a copy was one of rows that lie densely on both sides, and are long enough to be moved
+// one by one. Outputs larger than the caches are left to the nest, which goes around these.
+bool copied_rows(const Stream& stream, const ElementwiseProblem& p, const Operands& operands) {
+  constexpr std::int64_t kLeast = 64;  // bytes of a row
+  if (p.op != Op::copy) return false;
+  const NestStrides strides[] = {strides_of(operands[0].strides), strides_of(operands[1].strides)};
+  Nest nest = make_nest(p.shape.rank(), strides_of(p.shape), strides);
+  sort_by(nest, 1);
+  collapse(nest);
+  const std::size_t last = at(nest.rank - 1);
+  const auto size = static_cast<std::int64_t>(storage_bytes(p.dtype));
+  const std::int64_t length = nest.extent[last], bytes = length * size;
+  if (nest.rank == 1 || nest.stride[0][last] != 1 || nest.stride[1][last] != 1 || bytes < kLeast ||
+      bytes_for(p.dtype, nest.total()) >= kStreamBytes)
+    return false;
+  const std::int64_t rows = nest.total() / length;
+  const std::int64_t together = std::max<std::int64_t>(1, kTaskElements / length);
+  parallel_for(stream, (rows + together - 1) / together, [&](std::int64_t task) {
+    const std::int64_t end = std::min(rows, (task + 1) * together);
+    NestStrides place{};
+    std::int64_t from = nest.offset[0], to = nest.offset[1], rest = task * together;
+    for (std::size_t d = last; d-- > 0; rest /= nest.extent[d]) {
+      place[d] = rest % nest.extent[d];
+      from += place[d] * nest.stride[0][d];
+      to += place[d] * nest.stride[1][d];
+    }
+    for (std::int64_t row = task * together; row < end; ++row) {
+      std::memcpy(static_cast<std::byte*>(operands[1].data) + to * size,
+                  static_cast<const std::byte*>(operands[0].data) + from * size,
+                  static_cast<std::size_t>(bytes));
+      for (std::size_t d = last; d-- > 0;) {
+        from += nest.stride[0][d], to += nest.stride[1][d];
+        if (++place[d] < nest.extent[d]) break;
+        from -= nest.extent[d] * nest.stride[0][d], to -= nest.extent[d] * nest.stride[1][d];
+        place[d] = 0;
+      }
+    }
+  });
+  return true;
+}
+
 void run_map(const Stream& stream, const ElementwiseProblem& p, const Operands& operands) {
   const int inputs = p.inputs(), out_operand = inputs;
   std::array<NestStrides, kElementwiseOperands> strides{};
@@ -267,7 +309,7 @@ Result<void> elementwise_cpu_run(const Stream& stream, Workspace, const Elementw
   if (p.op >= Op::arange) return run_sequence(stream, p, operands[0]);
   if (total <= kSmall && all_contiguous(p, operands))
     run_small(p, operands, static_cast<int>(total));
-  else
+  else if (!copied_rows(stream, p, operands))
     run_map(stream, p, operands);
   return {};
 }
