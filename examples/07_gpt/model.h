@@ -43,9 +43,9 @@ struct Block {
   // x [N, L, width]; with a cache, x are the tokens that follow those in it.
   Tensor<B> operator()(const Tensor<B>& x, nn::KeyValueCache<B>* cache = nullptr) const {
     const std::int64_t n = x.extent(0), length = x.extent(1), width = x.extent(2);
-    const auto three = reshape(qkv(before_attention(x)), {n, length, 3, heads, -1});
-    const auto part = [&](std::int64_t i) {  // [N, heads, L, d]
-      return permute(select(three, 2, i), {0, 2, 1, 3});
+    const auto three = split(qkv(before_attention(x)), {width, width, width}, 2);
+    const auto part = [&](std::size_t i) {  // [N, heads, L, d]
+      return permute(reshape(three[i], {n, length, heads, -1}), {0, 2, 1, 3});
     };
     auto k = part(1), v = part(2);
     if (cache != nullptr) {

@@ -110,6 +110,26 @@ void assemble(std::string_view op, const Assembly& assembly, std::span<const Vie
   observed(op, stream, inputs, std::span(&out, 1), run);
 }
 
+Strides dense_in_order_of(const Shape& shape, const Strides& like) {
+  const auto apart = [&](int d) { return like[d] < 0 ? -like[d] : like[d]; };
+  std::array<int, kMaxRank> axes{};  // those that count, outermost first
+  int count = 0;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (shape[d] == 1) continue;
+    int at = count++;
+    for (; at > 0 && apart(axes[static_cast<std::size_t>(at - 1)]) < apart(d); --at)
+      axes[static_cast<std::size_t>(at)] = axes[static_cast<std::size_t>(at - 1)];
+    axes[static_cast<std::size_t>(at)] = d;
+  }
+  if (std::is_sorted(axes.begin(), axes.begin() + count)) return row_major(shape);
+  Strides strides = Strides::filled(shape.rank(), 1);
+  std::int64_t step = 1;
+  for (int at = count; at-- > 0;
+       step *= std::max<std::int64_t>(1, shape[axes[static_cast<std::size_t>(at)]]))
+    strides[axes[static_cast<std::size_t>(at)]] = step;
+  return strides;
+}
+
 std::vector<View> views_of(std::span<StoredView* const> tensors) {
   std::vector<View> views;
   for (const StoredView* t : tensors) views.push_back(t->view);

@@ -85,10 +85,8 @@ class DeviceBackend {
                                                               const First& first,
                                                               const Rest&... rest) {
     if constexpr (ComputedOp<Op>)
-      return op
-          .compute(Tensor<DeviceBackend, KindOf<First>>(first),
-                   Tensor<DeviceBackend, KindOf<Rest>>(rest)...)
-          .primitive();
+      return primitives_of(op.compute(Tensor<DeviceBackend, KindOf<First>>(first),
+                                      Tensor<DeviceBackend, KindOf<Rest>>(rest)...));
     else
       return Planned<Op, KindOf<First>, KindOf<Rest>...>::apply(op, handed, first, rest...);
   }

@@ -2,7 +2,8 @@
 //
 // How an op is done is in plan/value_op.h: a view shares the input's storage; a plan is selected
 // once for each problem and remembered, its outputs come from the caching allocator, or are an
-// input's own buffer where nobody else holds that and the op works in place.
+// input's own buffer where nobody else holds that and the op works in place. Outputs are row-major,
+// or lie as the input that a problem's lies_as(operand) names: what was permuted stays so.
 #pragma once
 
 #include <array>
@@ -33,6 +34,9 @@ void to_host(const StoredView& t, void* data);
 StoredView borrow(const Stream& stream, const View& view, std::shared_ptr<const void> owner);
 
 std::vector<View> views_of(std::span<StoredView* const> tensors);
+// Dense strides whose axes lie in memory in the order of those of `like`, a tensor of as many axes;
+// row-major where that is.
+Strides dense_in_order_of(const Shape& shape, const Strides& like);
 
 // Runs a plan; inputs and outputs in the order of the op's operands, those the problem does not use
 // left out. `spares` are inputs whose buffers an output may take, null between them.
@@ -72,6 +76,10 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
     if (next_output == outputs.size()) continue;
     auto& [storage, view] = *outputs[next_output++];
     view = View{nullptr, spec.dtype, spec.shape, row_major(spec.shape), true};
+    if constexpr (requires { problem.lies_as(i); })
+      if (const int like = problem.lies_as(i); like >= 0)
+        view.strides =
+            dense_in_order_of(spec.shape, operands[static_cast<std::size_t>(like)].strides);
     if (info.in_place && !spec.count_only && bits(spec.dtype) >= 8 && !Observer::inputs_are_kept())
       for (StoredView* spare : spares)
         if (spare != nullptr && spare->storage && spare->view.dtype == spec.dtype &&

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "planck/backend/backend.h"
@@ -331,5 +332,15 @@ class Tensor {
 
   Primitive primitive_;
 };
+
+// What a tensor holds, and what each of several does.
+template <class B, class K>
+TensorOf<B, K> primitives_of(const Tensor<B, K>& tensor) {
+  return tensor.primitive();
+}
+template <class... T>
+auto primitives_of(const std::tuple<T...>& tensors) {
+  return std::apply([](const auto&... t) { return std::tuple{t.primitive()...}; }, tensors);
+}
 
 }  // namespace planck

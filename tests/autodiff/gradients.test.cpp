@@ -92,6 +92,9 @@ TEST_F(Gradients, OfShapeOps) {
   CHECK2(kSecond, square(cat(std::vector{x, y, x}, 1)), kMatrix, (Input{{2, 2}}));
   CHECK2(kSecond, square(stack(std::vector{x, y}, -1)), kMatrix, kMatrix);
   CHECK2(kSecond, square(slice_assign(x, y, 1, 0, 3, 2)), kMatrix, (Input{{2, 2}}));
+  // All pieces, in another order, and one alone: others have a gradient of zeros.
+  CHECK1(kSecond, square(split(x, {1, 2}, 1)[1]) * split(x, {2, 1}, 1)[0], box);
+  CHECK1(kSecond, square(std::get<1>(split(square(x), {1, 1}, -1))), box);
 }
 
 TEST_F(Gradients, OfMatrixProducts) {
@@ -100,6 +103,13 @@ TEST_F(Gradients, OfMatrixProducts) {
   CHECK2(kSecond, matmul(x, y), (Input{{2, 1, 2, 3}}), (Input{{3, 3, 1}}));
   CHECK2(kSecond, tanh(matmul(transpose(x), y)), kMatrix, (Input{{2, 2}}));
   CHECK2(kFirst, matmul(x, y), (Input{{2, 0}}), (Input{{0, 3}}));
+  // A bias, once as a leaf and once made of what is multiplied.
+  CHECK3(kSecond, matmul(x, y, z), kMatrix, (Input{{3, 4}}), (Input{{4}}));
+  CHECK3(kSecond, tanh(matmul(x, transpose(y), z)), (Input{{2, 2, 3}}), (Input{{4, 3}}),
+         (Input{{4}}));
+  CHECK3(kSecond, matmul(x, y, z), (Input{{2, 1, 2, 3}}), (Input{{3, 3, 1}}), (Input{{1}}));
+  CHECK2(kSecond, matmul(x, y, select(square(y), 0, 1)), kMatrix, (Input{{3, 4}}));
+  CHECK3(kFirst, matmul(x, y, z), (Input{{2, 0}}), (Input{{0, 3}}), (Input{{3}}));
 }
 
 TEST_F(Gradients, WhereTiesAndZerosAre) {

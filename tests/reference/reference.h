@@ -79,7 +79,7 @@ class Reference {
   template <class Op, class... K>
   static auto apply(const Op& op, const ReferenceTensor<K>&... in) {
     if constexpr (ComputedOp<Op>)
-      return op.compute(Tensor<Reference, K>(in)...).primitive();
+      return primitives_of(op.compute(Tensor<Reference, K>(in)...));
     else
       return give<std::tuple_element_t<0, std::tuple<K...>>>(op,
                                                              ReferenceInputs{in.values.get()...});

@@ -47,6 +47,8 @@ def shown_parameter(parameter):
     declared, _, default = parameter.partition("=")
     words = declared.replace("&", " ").replace("...", " ").split()
     name = words[-1]
+    if array := re.search(r"(\w+)\)\[\w+\]$", name):  # sizes)[N], of (&&sizes)[N]
+        return f"{{{array[1]}…}}"
     default = default.strip()
     if re.fullmatch(r"[A-Z]\w*|bool|int|double", name):  # without a name
         name = name.lower()

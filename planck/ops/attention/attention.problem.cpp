@@ -57,6 +57,11 @@ constexpr std::int64_t kMostExtent = (std::int64_t{1} << 31) - 1;
 
 const OpInfo& AttentionProblem::info() const { return kInfos[static_cast<std::size_t>(kind)]; }
 
+int AttentionProblem::lies_as(std::size_t operand) const {
+  if (!backward()) return operand == attention_operand::y ? attention_operand::q : -1;
+  return operand < attention_operand::dq ? -1 : static_cast<int>(operand) - attention_operand::dq;
+}
+
 double AttentionProblem::scale() const {
   return options.scale.value_or(1 / std::sqrt(static_cast<double>(width())));
 }

@@ -79,6 +79,9 @@ struct AttentionProblem {
   Result<void> fits() const;  // the same, of heads of any width
   std::array<OperandSpec, kAttentionOperands> specs() const;
   std::span<const Kernel<AttentionProblem>> kernels() const;
+  // On tensors y lies in memory as q does, gradients as what they are of: heads that were cut from
+  // rows of tokens are put together without a copy.
+  int lies_as(std::size_t operand) const;
   Dtype element() const { return element_dtype; }
   std::optional<Dtype> aux() const { return std::nullopt; }
 };

@@ -110,6 +110,37 @@ std::vector<Tensor<B, K>> split(const Tensor<B, K>& x, std::span<const std::int6
     refuse("split: the sizes add up to {}, axis {} has extent {}", {from, at, x.shape()[at]});
   return pieces;
 }
+// N pieces of floats, whose gradients are put together once, not added up.
+template <std::size_t N>
+struct Split {
+  static constexpr std::string_view name = "split";
+  static constexpr bool computes = true;
+  template <std::size_t... I>
+  static Kinds<std::enable_if_t<(I < N), FloatKind>...> kinds(std::index_sequence<I...>);
+  using Gives = decltype(kinds(std::make_index_sequence<N>{}));
+  std::array<std::int64_t, N> sizes = {};
+  int axis = 0;
+
+  template <class B>
+  auto compute(const Tensor<B>& x) const {
+    const auto pieces = split(x, std::span<const std::int64_t>(sizes), axis);
+    return [&]<std::size_t... I>(std::index_sequence<I...>) { return std::tuple{pieces[I]...}; }
+    (std::make_index_sequence<N>{});
+  }
+};
+// The same, as many as are written: const auto [q, k, v] = split(x, {4, 4, 4}, 1).
+template <std::size_t N, class B, class K>
+std::array<Tensor<B, K>, N> split(const Tensor<B, K>& x, const std::int64_t (&&sizes)[N],
+                                  int axis = 0) {
+  const auto all = [](const auto&... piece) { return std::array<Tensor<B, K>, N>{piece...}; };
+  if constexpr (std::same_as<K, FloatKind>)
+    return std::apply(all, call(Split<N>{std::to_array(sizes), axis}, x));
+  else
+    return [&]<std::size_t... I>(const auto& pieces, std::index_sequence<I...>) {
+      return all(pieces[I]...);
+    }
+  (split(x, std::span<const std::int64_t>(sizes), axis), std::make_index_sequence<N>{});
+}
 // before[d] and after[d] elements of a value around x, along each axis d.
 template <class B, class K>
 Tensor<B, K> pad(const Tensor<B, K>& x, const Extents& before, const Extents& after,

@@ -40,6 +40,20 @@ auto pullback(const SliceAxis& op, const R& r) {
     g.give(pad(dy, before, after));
   };
 }
+template <std::size_t N, class R>
+auto pullback(const Split<N>& op, const R& r) {
+  return [op, shape = shape_of<0>(r)](auto& g) {
+    std::vector<Tensor<typename R::InnerBackend>> pieces;
+    std::uint32_t known = 0;
+    while (!g.has(known)) ++known;
+    for (std::uint32_t i = 0; i < N; ++i) {
+      Shape piece = shape;
+      piece[op.axis < 0 ? op.axis + shape.rank() : op.axis] = op.sizes[i];
+      pieces.push_back(g.has(i) ? g.dy(i) : full_like(g.dy(known), 0, piece));
+    }
+    g.give(cat(pieces, op.axis));
+  };
+}
 template <class R>
 auto pullback(const SliceAxes& op, const R& r) {
   return [op, shape = shape_of<0>(r)](auto& g) {
