@@ -70,7 +70,7 @@ std::size_t wrong_bits(const OwnedTensor& x, const OwnedTensor& y) {
 
 // Every kernel of the device that promises them.
 void expect_cpu_bits(const MatmulProblem& p, Transposed t, Fill fill) {
-  const auto& [dtype, batch, m, n, k, math] = p;
+  const auto& [dtype, batch, m, n, k, math, biased] = p;
   const auto with = [&](std::int64_t rows, std::int64_t columns, bool transposed) {
     Shape s = p.batch;
     s.push_back(transposed ? columns : rows);
