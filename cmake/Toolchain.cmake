@@ -12,7 +12,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 find_program(PLANCK_CCACHE ccache)
 if(PLANCK_CCACHE)
   # ccache takes precompiled headers into account only when told to trust their defines. Told by the compiler what a
-  # source includes, it needs not preprocess it for that: an empty cache costs nothing.
+  # source includes, it need not preprocess it for that.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
       ${PLANCK_CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${PLANCK_CCACHE})
