@@ -80,7 +80,7 @@ void squared_errors(const C* HWY_RESTRICT x, std::int64_t n, const C* grids, int
   }
 }
 
-#if HWY_TARGET != HWY_SCALAR
+#if HWY_MAX_BYTES >= 32  // two vectors at most hold the lanes
 // Lanes l and l + 8, then l + 4, l + 2 and l + 1, as total() adds them.
 template <class D, class V>
 HWY_INLINE float total_of(D, V v) {
