@@ -88,7 +88,7 @@ class PackedOperand {
     } else if (!in_place_) {
       std::swap(side.along, side.depth);
       products_.pack_rows(side, width, count, out);
-      all = score_loops<C>().finite(out, width * count, 1, 0);
+      all = score_loops<C>().finite(out, products_.packed_rows(width) * count, 1, 0);
     }
     if (across_) out[block_words() - 1] = all ? C(1) : C(0);
   }

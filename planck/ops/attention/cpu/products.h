@@ -80,6 +80,9 @@ class ChainProducts : public Products<ChainProducts<Number>, Number> {
     constexpr std::int64_t kMost = gemm::kMostTileRows;
     return (rows + kMost - 1) / kMost * kMost * k;
   }
+  std::int64_t packed_rows(std::int64_t rows) const {  // with the zeros that fill up a group
+    return (rows + ops_.rows - 1) / ops_.rows * ops_.rows;
+  }
   std::int64_t lane_words(std::int64_t k) const { return k * width(); }
   void pack_rows(const gemm::Side& side, std::int64_t rows, std::int64_t k, C* out) const {
     gemm::pack(side, rows, k, ops_.rows, out);
@@ -153,6 +156,7 @@ class TensorCoreProducts : public Products<TensorCoreProducts, float> {
   explicit TensorCoreProducts(Dtype element) : element_(element) {}
   int width() const { return ops_.columns; }
   std::int64_t row_words(std::int64_t rows, std::int64_t k) const { return 2 * rows * k; }
+  static std::int64_t packed_rows(std::int64_t rows) { return rows; }
   std::int64_t lane_words(std::int64_t k) const { return k * width() * 3 / 2; }
   void pack_rows(const gemm::Side& side, std::int64_t rows, std::int64_t k, float* out) const {
     gemm::pack(side, rows, k, 1, out);
