@@ -73,6 +73,12 @@ __device__ __forceinline__ void expect_bytes(std::uint64_t* barrier, unsigned by
                : "memory");
 #endif
 }
+// One arrival at a barrier of this block.
+__device__ __forceinline__ void arrive(std::uint64_t* barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+#endif
+}
 // One arrival at the barrier that lies at the same place in block `rank` of the cluster.
 __device__ __forceinline__ void arrive_at(std::uint64_t* barrier, unsigned rank) {
 #if __CUDA_ARCH__ >= 900
@@ -104,6 +110,29 @@ __device__ __forceinline__ void copy_box(const CUtensorMap& map, std::uint64_t* 
         ".multicast::cluster [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(to)),
         "l"(&map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "h"(blocks)
         : "memory");
+#endif
+}
+
+// The same of a tensor with four axes.
+__device__ __forceinline__ void copy_box4(const CUtensorMap& map, std::uint64_t* barrier, void* to,
+                                          int x, int y, int z, int w) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "r"(w)
+      : "memory");
+#endif
+}
+// Brings bytes that lie side by side; both addresses and `bytes` are multiples of 16.
+__device__ __forceinline__ void copy_line(std::uint64_t* barrier, void* to, const void* from,
+                                          unsigned bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
 #endif
 }
 

@@ -84,14 +84,17 @@ std::size_t room_of_each(const AttentionProblem& p) {
 
 static_assert(attention_math::kBlock == kAttentionBlock);
 constexpr Room kCudaRoom = room_of_each<attention_cuda_workspace>,
+               kTilesRoom = room_of_each<attention_warpgroups_workspace>,
                kCpuRoom = room_of_each<attention_cpu_workspace>;
-constexpr Run kCudaRun = of_each<attention_cuda>, kCpuRun = of_each<attention_cpu>;
+constexpr Run kCudaRun = of_each<attention_cuda>, kTilesRun = of_each<attention_warpgroups>,
+              kCpuRun = of_each<attention_cpu>;
 
 constexpr Kernel<AttentionProblem> kChain[] = {
     {"cuda:rows", kCuda, accept, kCudaRoom, guarantee, kCudaRun},
     {"cpu:fma_chain", kCpu, accept, kCpuRoom, guarantee, kCpuRun},
 };
 constexpr Kernel<AttentionProblem> kTensorCore[] = {
+    {"cuda:warpgroups", kCuda, attention_warpgroups_refusal, kTilesRoom, guarantee, kTilesRun, 90},
     {"cuda:rows", kCuda, accept, kCudaRoom, guarantee, kCudaRun},
     {"cpu:integer_lanes", kCpu, accept, kCpuRoom, guarantee, kCpuRun},
 };

@@ -1,13 +1,13 @@
 // cuda:rows: the definition itself, on any GPU, for every dtype, math and stride. A warp has one
 // query (dk and dv: one key): its lanes have scores, 128 at a time, which then lie in shared memory
 // as weights, and columns of what is summed. Products of tensor_core math are integer arithmetic
-// (planck/math/products/tensor_core.h). README.md says how a kernel of tensor cores would go.
+// (planck/math/products/tensor_core.h). cuda:warpgroups lets it do what it could not.
 #include <algorithm>
 
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/math/pairwise_sum.h"
+#include "planck/ops/attention/cuda/call.cuh"
 #include "planck/ops/attention/cuda/kernels.h"
-#include "planck/ops/attention/cuda/scores.cuh"
 
 namespace planck {
 
@@ -23,7 +23,7 @@ __device__ Index first_row() { return Index{blockIdx.x} * kWarps + threadIdx.x /
 __device__ Index row_step() { return Index{gridDim.x} * kWarps; }
 
 template <class T, bool kChain>
-__global__ void forward(Call c) {
+__global__ void forward(Call c, RowList rows) {
   using C = Compute<T>;
   __shared__ C shared_powers[kWarps][kRows];
   __shared__ Weight<T, kChain> shared_weights[kWarps][kRows];
@@ -31,8 +31,8 @@ __global__ void forward(Call c) {
   C* const powers = shared_powers[warp];
   Weight<T, kChain>* const weights = shared_weights[warp];
   const C hidden = -math::infinity_of(C(0));
-  for (Index row = first_row(); row < c.batch * c.heads * c.queries; row += row_step()) {
-    const Index i = row % c.queries, head = row / c.queries % c.heads,
+  for (Index x = first_row(); x < rows.size(); x += row_step()) {
+    const Index row = rows.at(x), i = row % c.queries, head = row / c.queries % c.heads,
                 n = row / c.queries / c.heads, group = head / (c.heads / c.groups);
     const Range seen = keys_of(c, i);
     C m = hidden, part = 0, sums[kColumns] = {};
@@ -62,7 +62,7 @@ __global__ void forward(Call c) {
       for (int x = 0; x < kColumns; ++x)
         if (const int e = lane + 32 * x; e < c.out_width)
           sums[x] = add_weighted<T, kChain>(sums[x] * factor, weights,
-                                            at<T>(c.v, n, group, start) + e * c.v.stride[3],
+                                            at_row<T>(c.v, n, group, start) + e * c.v.stride[3],
                                             c.v.stride[2], count);
     }
     C parts[element::kPartialSums];
@@ -73,7 +73,7 @@ __global__ void forward(Call c) {
     for (int x = 0; x < kColumns; ++x)
       if (const int e = lane + 32 * x; e < c.out_width)
         store<T>(c.y, n, head, i, e, element::result(sums[x], factor));
-    if (lane == 0) *const_cast<C*>(at<C>(c.lse, n, head, i)) = element::log_sum_exp(m, l);
+    if (lane == 0) *const_cast<C*>(at_row<C>(c.lse, n, head, i)) = element::log_sum_exp(m, l);
   }
 }
 
@@ -85,7 +85,7 @@ __global__ void find_delta(Call c) {
        row += Index{gridDim.x} * blockDim.x) {
     const Index i = row % c.queries, head = row / c.queries % c.heads,
                 n = row / c.queries / c.heads;
-    const T *y = at<T>(c.y, n, head, i), *dy = at<T>(c.dy, n, head, i);
+    const T *y = at_row<T>(c.y, n, head, i), *dy = at_row<T>(c.dy, n, head, i);
     PairwiseSum<C, 9> sum;
     for (int e = 0; e < c.out_width; ++e)
       sum.add(C(widen(dy[e * c.dy.stride[3]])) * C(widen(y[e * c.y.stride[3]])));
@@ -93,36 +93,25 @@ __global__ void find_delta(Call c) {
   }
 }
 
-// p, 0 where it is dropped, and ds of one query and key.
-template <class C>
-struct Slope {
-  C p, ds;
-};
 template <class T, bool kChain>
 __device__ Slope<Compute<T>> slope(const Call& c, Index n, Index head, Index i, Index j) {
   using C = Compute<T>;
   const Index group = head / (c.heads / c.groups);
-  const C before = before_cap<T, kChain>(c, n, head, i, j);
-  const C t = score_of<T>(c, before, n, head, i, j), lse = *at<C>(c.lse, n, head, i);
-  const C p = element::probability(t, lse);
-  C dp = product<T, kChain>(at<T>(c.dy, n, head, i), c.dy.stride[3], at<T>(c.v, n, group, j),
-                            c.v.stride[3], c.out_width);
-  const C delta = static_cast<const C*>(c.delta)[(n * c.heads + head) * c.queries + i];
-  const bool dropped = c.drops && !keeps<C>(c, n, head, i, j);
-  if (c.drops) dp = dropped ? C(0) : dp * enlarged<C>(c);
-  C ds = element::slope(p, dp, delta);
-  if (c.soft_cap != 0) ds = element::slope_before_cap(ds, before);
-  return {dropped ? C(0) : p, ds};
+  const C dp = product<T, kChain>(at_row<T>(c.dy, n, head, i), c.dy.stride[3],
+                                  at_row<T>(c.v, n, group, j), c.v.stride[3], c.out_width);
+  const C delta = static_cast<const C*>(c.delta)[(n * c.heads + head) * c.delta_rows + i];
+  return slope_of<T>(c, query_and_key<T, kChain>(c, n, head, i, j), dp,
+                     *at_row<C>(c.lse, n, head, i), delta, n, head, i, j);
 }
 
 template <class T, bool kChain>
-__global__ void find_dq(Call c) {
+__global__ void find_dq(Call c, RowList rows) {
   using C = Compute<T>;
   __shared__ Weight<T, kChain> shared_weights[kWarps][kRows];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   Weight<T, kChain>* const weights = shared_weights[threadIdx.x / 32];
-  for (Index row = first_row(); row < c.batch * c.heads * c.queries; row += row_step()) {
-    const Index i = row % c.queries, head = row / c.queries % c.heads,
+  for (Index x = first_row(); x < rows.size(); x += row_step()) {
+    const Index row = rows.at(x), i = row % c.queries, head = row / c.queries % c.heads,
                 n = row / c.queries / c.heads, group = head / (c.heads / c.groups);
     const Range seen = keys_of(c, i);
     C sums[kColumns] = {};
@@ -138,7 +127,7 @@ __global__ void find_dq(Call c) {
       for (int x = 0; x < kColumns; ++x)
         if (const int d = lane + 32 * x; d < c.width)
           sums[x] = add_weighted<T, kChain>(sums[x], weights,
-                                            at<T>(c.k, n, group, start) + d * c.k.stride[3],
+                                            at_row<T>(c.k, n, group, start) + d * c.k.stride[3],
                                             c.k.stride[2], count);
     }
     for (int x = 0; x < kColumns; ++x)
@@ -148,14 +137,15 @@ __global__ void find_dq(Call c) {
 }
 
 template <class T, bool kChain>
-__global__ void find_dk_dv(Call c) {
+__global__ void find_dk_dv(Call c, RowList rows) {
   using C = Compute<T>;
   __shared__ Weight<T, kChain> shared_weights[kWarps][2][kRows];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   auto& weights = shared_weights[threadIdx.x / 32];
   const Index in_group = c.heads / c.groups;
-  for (Index row = first_row(); row < c.batch * c.groups * c.keys; row += row_step()) {
-    const Index j = row % c.keys, group = row / c.keys % c.groups, n = row / c.keys / c.groups;
+  for (Index x = first_row(); x < rows.size(); x += row_step()) {
+    const Index row = rows.at(x), j = row % c.keys, group = row / c.keys % c.groups,
+                n = row / c.keys / c.groups;
     const Range seen = queries_of(c, j);
     C dk[kColumns] = {}, dv[kColumns] = {};
     for (Index head = group * in_group; head < (group + 1) * in_group; ++head)
@@ -173,11 +163,11 @@ __global__ void find_dk_dv(Call c) {
           const int e = lane + 32 * x;
           if (e < c.out_width)
             dv[x] = add_weighted<T, kChain>(dv[x], weights[0],
-                                            at<T>(c.dy, n, head, start) + e * c.dy.stride[3],
+                                            at_row<T>(c.dy, n, head, start) + e * c.dy.stride[3],
                                             c.dy.stride[2], count);
           if (e < c.width)
             dk[x] = add_weighted<T, kChain>(dk[x], weights[1],
-                                            at<T>(c.q, n, head, start) + e * c.q.stride[3],
+                                            at_row<T>(c.q, n, head, start) + e * c.q.stride[3],
                                             c.q.stride[2], count);
         }
       }
@@ -191,12 +181,6 @@ __global__ void find_dk_dv(Call c) {
   }
 }
 
-Operand operand_of(const View& x) {
-  Operand o{x.data, {}};
-  for (int d = 0; d < x.shape.rank(); ++d) o.stride[d] = x.strides[d];
-  return o;
-}
-
 std::int64_t blocks_for(Index rows, int each) {
   return std::min<std::int64_t>(ceil_div(rows, each), 1 << 20);
 }
@@ -206,14 +190,17 @@ Result<void> run(const Stream& stream, const AttentionProblem& p, const Call& c)
   const Index rows = c.batch * c.heads * c.queries, keys = c.batch * c.groups * c.keys;
   constexpr int kThreads = 32 * kWarps;
   const char* const name = p.backward() ? "attention_backward" : "attention";
+  const RowList queries{rows, nullptr};
   if (!p.backward())
-    return launch(stream, name, forward<T, kChain>, blocks_for(rows, kWarps), kThreads, c);
+    return launch(stream, name, forward<T, kChain>, blocks_for(rows, kWarps), kThreads, c, queries);
   if (auto ok = launch(stream, name, find_delta<T>, blocks_for(rows, kThreads), kThreads, c); !ok)
     return ok;
-  if (auto ok = launch(stream, name, find_dq<T, kChain>, blocks_for(rows, kWarps), kThreads, c);
+  if (auto ok =
+          launch(stream, name, find_dq<T, kChain>, blocks_for(rows, kWarps), kThreads, c, queries);
       !ok)
     return ok;
-  return launch(stream, name, find_dk_dv<T, kChain>, blocks_for(keys, kWarps), kThreads, c);
+  return launch(stream, name, find_dk_dv<T, kChain>, blocks_for(keys, kWarps), kThreads, c,
+                RowList{keys, nullptr});
 }
 
 template <class T>
@@ -229,30 +216,8 @@ Result<void> attention_cuda(const Stream& stream, Workspace workspace, const Att
                             const Operands& o) {
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
-  Call c{};
-  c.q = operand_of(o[attention_operand::q]);
-  c.k = operand_of(o[attention_operand::k]);
-  c.v = operand_of(o[attention_operand::v]);
-  c.y = operand_of(o[attention_operand::y]);
-  c.lse = operand_of(o[attention_operand::lse]);
-  if (p.mask) c.mask = operand_of(o[attention_operand::mask]);
-  if (p.backward()) {
-    c.dy = operand_of(o[attention_operand::dy]);
-    c.dq = operand_of(o[attention_operand::dq]);
-    c.dk = operand_of(o[attention_operand::dk]);
-    c.dv = operand_of(o[attention_operand::dv]);
-  }
-  c.batch = p.batch(), c.heads = p.heads(), c.groups = p.groups();
-  c.queries = p.queries(), c.keys = p.keys();
-  c.width = static_cast<int>(p.width()), c.out_width = static_cast<int>(p.out_width());
-  c.scale = p.scale(), c.causal = p.options.causal, c.window = p.options.window;
-  c.masked = p.mask.has_value(), c.boolean = p.mask == Dtype::boolean;
-  c.soft_cap = p.options.soft_cap, c.alibi = p.options.alibi;
-  c.dropout = p.options.dropout, c.drops = p.options.dropout > 0;
-  c.random = {p.options.seed, p.options.offset};
-  c.first_query = p.first_query, c.first_key = p.first_key;
-  c.all_queries = p.all_queries.value_or(p.queries()), c.all_keys = p.all_keys.value_or(p.keys());
-  c.delta = workspace.data;
+  Call c = attention_device::call_of(p, o);
+  c.delta = workspace.data, c.delta_rows = c.queries;
   switch (p.element_dtype) {
     case Dtype::f64:
       return run_as<double>(stream, p, c);
@@ -264,5 +229,24 @@ Result<void> attention_cuda(const Stream& stream, Workspace workspace, const Att
       return run_as<bf16>(stream, p, c);
   }
 }
+
+namespace attention_device {
+
+// A grid that fits on any GPU at once: it looks whether there are rows, and nearly always ends.
+template <class T>
+Result<void> attend_again(const Stream& stream, const Call& c, const Index* list, Part part) {
+  constexpr std::int64_t kBlocks = 1024;
+  constexpr int kThreads = 32 * kWarps;
+  const RowList rows{0, list};
+  if (part == Part::forward)
+    return launch(stream, "attention", forward<T, false>, kBlocks, kThreads, c, rows);
+  if (part == Part::dq)
+    return launch(stream, "attention_backward", find_dq<T, false>, kBlocks, kThreads, c, rows);
+  return launch(stream, "attention_backward", find_dk_dv<T, false>, kBlocks, kThreads, c, rows);
+}
+template Result<void> attend_again<bf16>(const Stream&, const Call&, const Index*, Part);
+template Result<void> attend_again<f16>(const Stream&, const Call&, const Index*, Part);
+
+}  // namespace attention_device
 
 }  // namespace planck

@@ -1,4 +1,4 @@
-// What cuda:rows makes of one query and key: products of both meanings, scores, what dropout keeps.
+// What becomes of one query and key: products of both meanings, scores, slopes, what dropout keeps.
 #pragma once
 
 #include "planck/loops/cuda/floats.cuh"
@@ -23,7 +23,9 @@ struct Call {
   double scale;
   Index window;
   bool causal, masked, boolean, alibi, drops;
-  void* delta;      // of the compute type, [N, H, L]
+  void* delta;  // of the compute type, [N, H, delta_rows]
+  Index delta_rows;
+  bool packs;       // of warpgroups: rows of results are whole chunks of 16 bytes
   double soft_cap;  // 0: none
   double dropout;
   PhiloxStream random;
@@ -31,7 +33,7 @@ struct Call {
 };
 
 template <class T>
-__device__ const T* at(const Operand& x, Index n, Index head, Index row) {
+__device__ const T* at_row(const Operand& x, Index n, Index head, Index row) {
   return static_cast<const T*>(x.data) + n * x.stride[0] + head * x.stride[1] + row * x.stride[2];
 }
 
@@ -92,7 +94,7 @@ __device__ Compute<T> add_weighted(Compute<T> c, const Weight<T, kChain>* weight
 
 template <class T>
 __device__ void store(const Operand& x, Index n, Index head, Index row, int column, Compute<T> v) {
-  T* const to = const_cast<T*>(at<T>(x, n, head, row)) + column * x.stride[3];
+  T* const to = const_cast<T*>(at_row<T>(x, n, head, row)) + column * x.stride[3];
   if constexpr (sizeof(T) == 2)
     *to = T::from_bits(static_cast<std::uint16_t>(rounded_pair<T>(v, 0.0f)));
   else
@@ -118,14 +120,16 @@ __device__ inline Range queries_of(const Call& c, Index j) {
 }
 
 // What scores are made of: a product, or with a cap its tanh.
-template <class T, bool kChain>
-__device__ Compute<T> before_cap(const Call& c, Index n, Index head, Index i, Index j) {
-  using C = Compute<T>;
-  const Index group = head / (c.heads / c.groups);
-  const C s = product<T, kChain>(at<T>(c.q, n, head, i), c.q.stride[3], at<T>(c.k, n, group, j),
-                                 c.k.stride[3], c.width);
+template <class C>
+__device__ C capped_of(const Call& c, C s) {
   if (c.soft_cap == 0) return s;
   return element::capped(s, static_cast<C>(c.scale), static_cast<C>(c.soft_cap));
+}
+template <class T, bool kChain>
+__device__ Compute<T> query_and_key(const Call& c, Index n, Index head, Index i, Index j) {
+  const Index group = head / (c.heads / c.groups);
+  return product<T, kChain>(at_row<T>(c.q, n, head, i), c.q.stride[3], at_row<T>(c.k, n, group, j),
+                            c.k.stride[3], c.width);
 }
 template <class T>
 __device__ Compute<T> score_of(const Call& c, Compute<T> s, Index n, Index head, Index i, Index j) {
@@ -147,7 +151,7 @@ __device__ Compute<T> score_of(const Call& c, Compute<T> s, Index n, Index head,
 }
 template <class T, bool kChain>
 __device__ Compute<T> score(const Call& c, Index n, Index head, Index i, Index j) {
-  return score_of<T>(c, before_cap<T, kChain>(c, n, head, i, j), n, head, i, j);
+  return score_of<T>(c, capped_of(c, query_and_key<T, kChain>(c, n, head, i, j)), n, head, i, j);
 }
 template <class C>
 __device__ bool keeps(const Call& c, Index n, Index head, Index i, Index j) {
@@ -159,5 +163,31 @@ template <class C>
 __device__ C enlarged(const Call& c) {
   return static_cast<C>(1 / (1 - c.dropout));
 }
+
+// p, 0 where it is dropped, and ds of one query and key, of which s and dp are the products.
+template <class C>
+struct Slope {
+  C p, ds;
+};
+template <class T>
+__device__ Slope<Compute<T>> slope_of(const Call& c, Compute<T> s, Compute<T> dp, Compute<T> lse,
+                                      Compute<T> delta, Index n, Index head, Index i, Index j) {
+  using C = Compute<T>;
+  const C before = capped_of(c, s);
+  const C p = element::probability(score_of<T>(c, before, n, head, i, j), lse);
+  const bool dropped = c.drops && !keeps<C>(c, n, head, i, j);
+  if (c.drops) dp = dropped ? C(0) : dp * enlarged<C>(c);
+  C ds = element::slope(p, dp, delta);
+  if (c.soft_cap != 0) ds = element::slope_before_cap(ds, before);
+  return {dropped ? C(0) : p, ds};
+}
+
+// Rows of a kernel: so many, or those of a list, whose first number is their count.
+struct RowList {
+  Index count;
+  const Index* listed;
+  __device__ Index size() const { return listed != nullptr ? *listed : count; }
+  __device__ Index at(Index x) const { return listed != nullptr ? listed[1 + x] : x; }
+};
 
 }  // namespace planck::attention_device

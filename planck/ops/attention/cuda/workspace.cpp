@@ -1,4 +1,6 @@
-// Workspaces of the CUDA kernels, also known to builds without CUDA.
+// Limits and workspaces of the CUDA kernels, also known to builds without CUDA.
+#include <algorithm>
+
 #include "planck/ops/attention/cuda/kernels.h"
 
 namespace planck {
@@ -6,6 +8,49 @@ namespace planck {
 std::size_t attention_cuda_workspace(const AttentionProblem& p) {
   if (!p.backward()) return 0;
   return bytes_for(compute_dtype(p.element_dtype), p.batch() * p.heads() * p.queries());
+}
+
+std::string attention_warpgroups_refusal(const AttentionProblem& p) {
+  if (p.element_dtype != Dtype::bf16 && p.element_dtype != Dtype::f16)
+    return "multiplies bf16 and f16, q is " + std::string(name(p.element_dtype));
+  for (const std::int64_t width : {p.width(), p.out_width()})
+    if (width % 8 != 0)
+      return "reads 16 bytes at a time, which heads of width " + std::to_string(width) + " are not";
+  const ScaledDotProductOptions& o = p.options;
+  const bool options = p.mask || o.soft_cap != 0 || o.alibi || o.dropout > 0;
+  if (const std::int64_t width = std::max(p.width(), p.out_width());
+      width > 128 && (p.backward() || options))
+    return std::string(p.backward() ? "backward has heads" : "masks and options have heads") +
+           " of width up to 128, these have " + std::to_string(width);
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  for (const std::int64_t extent :
+       {p.queries(), p.keys(), p.batch() * p.heads() * (p.queries() / 64 + 1),
+        p.batch() * p.groups() * (p.keys() / 64 + 1)})
+    if (extent > kMost)
+      return "counts rows and blocks up to " + std::to_string(kMost) + ", there are " +
+             std::to_string(extent);
+  return "";
+}
+
+AttentionTilesLayout::AttentionTilesLayout(const AttentionProblem& p) {
+  const std::int64_t heads = p.batch() * p.heads(), queries = heads * p.queries(),
+                     keys = p.batch() * p.groups() * p.keys();
+  rows_of_head = (p.queries() + 63) / 64 * 64;
+  std::size_t end = 0;
+  const auto part = [&](std::int64_t wanted) {
+    const std::size_t at = end;
+    end += (static_cast<std::size_t>(wanted) + 255) / 256 * 256;
+    return at;
+  };
+  delta = part(p.backward() ? 4 * heads * rows_of_head : 0);
+  lse = part(p.backward() ? 4 * heads * rows_of_head : 0);
+  again = part(8 * (1 + queries));
+  again_keys = part(p.backward() ? 8 * (1 + 2 * keys) : 0);
+  bytes = end;
+}
+
+std::size_t attention_warpgroups_workspace(const AttentionProblem& p) {
+  return AttentionTilesLayout(p).bytes;
 }
 
 }  // namespace planck

@@ -39,7 +39,7 @@ BenchCase make_bench(std::string_view op, Dtype dtype, const Shape& q, const Sha
 
 }  // namespace
 
-std::vector<BenchCase> attention_benches(DeviceKind) {
+std::vector<BenchCase> attention_benches(DeviceKind device) {
   std::vector<BenchCase> benches;
   const auto add = [&](Dtype dtype, const Shape& q, const Shape& k, bool causal) {
     for (std::string_view op : {"attention", "attention_backward"})
@@ -57,6 +57,21 @@ std::vector<BenchCase> attention_benches(DeviceKind) {
       benches.push_back(make_bench(op, Dtype::f32, slim, slim, false));
       benches.back().test_case.attributes[attribute] = value;
     }
+  if (device == DeviceKind::cuda) {  // whole layers
+    const Shape many{4, 16, 1024, 64}, long_ones{4, 16, 4096, 128}, longer{2, 16, 8192, 128};
+    for (const Shape& x : {many, long_ones, longer})
+      for (const bool causal : {false, true}) add(Dtype::bf16, x, x, causal);
+    add(Dtype::f16, long_ones, long_ones, false);
+    add(Dtype::bf16, {4, 16, 1024, 32}, {4, 16, 1024, 32}, true);
+    benches.push_back(
+        make_bench("attention", Dtype::bf16, {4, 16, 2048, 256}, {4, 16, 2048, 256}, false));
+    for (const auto& [attribute, value] :
+         {std::pair("soft_cap", "30"), {"alibi", "true"}, {"dropout", "0.1"}})
+      for (std::string_view op : {"attention", "attention_backward"}) {
+        benches.push_back(make_bench(op, Dtype::bf16, many, many, true));
+        benches.back().test_case.attributes[attribute] = value;
+      }
+  }
   Shape one = wide;
   one[2] = 1;
   benches.push_back(make_bench("attention", Dtype::bf16, one, wide, true));

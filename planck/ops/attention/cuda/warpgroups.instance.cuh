@@ -1,0 +1,58 @@
+// Launches the kernels of forward.cuh and backward.cuh. The build makes one source for each element
+// type and width (planck/ops/attention/CMakeLists.txt); what scores become beside a product times a
+// scale is compiled for heads up to 128 alone.
+#pragma once
+
+#include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
+#include "planck/ops/attention/cuda/backward.cuh"
+#include "planck/ops/attention/cuda/forward.cuh"
+#include "planck/ops/attention/cuda/warpgroups.h"
+
+namespace planck::attention_device {
+
+template <class W>
+Result<void> attend_as(const Stream& stream, const Call& c, const TileMaps& maps, Index* again) {
+  const Index blocks = c.batch * c.heads * ceil_div(c.queries, W::kQueries);
+  return launch_clusters<W>(native(stream), attend_warpgroups<W>, blocks, maps.q, maps.k, maps.v, c,
+                            Again{again});
+}
+
+template <class T, int kWidth>
+Result<void> attend_tiles(const Stream& stream, const Call& c, const TileMaps& maps, Index* again) {
+  if constexpr (kWidth == 128)
+    if (has_options(c)) return attend_as<Forward<T, kWidth, true, 2, 1>>(stream, c, maps, again);
+  return attend_as<Forward<T, kWidth, false, kWidth == 64 ? 3 : 2, 1>>(stream, c, maps, again);
+}
+
+template <class W>
+Result<void> sum_as(const Stream& stream, const Call& c, const TileMaps& maps, const Stats& stats,
+                    Index* again_dq, Index* again_dk_dv) {
+  const Index queries = c.batch * c.heads * ceil_div(c.queries, W::kOwn),
+              keys = c.batch * c.groups * ceil_div(c.keys, W::kOwn);
+  if (auto ok = launch_clusters<W>(native(stream), sum_dq_warpgroups<W>, queries, maps.q, maps.dy,
+                                   maps.k, maps.v, c, stats, Again{again_dq});
+      !ok)
+    return ok;
+  return launch_clusters<W>(native(stream), sum_dk_dv_warpgroups<W>, keys, maps.q, maps.dy, maps.k,
+                            maps.v, c, stats, Again{again_dk_dv});
+}
+
+template <class T, int kWidth>
+Result<void> sum_tiles(const Stream& stream, const Call& c, const TileMaps& maps, const float* lse,
+                       Index* again_dq, Index* again_dk_dv) {
+  const Stats stats{lse, static_cast<const float*>(c.delta)};
+  if constexpr (kWidth == 128)
+    if (has_options(c))
+      return sum_as<Backward<T, kWidth, true>>(stream, c, maps, stats, again_dq, again_dk_dv);
+  return sum_as<Backward<T, kWidth, false>>(stream, c, maps, stats, again_dq, again_dk_dv);
+}
+
+}  // namespace planck::attention_device
+
+#define PLANCK_INSTANTIATE(T, WIDTH)                                                        \
+  namespace planck::attention_device {                                                      \
+  template Result<void> attend_tiles<T, WIDTH>(const Stream&, const Call&, const TileMaps&, \
+                                               Index*);                                     \
+  template Result<void> sum_tiles<T, WIDTH>(const Stream&, const Call&, const TileMaps&,    \
+                                            const float*, Index*, Index*);                  \
+  }
