@@ -30,6 +30,9 @@ struct Kernel {
   // Operands have passed the problem's checks.
   Result<void> (*launch)(const Stream&, Workspace, const Problem&, const Operands&);
   int capability = 0;  // of the GPU whose instructions it is made of, 90 for 9.0; 0: any
+  // Why such a GPU cannot serve all the same, the reason or ""; null where nothing is to be asked.
+  // Asked by every selection: what takes time to find out is kept.
+  std::string (*unfit)(const Problem&, Device) = nullptr;
 };
 
 namespace plan_detail {
@@ -37,6 +40,12 @@ namespace plan_detail {
 // Why a row that is made of a GPU's own instructions cannot run on the device; "" where it can. The
 // device must have that capability, and the build code for it: without, its launches are empty.
 std::string lacks(int capability, Device device);
+// The same, and what the row itself says of the device.
+template <class Problem>
+std::string unfit(const Kernel<Problem>& kernel, const Problem& problem, Device device) {
+  std::string reason = lacks(kernel.capability, device);
+  return reason.empty() && kernel.unfit != nullptr ? kernel.unfit(problem, device) : reason;
+}
 // Why a row cannot serve, whatever its own reject() says; "" where nothing speaks against it.
 std::string unavailable(std::string_view kernel, DeviceKind device, int capability,
                         const Stream& stream, const PlanPreference& preference);
@@ -74,6 +83,8 @@ class Selection {
       if (reason.empty() && kernel.guarantee(problem).reproducibility < preference.at_least)
         reason = "promises " + std::string(name(kernel.guarantee(problem).reproducibility)) + ", " +
                  std::string(name(preference.at_least)) + " is asked for";
+      if (reason.empty() && kernel.unfit != nullptr)
+        reason = kernel.unfit(problem, stream.device());
       if (reason.empty()) return Selection(problem, kernel, stream.device());
       if (count < reasons.size()) reasons[count++] = {kernel.name, std::move(reason)};
     }

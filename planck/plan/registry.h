@@ -6,6 +6,7 @@
 // reason to refuse, and selects plans.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -25,6 +26,8 @@ struct KernelStatus {
   std::size_t workspace;
   PrecisionGuarantee guarantee;
   int capability = 0;  // as the row's
+  // Why it cannot run on a device of its kind, "" where it can.
+  std::function<std::string(Device)> unfit;
 };
 
 class AnyPlan {
@@ -88,7 +91,9 @@ class ErasedProblem final : public AnyProblem {
     std::vector<KernelStatus> rows;
     for (const Kernel<Problem>& k : problem_.kernels())
       rows.push_back({k.name, k.device, k.reject(problem_), k.workspace(problem_),
-                      k.guarantee(problem_), k.capability});
+                      k.guarantee(problem_), k.capability, [&k, p = problem_](Device device) {
+                        return plan_detail::unfit(k, p, device);
+                      }});
     return rows;
   }
   Result<std::unique_ptr<AnyPlan>> select(const Stream& stream,

@@ -102,9 +102,8 @@ void Runner::run(const Case& c) {
                                     kernel.device == DeviceKind::cpu ? "cpu" : "cuda")];
       continue;
     }
-    if (const std::string lacks = plan_detail::lacks(kernel.capability, options_.device);
-        !lacks.empty()) {
-      ++report_.skipped[fmt::format("kernel {}, which {}", kernel.name, lacks)];
+    if (const std::string unfit = kernel.unfit(options_.device); !unfit.empty()) {
+      ++report_.skipped[fmt::format("kernel {}, which {}", kernel.name, unfit)];
       continue;
     }
     ++counts.kernels;

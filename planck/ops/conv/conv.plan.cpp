@@ -1,6 +1,7 @@
 // The kernel table of the conv family.
 #include <algorithm>
 
+#include "planck/loops/gemm/cuda/follows.h"
 #include "planck/ops/conv/cpu/kernels.h"
 #include "planck/ops/conv/cuda/kernels.h"
 #include "planck/ops/conv/host/chunks.h"
@@ -82,11 +83,15 @@ Result<void> run_warpgroups(const Stream& stream, Workspace workspace, const Con
                                            : conv_warpgroups(stream, workspace, p, operands);
 }
 
+std::string follows(const ConvProblem& p, Device device) {
+  return gemm_device::unfaithful(device, p.element_dtype, gemm_device::Instruction::wgmma);
+}
+
 constexpr Kernel<ConvProblem> kTensorCore[] = {
     {"cuda:warpgroups", kCuda, conv_warpgroups_refusal, conv_warpgroups_workspace,
-     guarantee_tensor_core, run_warpgroups, 90},
+     guarantee_tensor_core, run_warpgroups, 90, follows},
     {"cuda:implicit", kCuda, conv_implicit_refusal, conv_implicit_workspace, guarantee_tensor_core,
-     conv_implicit, 90},
+     conv_implicit, 90, follows},
     {"cuda:integer_lanes", kCuda, accept, no_workspace, guarantee_tensor_core,
      conv_integer_lanes_cuda},
     {"cpu:integer_lanes", kCpu, accept, conv_integer_lanes_cpu_workspace, guarantee_tensor_core,

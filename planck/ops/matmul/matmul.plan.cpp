@@ -1,6 +1,7 @@
 // The kernel tables of the matmul family, one for each meaning of a product, best first: what
 // promises the same bits everywhere, then the libraries, which are used on request by name.
 
+#include "planck/loops/gemm/cuda/follows.h"
 #include "planck/ops/matmul/cpu/kernels.h"
 #include "planck/ops/matmul/cuda/kernels.h"
 #include "planck/plan/kernel_table.h"
@@ -55,6 +56,10 @@ std::string alone(const MatmulProblem& p) {
 }
 constexpr auto kAlone = alone<accept<MatmulProblem>>;
 
+std::string follows(const MatmulProblem& p, Device device) {
+  return gemm_device::unfaithful(device, p.element_dtype, gemm_device::Instruction::wgmma);
+}
+
 constexpr Kernel<MatmulProblem> kChain[] = {
     {"cuda:fma_chain", kCuda, kAlone, no_workspace, guarantee_chain, matmul_cuda},
     {"cuda:cublaslt", kCuda, alone<matmul_cublaslt_refusal>, matmul_cublaslt_workspace,
@@ -66,7 +71,7 @@ constexpr Kernel<MatmulProblem> kChain[] = {
 
 constexpr Kernel<MatmulProblem> kTensorCore[] = {
     {"cuda:warpgroups", kCuda, alone<matmul_warpgroups_refusal>, matmul_warpgroups_workspace,
-     guarantee_tensor_core, matmul_warpgroups, 90},
+     guarantee_tensor_core, matmul_warpgroups, 90, follows},
     {"cuda:integer_lanes", kCuda, kAlone, no_workspace, guarantee_tensor_core,
      matmul_integer_lanes},
     {"cuda:cublaslt", kCuda, alone<matmul_cublaslt_refusal>, matmul_cublaslt_workspace,

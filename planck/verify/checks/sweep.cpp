@@ -56,7 +56,7 @@ void compare(const Work& work, const Case& c, std::span<const Stream> streams,
   for (const Stream& stream : streams)
     for (const KernelStatus& kernel : (*problem)->kernels()) {
       if (!kernel.reject.empty() || kernel.device != stream.device().kind) continue;
-      if (!plan_detail::lacks(kernel.capability, stream.device()).empty()) continue;
+      if (!kernel.unfit(stream.device()).empty()) continue;
       if (kernel.guarantee.reproducibility != Reproducibility::cross_device) continue;
       PlanPreference preference;
       preference.kernel = kernel.name;

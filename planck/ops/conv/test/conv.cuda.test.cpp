@@ -39,10 +39,8 @@ void expect_cpu_bits(std::string_view kernel, Dtype dtype, ProductMath math) {
         const ConvProblem p{kind, dtype, v.x, v.weight, v.options, math};
         bool serves_it = false;
         for (const Kernel<ConvProblem>& k : p.kernels())
-          serves_it =
-              serves_it ||
-              (k.name == kernel && k.reject(p).empty() &&
-               (k.capability == 0 || k.capability == cuda::compute_capability(0).value_or(0)));
+          serves_it = serves_it || (k.name == kernel && k.reject(p).empty() &&
+                                    plan_detail::unfit(k, p, Device::cuda(0)).empty());
         if (!serves_it) continue;
         verify::TestTensors before;
         for (const OperandSpec& spec : p.specs()) {

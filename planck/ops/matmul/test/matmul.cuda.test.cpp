@@ -89,8 +89,7 @@ void expect_cpu_bits(const MatmulProblem& p, Transposed t, Fill fill) {
   for (const Kernel<MatmulProblem>& kernel : p.kernels()) {
     if (kernel.device != DeviceKind::cuda || !kernel.reject(p).empty()) continue;
     if (kernel.guarantee(p).reproducibility != Reproducibility::cross_device) continue;
-    if (kernel.capability != 0 && kernel.capability != cuda::compute_capability(0).value_or(0))
-      continue;
+    if (!plan_detail::unfit(kernel, p, Device::cuda(0)).empty()) continue;
     const auto made = multiply(*stream, p, *there_a, *there_b, t, kernel.name);
     ASSERT_TRUE(made) << made.error().message;
     const auto got = made->to(*stream, host);
