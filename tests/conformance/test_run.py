@@ -134,6 +134,33 @@ class Verify(CommandTest):
         self.refuse("must be cpu or cuda", "verify", "--device", "tpu")
         self.refuse("not avx512, avx2 or baseline", "verify", "--cpu-target", "mmx")
 
+    def test_products_are_a_matter_of_gpus(self):
+        self.refuse("--only-products compares a GPU's tensor cores", "verify", "--only-products")
+        self.refuse("--products compares a GPU's tensor cores", "verify", "--products", "5")
+        self.refuse("--only-products with --products 0", "verify", "--device", "cuda", "--only-products", "--products", "0")
+        self.refuse("--only-values", "verify", "--device", "cuda", "--only-products", "--only-values")
+        for wrong in ("-1", "1e9", "many"):
+            self.refuse("--products", "verify", "--device", "cuda", "--only-products", "--products", wrong)
+        self.refuse("--seed", "verify", "--device", "cuda", "--only-products", "--seed", "-1")
+        self.assertIn("--only-products", self.succeed("verify", "--help"))
+
+    def test_tensor_cores_follow_their_contract(self):
+        command = ("verify", "--device", "cuda", "--only-products", "--products", "5000000", "--json")
+        done = self.run_planck(*command)
+        if done.returncode == 2 and "no CUDA device" in done.stderr:
+            self.assertEqual((done.stdout, done.stderr.count("\n")), ("", 1), done)
+            self.skipTest("no CUDA device")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        said = json.loads(done.stdout)
+        self.assertTrue(said["holds"])
+        self.assertIn("tensor_core bf16 by mma.sync", [line["name"] for line in said["products"]])
+        for line in said["products"]:
+            self.assertGreaterEqual(line["outputs"], 5000000, line)
+            self.assertEqual(line["differing"], 0, line)
+        self.refuse("--filter zzz matches none of the products", *command, "--filter", "zzz")
+        some = json.loads(self.succeed(*command, "--seed", "3", "--filter", " f16 by mma"))["products"]
+        self.assertEqual([line["name"] for line in some], ["tensor_core f16 by mma.sync"])
+
 
 class Bench(CommandTest):
     def test_one_row(self):

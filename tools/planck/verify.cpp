@@ -1,7 +1,9 @@
 // planck verify: holds every guarantee on this machine.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +12,7 @@
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
 #include "planck/verify/checks/sweep.h"
+#include "planck/verify/checks/tensor_cores.h"
 #include "planck/verify/cpu_targets.h"
 #include "planck/verify/runner.h"
 #include "tools/planck/commands.h"
@@ -24,20 +27,57 @@ namespace {
 struct VerifyOptions {
   std::string device = "cpu", filter, cpu_target;
   std::vector<int> threads = {1, 2, 5};
-  std::int64_t values = -1;  // −1: the device's default
-  bool lengthy = false, only_values = false, json = false;
+  std::int64_t values = -1, products = -1;  // −1: the device's default
+  std::uint64_t seed = 1;
+  bool lengthy = false, only_values = false, only_products = false, json = false;
 };
 
 struct Findings {
   verify::Report report;
   verify::SweepReport sweep;
+  verify::TensorCoreReport products;
   double seconds = 0;
 
-  bool broken() const { return !report.failures.empty() || !sweep.failures.empty(); }
+  bool broken() const {
+    return !report.failures.empty() || !sweep.failures.empty() || !products.failures.empty();
+  }
 };
 
 // Values streamed unless said otherwise.
 constexpr std::int64_t kCudaValues = 100'000'000, kCpuValues = 10'000'000;
+// Outputs of tensor cores compared with their contract, of each dtype and instruction; alone, and
+// beside everything else.
+constexpr std::int64_t kOnlyProducts = 1'000'000'000, kProducts = 10'000'000;
+
+using Wanted = std::function<bool(std::string_view)>;
+
+Result<std::int64_t> products_of(const VerifyOptions& options, bool on_cuda) {
+  if (!on_cuda && (options.only_products || options.products > 0))
+    return fail(
+        ErrorCode::invalid_problem,
+        fmt::format("{} compares a GPU's tensor cores with their contract, --device is {}: "
+                    "must be cuda",
+                    options.only_products ? "--only-products" : "--products", options.device));
+  if (options.only_products && options.products == 0)
+    return fail(ErrorCode::invalid_problem, "--only-products with --products 0 compares nothing");
+  if (options.products >= 0) return options.products;
+  if (options.only_products) return kOnlyProducts;
+  return on_cuda && !options.only_values ? kProducts : 0;
+}
+
+Result<verify::TensorCoreReport> verify_products(const VerifyOptions& options, std::int64_t outputs,
+                                                 const Wanted& wanted) {
+  constexpr std::size_t kParts = 1000;
+  Progress progress(0, Progress::Unit::steps);
+  return verify::compare_tensor_cores(
+      {.device = Device::cuda(0),
+       .outputs = outputs,
+       .seed = options.seed,
+       .wanted = wanted,
+       .progress = [&](std::size_t done, std::size_t all, std::string_view line) {
+         progress.reach(done * kParts / all, kParts, line);
+       }});
+}
 
 Result<Findings> verify_device(const VerifyOptions& options) {
   const InterruptHint hint("verify", "--filter does a part of it");
@@ -51,6 +91,11 @@ Result<Findings> verify_device(const VerifyOptions& options) {
       return tl::unexpected(ok.error());
   const auto filter = parse_filter(options.filter);
   if (!filter) return tl::unexpected(filter.error());
+  const Wanted wanted = [&](std::string_view name) {
+    return std::regex_search(std::string(name), *filter);
+  };
+  const auto products = products_of(options, on_cuda);
+  if (!products) return tl::unexpected(products.error());
   verify::Options run;
   run.device = on_cuda ? Device::cuda(0) : Device::cpu();
   run.threads = options.threads;
@@ -59,8 +104,13 @@ Result<Findings> verify_device(const VerifyOptions& options) {
 
   const auto size = options.lengthy ? verify::ListSize::lengthy : verify::ListSize::usual;
   std::vector<verify::Case> cases = verify::all_cases(size);
-  std::erase_if(cases, [&](const auto& c) { return !std::regex_search(c.id(), *filter); });
-  if (auto ok = refuse_nothing(cases.empty(), options.filter, "cases"); !ok)
+  std::erase_if(cases, [&](const auto& c) { return !wanted(c.id()); });
+  if (options.only_products) cases.clear();
+  const auto lines = verify::tensor_core_lines();
+  const bool has_lines = *products > 0 && std::any_of(lines.begin(), lines.end(), wanted);
+  if (auto ok = refuse_nothing(cases.empty() && !has_lines, options.filter,
+                               options.only_products ? "products" : "cases");
+      !ok)
     return tl::unexpected(ok.error());
   if (options.only_values) cases.clear();
   {
@@ -70,11 +120,19 @@ Result<Findings> verify_device(const VerifyOptions& options) {
       runner->run(cases[k]);
     }
   }
-  Findings findings{runner->report(), {}, 0};
+  Findings findings{runner->report(), {}, {}, 0};
+  if (has_lines) {
+    auto compared = verify_products(options, *products, wanted);
+    if (!compared) return tl::unexpected(compared.error());
+    findings.products = std::move(*compared);
+    for (const auto& [reason, count] : findings.products.skipped)
+      findings.report.skipped[reason] += count;
+  }
   verify::SweepOptions sweep{
       .device = run.device, .values = options.values, .threads = 0, .wanted = {}, .progress = {}};
   if (sweep.values < 0) sweep.values = on_cuda ? kCudaValues : kCpuValues;
-  sweep.wanted = [&](std::string_view op) { return std::regex_search(std::string(op), *filter); };
+  if (options.only_products) sweep.values = 0;
+  sweep.wanted = wanted;
   Progress progress(0, Progress::Unit::steps);
   sweep.progress = [&](std::size_t done, std::size_t all, std::string_view op) {
     progress.reach(done, all, op);
@@ -96,6 +154,15 @@ std::string machine(const std::string& device) {
   return text;
 }
 
+std::string text_of(const verify::TensorCoreReport& products) {
+  using Align = Table::Align;
+  if (products.lines.empty()) return "";
+  Table table({{"against the contract"}, {"outputs", Align::right}, {"differ", Align::right}});
+  for (const verify::TensorCoreLine& line : products.lines)
+    table.add({line.name, std::to_string(line.outputs), std::to_string(line.differing)});
+  return table.text();
+}
+
 std::string text_of(const Findings& f, const VerifyOptions& options) {
   using Align = Table::Align;
   Table table({{"op"},
@@ -110,17 +177,19 @@ std::string text_of(const Findings& f, const VerifyOptions& options) {
   for (const auto& [op, counts] : f.report.ops) row(op, counts);
   table.add_rule();
   row("all", f.report.total());
-  std::string text = table.text();
-  text += fmt::format(
-      "streamed {} values to {} results in {} cases, {} runs compared, {} failures, digest "
-      "{:016x}\n",
-      f.sweep.values, f.sweep.outputs, f.sweep.cases, f.sweep.comparisons, f.sweep.failures.size(),
-      f.sweep.digest);
+  std::string text = options.only_products ? "" : table.text();
+  text += text_of(f.products);
+  if (!options.only_products)
+    text += fmt::format(
+        "streamed {} values to {} results in {} cases, {} runs compared, {} failures, digest "
+        "{:016x}\n",
+        f.sweep.values, f.sweep.outputs, f.sweep.cases, f.sweep.comparisons,
+        f.sweep.failures.size(), f.sweep.digest);
   for (const auto& [reason, count] : f.report.skipped)
     text += fmt::format("skipped {}: {}\n", count, reason);
   constexpr std::size_t kShown = 40;
   std::size_t shown = 0;
-  for (const auto* list : {&f.report.failures, &f.sweep.failures})
+  for (const auto* list : {&f.report.failures, &f.products.failures, &f.sweep.failures})
     for (const std::string& failure : *list)
       if (shown++ < kShown) text += fmt::format("FAILED {}\n", failure);
   if (shown > kShown) text += fmt::format("… and {} failures more\n", shown - kShown);
@@ -146,9 +215,13 @@ nlohmann::ordered_json json_of(const Findings& f, const VerifyOptions& options) 
                 {"cases", f.sweep.cases},
                 {"comparisons", f.sweep.comparisons},
                 {"digest", fmt::format("{:016x}", f.sweep.digest)}};
+  for (const verify::TensorCoreLine& line : f.products.lines)
+    o["products"].push_back(
+        {{"name", line.name}, {"outputs", line.outputs}, {"differing", line.differing}});
   o["skipped"] = f.report.skipped;
   o["failures"] = f.report.failures;
-  for (const std::string& failure : f.sweep.failures) o["failures"].push_back(failure);
+  for (const auto* list : {&f.products.failures, &f.sweep.failures})
+    for (const std::string& failure : *list) o["failures"].push_back(failure);
   return o;
 }
 
@@ -162,7 +235,10 @@ void add_verify(CLI::App& app, int& exit_code) {
       "Examples:\n"
       "  planck verify                                 the CPU, with 1, 2 and 5 threads\n"
       "  planck verify --device cuda                   CUDA against the CPU, bit for bit\n"
-      "  planck verify --filter quantize_per_group     some ops only");
+      "  planck verify --filter quantize_per_group     some ops only\n"
+      "  planck verify --device cuda --only-products   10^9 outputs of tensor cores, for each "
+      "dtype\n"
+      "                                                and instruction, against their contract");
   command->add_option("--device", options->device, "cpu, or cuda: compared with the CPU")
       ->capture_default_str();
   command->add_option("--filter", options->filter,
@@ -175,7 +251,18 @@ void add_verify(CLI::App& app, int& exit_code) {
       ->add_option("--values", options->values,
                    "Values to stream; 100000000 on cuda, 10000000 on cpu unless set")
       ->check(CLI::NonNegativeNumber);
-  command->add_flag("--only-values", options->only_values, "Skip the case list");
+  auto* only_values =
+      command->add_flag("--only-values", options->only_values, "Skip the case list and products");
+  command
+      ->add_option("--products", options->products,
+                   "Outputs of tensor cores to compare with their contract, for each dtype and "
+                   "instruction; cuda only: 10000000 unless set, 1000000000 with --only-products")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--only-products", options->only_products, "Skip the case list and the values")
+      ->excludes(only_values);
+  command->add_option("--seed", options->seed, "Where products are drawn")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_option(
       "--cpu-target", options->cpu_target,
       "As if this CPU had no more than avx512, avx2 or baseline; the digest must not change");
