@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "planck/core/cuda/architectures.h"
 #include "planck/core/cuda/runtime.h"
 
 namespace planck {
@@ -30,6 +31,14 @@ Result<Stream> Stream::cuda(int ordinal) {
     return fail(ErrorCode::device, cuda::built()
                                        ? fmt::format("no CUDA device {}: {} found", ordinal, count)
                                        : std::string("no CUDA device: this build has no CUDA"));
+  // Without code for it, every launch would fail.
+  const auto capability = cuda::compute_capability(ordinal);
+  if (!capability) return tl::unexpected(capability.error());
+  if (!cuda::has_code_for(cuda::architectures(), *capability))
+    return fail(
+        ErrorCode::device,
+        fmt::format("CUDA device {} has compute capability {}.{}, this build has code for {}",
+                    ordinal, *capability / 10, *capability % 10, cuda::architectures()));
   return cuda::create_stream(ordinal).map([&](void* native) {
     return Stream(Device::cuda(ordinal), 1, std::shared_ptr<void>(native, [ordinal](void* s) {
                     // Cached blocks of this stream may be reused from here on.

@@ -121,6 +121,17 @@ class Usage(CommandTest):
         self.assertEqual([op["op"] for op in json.loads(self.succeed("ops", "^quantize.*group", "--json"))], some)
         self.refuse("PATTERN zzz matches no op", "ops", "zzz")
 
+    def test_ops_say_what_cuda_kernels_are_compiled_for(self):
+        """Each kernel of CUDA, for what this build has code for; warpgroups for 90a alone."""
+        version, text = self.succeed("--version"), self.succeed("ops", "^matmul$")
+        found = re.search("CUDA kernels for (.+)\n", version)
+        inside = found.group(1).split(",") if found else []
+        self.assertIn(f"\nCUDA kernels for {found.group(1)}\n" if found else "\nthis build has no CUDA kernels\n", text)
+        (matmul,) = json.loads(self.succeed("ops", "^matmul$", "--json"))
+        for kernel in matmul["kernels"]:
+            expected = [a for a in inside if kernel["kernel"] != "cuda:warpgroups" or a.startswith("90a")]
+            self.assertEqual(kernel.get("architectures"), expected if kernel["device"] == "cuda" else None, kernel["kernel"])
+
     def test_ops_list_their_attributes(self):
         """Of every op: which have none is known, and what some of each family have."""
         ops = {op["op"]: op["attributes"] for op in json.loads(self.succeed("ops", "--json"))}

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "planck/core/cuda/architectures.h"
+#include "planck/core/cuda/runtime.h"
 #include "planck/plan/this_cpu.h"
 #include "planck/verify/case_lists.h"
 #include "tools/planck/ops/shape_ops.h"
@@ -55,6 +57,17 @@ std::string workspace_text(std::size_t bytes) {
   return bytes == 0 ? "none" : fmt::format("{} B", bytes);
 }
 
+// What this build has the kernel for: a row of one GPU's own instructions, for that one alone.
+std::vector<std::string_view> architectures_of(const KernelStatus& kernel) {
+  if (kernel.device != DeviceKind::cuda) return {};
+  auto all = cuda::each_architecture(cuda::architectures());
+  if (kernel.capability > 0)
+    std::erase_if(all, [own = fmt::format("{}a", kernel.capability)](std::string_view one) {
+      return !one.starts_with(own);
+    });
+  return all;
+}
+
 Result<OpRow> op_row(std::string_view family, const OpEntry& entry) {
   struct Collected {
     KernelStatus status;
@@ -91,7 +104,7 @@ Result<OpRow> op_row(std::string_view family, const OpEntry& entry) {
   for (const auto& [position, kernel] : sorted) {
     const Collected& c = *kernel;
     row.kernels.push_back({c.status.name, c.status.device, dtype_text(c.dtypes), c.status.guarantee,
-                           c.status.workspace});
+                           c.status.workspace, architectures_of(c.status)});
   }
   return row;
 }
@@ -183,7 +196,7 @@ std::string op_json(const std::vector<OpRow>& ops) {
                                {"updates", operand.updates}});
     for (const AttributeInfo& a : op.info->attributes)
       o["attributes"].push_back({{"name", a.name}, {"default", a.default_value}, {"help", a.help}});
-    for (const KernelRow& k : op.kernels)
+    for (const KernelRow& k : op.kernels) {
       o["kernels"].push_back({{"kernel", k.kernel},
                               {"device", device_text(k.device)},
                               {"dtypes", k.dtypes},
@@ -194,6 +207,8 @@ std::string op_json(const std::vector<OpRow>& ops) {
                               {"workspace_bytes", k.workspace},
                               {"workspace_shape", std::vector<std::int64_t>(kExampleShape.begin(),
                                                                             kExampleShape.end())}});
+      if (k.device == DeviceKind::cuda) o["kernels"].back()["architectures"] = k.architectures;
+    }
     all.push_back(std::move(o));
   }
   return json_text(all);
@@ -215,10 +230,13 @@ std::string op_text(const std::vector<OpRow>& ops) {
     if (op.kernels.empty())
       table.add({std::string(op.info->name), "-", "every dtype", "bits kept", "0", "none"});
   }
-  return table.text() + fmt::format(
-                            "workspace for a tensor of shape {}; `planck run --list OP` "
-                            "shows operands and attributes\n",
-                            to_string(kExampleShape));
+  return table.text() +
+         fmt::format(
+             "workspace for a tensor of shape {}; `planck run --list OP` shows operands and "
+             "attributes\n{}\n",
+             to_string(kExampleShape),
+             cuda::built() ? fmt::format("CUDA kernels for {}", cuda::architectures())
+                           : "this build has no CUDA kernels");
 }
 
 std::string op_usage(const OpInfo& info) {

@@ -16,7 +16,8 @@ struct KernelRow {
   DeviceKind device;
   std::string dtypes;  // "f32 f16 bf16 → s8 u8 s4 u4"
   PrecisionGuarantee guarantee;
-  std::size_t workspace;  // bytes, for kExampleShape
+  std::size_t workspace;                        // bytes, for kExampleShape
+  std::vector<std::string_view> architectures;  // that this build has a CUDA kernel for
 };
 
 struct OpRow {
@@ -27,8 +28,8 @@ struct OpRow {
 
 inline constexpr Shape kExampleShape = {4096, 4096};
 
-// Those of the registry and of shape_ops(), where `wanted` says so; the same on every machine and
-// in every build.
+// Those of the registry and of shape_ops(), where `wanted` says so; but for `architectures` the
+// same on every machine and in every build.
 [[nodiscard]] Result<std::vector<OpRow>> op_table(
     const std::function<bool(std::string_view)>& wanted);
 
