@@ -56,8 +56,21 @@ std::string alone(const MatmulProblem& p) {
 }
 constexpr auto kAlone = alone<accept<MatmulProblem>>;
 
+using gemm_device::Instruction;
+
+// Strides that the copy engine does not take are left to mma.sync, which is asked here: run() then
+// finds the answer.
 std::string follows(const MatmulProblem& p, Device device) {
-  return gemm_device::unfaithful(device, p.element_dtype, gemm_device::Instruction::wgmma);
+  if (p.element_dtype != Dtype::f32)
+    (void)gemm_device::probed(device, p.element_dtype, Instruction::mma_sync);
+  return gemm_device::unfaithful(device, p.element_dtype, Instruction::wgmma);
+}
+
+// Bytes are exact on any.
+std::string follows_mma_sync(const MatmulProblem& p, Device device) {
+  const std::string absent = gemm_device::absent(device, Instruction::mma_sync);
+  if (!absent.empty() || p.element_dtype == Dtype::s8) return absent;
+  return gemm_device::unfaithful(device, p.element_dtype, Instruction::mma_sync);
 }
 
 constexpr Kernel<MatmulProblem> kChain[] = {
@@ -72,6 +85,8 @@ constexpr Kernel<MatmulProblem> kChain[] = {
 constexpr Kernel<MatmulProblem> kTensorCore[] = {
     {"cuda:warpgroups", kCuda, alone<matmul_warpgroups_refusal>, matmul_warpgroups_workspace,
      guarantee_tensor_core, matmul_warpgroups, 90, follows},
+    {"cuda:mma_sync", kCuda, alone<matmul_mma_sync_refusal>, no_workspace, guarantee_tensor_core,
+     matmul_mma_sync, 0, follows_mma_sync},
     {"cuda:integer_lanes", kCuda, kAlone, no_workspace, guarantee_tensor_core,
      matmul_integer_lanes},
     {"cuda:cublaslt", kCuda, alone<matmul_cublaslt_refusal>, matmul_cublaslt_workspace,
@@ -96,6 +111,8 @@ constexpr Kernel<MatmulProblem> kExact[] = {
 constexpr Kernel<MatmulProblem> kBytes[] = {
     {"cuda:warpgroups", kCuda, alone<matmul_warpgroups_refusal>, matmul_warpgroups_workspace,
      guarantee_exact, matmul_warpgroups, 90},
+    {"cuda:mma_sync", kCuda, alone<matmul_mma_sync_refusal>, no_workspace, guarantee_exact,
+     matmul_mma_sync, 0, follows_mma_sync},
     {"cuda:fma_chain", kCuda, kAlone, no_workspace, guarantee_exact, matmul_cuda},
     {"cpu:amx", kCpu, matmul_amx_refusal, matmul_amx_workspace, guarantee_exact, matmul_amx},
     {"cpu:vnni", kCpu, matmul_vnni_refusal, matmul_vnni_workspace, guarantee_exact, matmul_vnni},

@@ -150,16 +150,17 @@ TEST(TensorCoreCorners, OfTheKernelHaveTheBitsOfTheCpu) {
         a.set_pattern(i * k + k - 1, values[static_cast<std::size_t>(i)]);
         b.set_pattern((k - 1) * n + i, values[static_cast<std::size_t>(i)]);
       }
-      verify::DeviceRun run;
-      run.preference.kernel = "cuda:warpgroups";
+      verify::DeviceRun warpgroups, mma_sync;
+      warpgroups.preference.kernel = "cuda:warpgroups";
+      mma_sync.preference.kernel = "cuda:mma_sync";
       SCOPED_TRACE(std::string(planck::name(element)) + ", K " + std::to_string(k));
-      verify::expect_cpu_bits(p, {a, b, c, std::nullopt}, {run});
+      verify::expect_cpu_bits(p, {a, b, c, std::nullopt}, {warpgroups, mma_sync});
     }
   }
 }
 
-// A part that does not follow: integer lanes are chosen, the sku says so, and bits stay.
-TEST(Selection, TakesIntegerLanesWhereAPartDoesNotFollow) {
+// A part that does not follow: the next row is chosen, the sku says so, and bits stay.
+TEST(Selection, TakesTheNextRowWhereAPartDoesNotFollow) {
   PLANCK_NEEDS(Instruction::wgmma);
   const auto stream = Stream::cuda();
   ASSERT_TRUE(stream);
@@ -173,20 +174,26 @@ TEST(Selection, TakesIntegerLanesWhereAPartDoesNotFollow) {
   };
   EXPECT_EQ(kernel(product), "cuda:warpgroups");
   EXPECT_EQ(kernel(convolution), "cuda:warpgroups");
-  const AssumedProbe part(kGpu, Dtype::bf16, Instruction::wgmma, {1000, 3, 0});
-  EXPECT_EQ(kernel(product), "cuda:integer_lanes");
-  EXPECT_EQ(kernel(convolution), "cuda:integer_lanes");
-  const auto refused =
-      Selection<MatmulProblem>::select(*stream, product, {.kernel = "cuda:warpgroups"});
-  ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("3 of 1000 outputs differ"), std::string::npos)
-      << refused.error().message;
   verify::HostTensor a(Dtype::bf16, {72, 100}), b(Dtype::bf16, {100, 40}), c(Dtype::bf16, {72, 40});
   for (std::int64_t i = 0; i < a.count(); ++i)
     a.set_number(i, std::ldexp(static_cast<double>(i % 7 - 3), static_cast<int>(i % 11)));
   for (std::int64_t i = 0; i < b.count(); ++i)
     b.set_number(i, std::ldexp(static_cast<double>(i % 5 - 2), -static_cast<int>(i % 13)));
-  verify::expect_cpu_bits(product, {a, b, c, std::nullopt}, {verify::DeviceRun{}});
+  const auto expect_bits = [&] {
+    verify::expect_cpu_bits(product, {a, b, c, std::nullopt}, {verify::DeviceRun{}});
+  };
+  const AssumedProbe of_wgmma(kGpu, Dtype::bf16, Instruction::wgmma, {1000, 3, 0});
+  EXPECT_EQ(kernel(product), "cuda:mma_sync");
+  EXPECT_EQ(kernel(convolution), "cuda:integer_lanes");
+  expect_bits();
+  const AssumedProbe of_mma_sync(kGpu, Dtype::bf16, Instruction::mma_sync, {1000, 3, 0});
+  EXPECT_EQ(kernel(product), "cuda:integer_lanes");
+  const auto refused =
+      Selection<MatmulProblem>::select(*stream, product, {.kernel = "cuda:warpgroups"});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("3 of 1000 outputs differ"), std::string::npos)
+      << refused.error().message;
+  expect_bits();
 }
 
 }  // namespace

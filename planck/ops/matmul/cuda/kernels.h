@@ -19,6 +19,11 @@ PLANCK_CUDA_LIBRARY Result<void> matmul_warpgroups(const Stream&, Workspace, con
 std::string matmul_warpgroups_refusal(const MatmulProblem&);
 std::size_t matmul_warpgroups_workspace(const MatmulProblem&);
 
+// cuda:mma_sync; bf16, f16, f32 as TF32, s8; any strides, no workspace
+std::string matmul_mma_sync_refusal(const MatmulProblem&);
+PLANCK_CUDA_LIBRARY Result<void> matmul_mma_sync(const Stream&, Workspace, const MatmulProblem&,
+                                                 const Operands&);
+
 // cuda:integer_lanes; bf16, f16, f32 as TF32, any GPU: the formula itself
 PLANCK_CUDA_LIBRARY Result<void> matmul_integer_lanes(const Stream&, Workspace,
                                                       const MatmulProblem&, const Operands&);

@@ -1,6 +1,9 @@
 // Products on any GPU by the definition itself, a thread for each element (cuda:integer_lanes,
-// cuda:integers), and the choice between these and warpgroups (cuda:warpgroups).
+// cuda:integers), those of tensor cores (cuda:warpgroups, cuda:mma_sync), and who serves which
+// strides.
 #include "planck/loops/cuda/floats.cuh"
+#include "planck/loops/gemm/cuda/follows.h"
+#include "planck/loops/gemm/cuda/mma_tiles.h"
 #include "planck/loops/gemm/cuda/warpgroups.h"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
 #include "planck/math/products/exact_product.h"
@@ -48,6 +51,19 @@ Result<void> run_by_definition(const Stream& stream, Dtype element, const gemm::
                       : element == Dtype::f16 ? by_definition<f16>
                                               : by_definition<float>;
   return launch(stream, "matmul", kernel, blocks_for(g), kThreads, g);
+}
+
+Result<void> run_mma_sync(const Stream& stream, Dtype element, const gemm::Geometry& g) {
+  switch (element) {
+    case Dtype::s8:
+      return gemm_device::run_mma_tiles<std::int8_t>(stream, g);
+    case Dtype::bf16:
+      return gemm_device::run_mma_tiles<bf16>(stream, g);
+    case Dtype::f16:
+      return gemm_device::run_mma_tiles<f16>(stream, g);
+    default:
+      return gemm_device::run_mma_tiles<float>(stream, g);
+  }
 }
 
 // Exponents of the rows of A and the columns of B, one warp for each.
@@ -109,6 +125,16 @@ Result<void> matmul_integers(const Stream& stream, Workspace workspace, const Ma
   return launch(stream, "matmul", exact_by_definition, blocks_for(g), kThreads, g, of_a, of_b);
 }
 
+Result<void> matmul_mma_sync(const Stream& stream, Workspace, const MatmulProblem& p,
+                             const Operands& operands) {
+  if (p.m == 0 || p.n == 0) return {};
+  const gemm::Geometry g = gemm::geometry(p.batch, p.m, p.n, p.k, operands);
+  if (g.batches.count == 0) return {};
+  const DeviceScope scope(stream.device().ordinal);
+  if (auto ok = scope.entered(); !ok) return ok;
+  return run_mma_sync(stream, p.element_dtype, g);
+}
+
 Result<void> matmul_warpgroups(const Stream& stream, Workspace workspace, const MatmulProblem& p,
                                const Operands& operands) {
   if (p.m == 0 || p.n == 0) return {};
@@ -154,7 +180,12 @@ Result<void> matmul_warpgroups(const Stream& stream, Workspace workspace, const 
           x.data = static_cast<char*>(x.data) + offsets[o] * static_cast<std::int64_t>(size);
         };
         moved(rest.a, 0), moved(rest.b, 1), moved(rest.c, 2);
-        return run_by_definition(stream, p.element_dtype, rest);
+        const bool follows = gemm_device::unfaithful(stream.device(), p.element_dtype,
+                                                     gemm_device::Instruction::mma_sync)
+                                 .empty();
+        return follows && gemm_device::fits_mma_tiles(count, rest.m, rest.n, rest.k)
+                   ? run_mma_sync(stream, p.element_dtype, rest)
+                   : run_by_definition(stream, p.element_dtype, rest);
       });
 }
 

@@ -1,6 +1,7 @@
 // Limits and workspace of the CUDA kernels, also known to builds without CUDA.
 #include <algorithm>
 
+#include "planck/loops/gemm/cuda/mma_tiles.h"
 #include "planck/ops/matmul/cuda/kernels.h"
 
 namespace planck {
@@ -57,6 +58,16 @@ std::size_t matmul_warpgroups_workspace(const MatmulProblem& p) {
   const std::int64_t depth = (p.k + chunk - 1) / chunk * chunk, batches = numel(p.batch);
   return aligned(bytes_for(p.element_dtype, batches * p.m * depth)) +
          aligned(bytes_for(p.element_dtype, batches * p.n * depth));
+}
+
+// Batches may become rows: so many rows, or batches, there may be.
+std::string matmul_mma_sync_refusal(const MatmulProblem& p) {
+  const std::int64_t batches = numel(p.batch);
+  if (!gemm_device::fits_mma_tiles(batches, p.m, p.n, p.k) ||
+      !gemm_device::fits_mma_tiles(1, batches * p.m, p.n, p.k))
+    return "counts rows and tiles in 32 bits, A has " + std::to_string(batches) + " matrices of " +
+           std::to_string(p.m) + " rows";
+  return "";
 }
 
 std::string matmul_digits_refusal(const MatmulProblem& p) {
