@@ -297,5 +297,36 @@ TEST(Nccl, MovesBytesAndSumsOnTheGpu) {
   });
 }
 
+// No worker waits inside NCCL for one that has not come.
+TEST(Nccl, AllWorkersJoinOrNone) {
+  if (!Nccl::built()) GTEST_SKIP() << "this build has no NCCL";
+  const bool gpu = cuda::device_count() > 0;
+  std::vector<std::string> said(3);
+  Threads::run(3, [&](Communicator& c) {
+    const bool mine = gpu && c.rank() != 1;
+    const auto joined = Nccl::join(c, mine ? value_or_throw(Stream::cuda(0)) : Stream::cpu(1));
+    ASSERT_FALSE(joined);
+    said[static_cast<std::size_t>(c.rank())] = joined.error().message;
+    c.barrier();  // and they go on with what they have
+  });
+  const std::string own = "nccl: the stream is the CPU's, it must be a GPU's";
+  EXPECT_EQ(said[1], own);
+  if (!gpu || said[0].find("libnccl") != std::string::npos) return;  // none of them can
+  EXPECT_EQ(said[0], "worker 1 cannot join: " + own);
+  EXPECT_EQ(said[2], said[0]);
+}
+
+TEST(Nccl, TwoWorkersOnOneGpuAreRefused) {
+  if (cuda::device_count() == 0) GTEST_SKIP() << "no CUDA device";
+  if (!Nccl::built()) GTEST_SKIP() << "this build has no NCCL";
+  std::vector<std::string> said(2);
+  Threads::run(2, [&](Communicator& c) {
+    const auto joined = Nccl::join(c, value_or_throw(Stream::cuda(0)));
+    if (!joined) said[static_cast<std::size_t>(c.rank())] = joined.error().message;
+    c.barrier();
+  });
+  for (const std::string& s : said) EXPECT_TRUE(s.find("nccl") != std::string::npos) << s;
+}
+
 }  // namespace
 }  // namespace planck::dist

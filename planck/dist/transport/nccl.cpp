@@ -7,6 +7,8 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <span>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -113,14 +115,33 @@ bool Nccl::built() { return true; }
 Nccl::Nccl(Communicator& host, const Stream& stream, std::unique_ptr<Watch> watch)
     : host_(host), stream_(stream), watch_(std::move(watch)) {}
 
+namespace {
+
+// All workers join or none: one that cannot would leave the others waiting inside NCCL. `mine` is
+// what keeps this one from it, or "".
+Result<void> agree(Communicator& host, ErrorCode code, const std::string& mine) {
+  const auto all = gather_all(host, std::as_bytes(std::span(mine)));
+  if (!mine.empty()) return fail(code, mine);
+  for (std::size_t w = 0; w < all.size(); ++w)
+    if (!all[w].empty())
+      return fail(ErrorCode::device,
+                  "worker " + std::to_string(w) + " cannot join: " +
+                      std::string(reinterpret_cast<const char*>(all[w].data()), all[w].size()));
+  return {};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Nccl>> Nccl::join(Communicator& host, const Stream& stream) {
-  if (stream.device().kind != DeviceKind::cuda)
-    return fail(ErrorCode::invalid_problem, "nccl: the stream is the CPU's, it must be a GPU's");
-  if (!library().missing.empty()) return fail(ErrorCode::device, library().missing);
+  const bool on_gpu = stream.device().kind == DeviceKind::cuda;
+  std::string why =
+      !on_gpu ? "nccl: the stream is the CPU's, it must be a GPU's" : library().missing;
   ncclUniqueId id{};
-  if (host.rank() == 0)
+  if (why.empty() && host.rank() == 0)
     if (auto ok = ok_or(library().get_unique_id(&id), "ncclGetUniqueId"); !ok)
-      return tl::unexpected(ok.error());
+      why = ok.error().message;
+  if (auto ok = agree(host, on_gpu ? ErrorCode::device : ErrorCode::invalid_problem, why); !ok)
+    return tl::unexpected(ok.error());
   host.broadcast(&id, sizeof id, 0);
   auto before = cuda::make_current(stream.device().ordinal);
   if (!before) return tl::unexpected(before.error());

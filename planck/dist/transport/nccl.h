@@ -16,7 +16,8 @@ class Nccl final : public Communicator {
  public:
   static bool built();
   // The same workers as `host`, which sets the connection up, ends the job, and must outlive it.
-  // `stream` is one of this worker's GPU; no two workers may share a GPU.
+  // `stream` is one of this worker's GPU; no two workers may share a GPU. Where one of them has no
+  // NCCL, or no GPU, none joins, and all are told.
   static Result<std::unique_ptr<Nccl>> join(Communicator& host, const Stream& stream);
 
   ~Nccl() override;
