@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <map>
 
+#include "log.h"
 #include "planck/core/allocator.h"
 #include "planck/dist/transport/mpi.h"
 #include "run.h"
@@ -40,6 +41,7 @@ constexpr const char* kHelp = R"(gpt FILE [OPTION VALUE]... trains a GPT on a te
   --recompute        blocks are computed again for their gradients: less memory, the same bits
   --checkpoint FILE  written every --every steps and at the end; runs go on from it
   --every N          (200)
+  --log PREFIX       what each worker did, to PREFIX.0.jsonl, PREFIX.1.jsonl, ...
   --sample N         bytes to write at the end (200), after --prompt TEXT, at --temperature T (0.8)
   --threads N        0: as many as there are cores (0)
   --device NAME      cpu, cuda (cpu)
@@ -53,7 +55,8 @@ struct Arguments {
       {"preset", "tiny"}, {"dtype", "f32"},       {"steps", "1000"}, {"batch", "16"},
       {"length", "128"},  {"rate", ""},           {"seed", "1"},     {"threads", "0"},
       {"device", "cpu"},  {"checkpoint", ""},     {"every", "200"},  {"sample", "200"},
-      {"prompt", "\n"},   {"temperature", "0.8"}, {"math", ""},      {"grains", "1"}};
+      {"prompt", "\n"},   {"temperature", "0.8"}, {"math", ""},      {"grains", "1"},
+      {"log", ""}};
 
   Arguments(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) {
@@ -144,6 +147,7 @@ int train(const Arguments& a, const Stream& device, dist::Communicator& workers)
   const Tokens tokens(options.size.vocabulary);
   const std::string text = read_file(a.file);
   Run<A> run(options, text, device, &workers);
+  if (workers.size() > 1) dist::check_same(workers, "gpt " + run.description());
   const std::string& checkpoint = a.text("checkpoint");
   const std::int64_t every = a.count("every", 1);
   const bool speaks = workers.rank() == 0;
@@ -165,18 +169,24 @@ int train(const Arguments& a, const Stream& device, dist::Communicator& workers)
     raise(ErrorCode::device, *differs);
   const auto started = std::chrono::steady_clock::now();
   const std::int64_t first = run.step_count();
+  StepLog steps_log(a.text("log"), workers.rank(), workers.size(), first > 0);
   const std::int64_t shown = std::max<std::int64_t>(1, options.steps / 50);
   while (run.step_count() < options.steps) {
     (void)run.step();
     const std::int64_t done = run.step_count();
-    if (speaks && (done % shown == 0 || done == options.steps || done == first + 1)) {
+    const bool shows = done % shown == 0 || done == options.steps || done == first + 1;
+    if (shows && (speaks || !a.text("log").empty())) {
       const double loss = run.loss();
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - started;
-      const double each = took.count() / static_cast<double>(done - first);
-      fmt::print("step {:6}/{}   loss {:.4f}   {:.1f} k tokens/s   {} left\n", done, options.steps,
-                 loss, static_cast<double>(options.batch * options.length) / each / 1e3,
-                 clock_of(each * static_cast<double>(options.steps - done)));
-      std::fflush(stdout);
+      steps_log.step(done, loss, took.count(), run.seconds_waited());
+      if (speaks) {
+        const double each = took.count() / static_cast<double>(done - first);
+        fmt::print("step {:6}/{}   loss {:.4f}   {:.1f} k tokens/s   {} left\n", done,
+                   options.steps, loss,
+                   static_cast<double>(options.batch * options.length) / each / 1e3,
+                   clock_of(each * static_cast<double>(options.steps - done)));
+        std::fflush(stdout);
+      }
     }
     if (!checkpoint.empty() && (done % every == 0 || done == options.steps)) run.save(checkpoint);
   }

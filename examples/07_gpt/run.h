@@ -52,11 +52,14 @@ class Run {
     model_.recompute = options.recompute;
     Sha256 hash;
     hash.update(std::as_bytes(std::span(text)));
-    described_ = described(hash.hex());
+    description_ = described(hash.hex());
   }
 
   Gpt<A>& model() { return model_; }
   std::int64_t step_count() const { return step_; }
+  double seconds_waited() const { return seconds_waited_; }  // for other workers
+  // All that decides the bits, in words.
+  const std::string& description() const { return description_; }
   std::string hash() { return nn::sha256_of(nn::state(model_)); }
   std::int64_t parameters() {
     std::int64_t count = 0;
@@ -85,6 +88,7 @@ class Run {
       loss = whole.inner();
     } else {
       auto found = parallel_(model_, options_.grains, of_grain);
+      seconds_waited_ += found.seconds_waited;
       check_loss(found.loss * factor);
       gradients = std::move(found.gradients);
       loss = full<B>({}, found.loss, Dtype::f32, device_);
@@ -121,14 +125,14 @@ class Run {
     state.merge(nn::with_prefix("adam.", adam_.state()));
     state.merge(nn::with_prefix("scale.", scale_.state()));
     state["step"] = nn::entry_of(std::span<const std::int64_t>(&step_, 1));
-    value_or_throw(nn::save_state(path, state, {{"gpt", described_}}));
+    value_or_throw(nn::save_state(path, state, {{"gpt", description_}}));
   }
   void resume(const std::string& path) {
     const auto [state, metadata] = value_or_throw(nn::read_state(path));
     const auto of = metadata.find("gpt");
-    if (of == metadata.end() || of->second != described_)
+    if (of == metadata.end() || of->second != description_)
       refuse("gpt: {} is of a run with {}, this one has {}",
-             {path, of == metadata.end() ? "no options" : of->second, described_});
+             {path, of == metadata.end() ? "no options" : of->second, description_});
     nn::load_state(model_, nn::without_prefix("model.", state));
     adam_.load_state(nn::without_prefix("adam.", state), device_);
     scale_.load_state(nn::without_prefix("scale.", state));
@@ -215,9 +219,10 @@ class Run {
   optim::LossScale scale_;
   dist::DataParallel<A> parallel_{workers_};
   std::vector<std::int64_t> text_;
-  std::string described_;
+  std::string description_;
   std::optional<Tensor<B>> loss_;  // of the last step
   std::int64_t step_ = 0;
+  double seconds_waited_ = 0;
 };
 
 }  // namespace gpt
