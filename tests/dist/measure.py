@@ -130,6 +130,7 @@ class Measure:
             for n in COUNTS:
                 self.compare("short", f"{n} sharing the GPU", [(n, [*gpu, "--threads", "1"])], *SHORT)
             self.compare("short", "3 sharing the GPU, sums in its memory", [(3, [*gpu, "--sums", "device"])], *SHORT)
+            self.compare("short", "1 with NCCL", [(1, [*gpu, "--sums", "nccl"])], *SHORT)
             self.compare("short", "1 GPU and 3 CPU", [(1, gpu), (3, [])], *SHORT)
             self.compare("short", "8 GPU and 8 CPU", [(8, [*gpu, "--threads", "1"]), (8, ["--threads", "1"])], *SHORT)
             self.compare("short", "2 CPU, 1 GPU, 1 GPU with sums in its memory",

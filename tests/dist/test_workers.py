@@ -263,6 +263,25 @@ class Workers(Job):
             self.one_line(done, "^planck demo: worker 0 of 2: workers must be started alike: worker 1 has .*; worker 0 has ")
             self.assertFalse(os.path.exists(self.path("d")))
 
+    # NCCL takes a GPU for each worker: here there is none, or one, or this build has no NCCL.
+    def test_nccl_without_a_gpu_for_each_worker_ends_the_job_with_one_line(self):
+        gpu = shutil.which("nvidia-smi") and subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True).stdout
+        if gpu and gpu.count("GPU ") > 1:
+            self.skipTest("there are several GPUs")
+        began = time.time()
+        done = self.run_job([*mpirun(2), *self.demo("d", "--sums", "nccl", *(["--device", "cuda"] if gpu else []))])
+        self.assertLess(time.time() - began, 20)
+        self.one_line(done, "^planck demo: worker 0 of 2: .*(nccl|NCCL)")
+        self.assertEqual(os.listdir(self.path("d")), [])
+        done = self.run_job([*mpirun(1), *self.demo("d"), ":", "-np", "1", *self.demo("d", "--sums", "nccl")])
+        self.one_line(done, "^planck demo: worker 0 of 2: workers must be started alike: worker 1 has .*, sums nccl; ")
+
+    def test_what_a_machine_does_is_measured(self):
+        done = self.run_job([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "measure.py"), PLANCK, "--cuda", "no",
+                             "--parts", "allreduce", "--tries", "1", "--min-time", "0.005", "--seconds", "200"])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"\n\| all-reduce on 2, from 1 MiB on, times MPI's \| \d+\.\d\d \| ≤ 1\.15 \| (yes|NO) \|\n")
+
     def test_beyond_ten_workers_too_one_speaks(self):
         self.fails(12, "^mpi_test: worker 10 of 12: the disk is full$", "fail", "10")
 

@@ -5,13 +5,14 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 #include "planck/core/cuda/runtime.h"
 #include "planck/dist/state.h"
 #include "planck/dist/transport/mpi.h"
+#include "planck/dist/transport/nccl.h"
 #include "planck/dist/transport/staged.h"
 #include "planck/io/output_file.h"
 #include "planck/io/sha256.h"
@@ -106,16 +107,17 @@ digits::RunOptions options_of(const DemoArguments& a, const ImageData& data) {
 }
 
 // What all workers must have been given.
-std::string what_runs(const digits::RunOptions& options, const ImageData& data) {
+std::string what_runs(const DemoArguments& a, const digits::RunOptions& options,
+                      const ImageData& data) {
   Sha256 hash;
   for (const ImageSet* set : {&data.train, &data.test}) {
     hash.update(std::as_bytes(std::span(set->pixels)));
     hash.update(std::as_bytes(std::span(set->labels)));
   }
   // Where the data lie may differ.
-  return fmt::format("planck {}, {}, data {}", PLANCK_VERSION,
+  return fmt::format("planck {}, {}, data {}{}", PLANCK_VERSION,
                      options.fingerprint(data).substr(data.name.size() + 1),
-                     hash.hex().substr(0, 16));
+                     hash.hex().substr(0, 16), a.sums == "nccl" ? ", sums nccl" : "");
 }
 
 constexpr std::string_view kModels[] = {"model", "model-int8", "model-int4"};
@@ -150,8 +152,9 @@ digits::Outcome train(const DemoArguments& a, const digits::RunOptions& options,
   EpochBar bar(options);
   Log log(a.log, workers, goes_on);
   auto begin = std::chrono::steady_clock::now();
-  std::optional<dist::Staged> on_device;
-  if (a.sums == "device") on_device.emplace(workers, stream);
+  std::unique_ptr<dist::Communicator> on_device;
+  if (a.sums == "device") on_device = std::make_unique<dist::Staged>(workers, stream);
+  if (a.sums == "nccl") on_device = value_or_throw(dist::Nccl::join(workers, stream));
   dist::Communicator& summing = on_device ? *on_device : workers;
   return digits::run(options, data, stream, summing, [&](const digits::Step& s) {
     if (s.step % (s.steps / s.stage.epochs) == 0) {
@@ -239,7 +242,7 @@ Result<int> demo(const DemoArguments& a, dist::Communicator& workers) {
   if (!data) return tl::unexpected(data.error());
   const auto options = options_of(a, *data);
   const Provenance made = provenance(*stream, workers.size());
-  if (workers.size() > 1) dist::check_same(workers, what_runs(options, *data));
+  if (workers.size() > 1) dist::check_same(workers, what_runs(a, options, *data));
   bool goes_on = false;
   if (first) {
     const auto prepared = prepare_folder(a, options, *data);
@@ -304,8 +307,9 @@ void add_demo(CLI::App& app, int& exit_code) {
   command
       ->add_option("--sums", a->sums,
                    "Where gradients of grains and workers are added: in memory of the host, or of "
-                   "the device, from where MPI sends them. The weights do not change")
-      ->check(CLI::IsMember({"host", "device"}))
+                   "the device, from where MPI sends them, or NCCL, which takes a GPU for each "
+                   "worker. The weights do not change")
+      ->check(CLI::IsMember({"host", "device", "nccl"}))
       ->capture_default_str();
   command->add_flag("--json", a->json,
                     "Print what results.json holds: accuracies with errors, confusion matrices, "
