@@ -1,7 +1,7 @@
-// cuda:warpgroups, backward: one kernel for dq, whose blocks own queries and walk over keys, and one
-// for dk and dv, whose blocks own keys and walk over the queries of all heads of the group. Each sum
-// has one order and one owner, so scores are computed twice: seven products where five would do, and
-// no atomics.
+// cuda:warpgroups, backward: one kernel for dq, whose blocks own queries and walk over keys, and
+// one for dk and dv, whose blocks own keys and walk over the queries of all heads of the group.
+// Each sum has one order and one owner, so scores are computed twice: seven products where five
+// would do, and no atomics.
 //
 // dk and dv have scores the other way round, keys down and queries across, so that weights are
 // factors of the next product without leaving registers.
@@ -33,8 +33,8 @@ struct Backward {
                                  4 * kGroups * kPieceBytes + 8 * (1 + 2 * kStages);
 };
 
-// Shared memory: two tiles that the block owns; stages of two tiles that it walks over; lse and delta
-// of a stage's queries; pieces of results; barriers.
+// Shared memory: two tiles that the block owns; stages of two tiles that it walks over; lse and
+// delta of a stage's queries; pieces of results; barriers.
 template <class W>
 struct BackwardRoom {
   char *own, *steps, *stats, *pieces;
@@ -73,9 +73,9 @@ struct Steps {
   }
 };
 
-// A lane's sums of a step, s and dp, become p and ds. sees(x): sum x is of a query that sees its key;
-// whole: all are. lse(x), delta(x): of its query; total: no lse is +Inf or NaN. s is there; dp is when
-// `await` returns. options(x): slopes with what else scores become.
+// A lane's sums of a step, s and dp, become p and ds. sees(x): sum x is of a query that sees its
+// key; whole: all are. lse(x), delta(x): of its query; total: no lse is +Inf or NaN. s is there; dp
+// is when `await` returns. options(x): slopes with what else scores become.
 template <class W, class Sees, class Lse, class Delta, class Await, class Options>
 __device__ __forceinline__ void take_slopes(float (&s)[W::kStep / 2], float (&dp)[W::kStep / 2],
                                             float scale, bool whole, bool total, Sees sees, Lse lse,
@@ -87,23 +87,23 @@ __device__ __forceinline__ void take_slopes(float (&s)[W::kStep / 2], float (&dp
       const Slope<float> slope = sees(x) ? options(x) : Slope<float>{0, 0};
       s[x] = slope.p, dp[x] = slope.ds;
     }
-    return;
+  } else {
+#pragma unroll
+    for (int x = 0; x < W::kStep / 2; ++x)
+      s[x] = element::power(smaller_or_nan(element::score(s[x], scale) - lse(x), 0.0f));
+    if (!whole)
+#pragma unroll
+      for (int x = 0; x < W::kStep / 2; ++x)
+        if (!sees(x)) s[x] = 0;
+    if (!total)
+#pragma unroll
+      for (int x = 0; x < W::kStep / 2; ++x)
+        if (sees(x) && !(lse(x) < math::infinity_of(0.0f))) s[x] = math::nan_of(0.0f);
+    wgmma_hold(s);  // done before dp is awaited
+    await();
+#pragma unroll
+    for (int x = 0; x < W::kStep / 2; ++x) dp[x] = s[x] * (dp[x] - delta(x));
   }
-#pragma unroll
-  for (int x = 0; x < W::kStep / 2; ++x)
-    s[x] = element::power(smaller_or_nan(element::score(s[x], scale) - lse(x), 0.0f));
-  if (!whole)
-#pragma unroll
-    for (int x = 0; x < W::kStep / 2; ++x)
-      if (!sees(x)) s[x] = 0;
-  if (!total)
-#pragma unroll
-    for (int x = 0; x < W::kStep / 2; ++x)
-      if (sees(x) && !(lse(x) < math::infinity_of(0.0f))) s[x] = math::nan_of(0.0f);
-  wgmma_hold(s);  // done before dp is awaited
-  await();
-#pragma unroll
-  for (int x = 0; x < W::kStep / 2; ++x) dp[x] = s[x] * (dp[x] - delta(x));
 }
 
 // ---- dq ----
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(W::kThreads, 1)
   const BackwardRoom<W> room(shared);
   room.begin();
   const int tiles = (static_cast<int>(c.queries) + W::kOwn - 1) / W::kOwn;
-  const Where at = block_place(c.heads, tiles, true);
+  const Where at = place_of(blockIdx.x, c.heads, tiles, true);
   const Index i = Index{at.tile} * W::kOwn;
   const Steps steps = Steps::over(keys_of(c, i), keys_of(c, min(i + W::kOwn, c.queries) - 1));
   if (threadIdx.x < 128) {
@@ -369,7 +369,7 @@ __global__ void __launch_bounds__(W::kThreads, 1)
   const BackwardRoom<W> room(shared);
   room.begin();
   const int tiles = (static_cast<int>(c.keys) + W::kOwn - 1) / W::kOwn;
-  const Where at = block_place(c.groups, tiles, false);
+  const Where at = place_of(blockIdx.x, c.groups, tiles, false);
   const Index j = Index{at.tile} * W::kOwn;
   const Steps steps = Steps::over(queries_of(c, j), queries_of(c, min(j + W::kOwn, c.keys) - 1));
   if (threadIdx.x < 128) {

@@ -3,8 +3,15 @@
 //
 // A warpgroup has 64 rows of scores in registers, turns them to weights there, and multiplies these
 // with values without leaving registers. The product of queries with the next keys is begun before
-// that of weights with values, so that tensor cores have work while scores become weights; that takes
-// about 18 instructions per score, of which 13 are the exponential.
+// that of weights with values, so that tensor cores have work while scores become weights. That is
+// what takes the time, not the products: about 15 instructions per score.
+//
+// H200, TFLOP/s:                            B4 H16 L1024 D64   L4096 D64   L4096 D128   causal
+//   one product after the other, 3 blocks'
+//   worth of scores at a time (D64)         187                            420          375
+//   exponentials before sums are awaited    195                253         430          348 to 374
+//   a select less for each score, blocks
+//   that stay (D64)                         210                272         412          337
 #pragma once
 
 #include "planck/ops/attention/cuda/options.cuh"
@@ -13,43 +20,46 @@
 namespace planck::attention_device {
 
 // kGroups: warpgroups of a block; kBlocks: blocks of a multiprocessor.
-template <class T_, int kWidth_, bool kOptions_, int kGroups_, int kBlocks_>
+template <class T_, int kWidth_, bool kOptions_, int kGroups_, int kBlocks_, bool kAhead_>
 struct Forward {
   using T = T_;
   static constexpr int kWidth = kWidth_;
   static constexpr bool kOptions = kOptions_;  // masks and what else scores become
   static constexpr int kGroups = kGroups_, kBlocks = kBlocks_;
+  static constexpr bool kAhead = kAhead_;
   static constexpr int kRegisters = kGroups == 3 ? 160 : kBlocks == 2 ? 216 : 240;
   static constexpr int kLeft = kGroups == 3 ? 32 : 24;
   static constexpr int kQueries = 64 * kGroups, kKeys = element::kBlock;
-  static constexpr int kStages = kWidth == 256 ? 1 : 2;
+  static constexpr int kStages = kWidth == 256 ? 1 : 2, kQueryStages = kStages;
   static constexpr int kQueryBytes = kTileBytes<kWidth, kQueries>;
   static constexpr int kKeyBytes = kTileBytes<kWidth, kKeys>;
   static constexpr int kPieceBytes = 16 * 160;
   static constexpr int kThreads = 128 * (kGroups + 1);
   static constexpr int kCluster = 1;
-  static constexpr int kShared = 1024 + kQueryBytes + 2 * kStages * kKeyBytes +
-                                 4 * kGroups * kPieceBytes + 8 * (1 + 4 * kStages);
+  static constexpr int kShared = 1024 + kQueryStages * kQueryBytes + 2 * kStages * kKeyBytes +
+                                 4 * kGroups * kPieceBytes + 8 * (2 * kQueryStages + 4 * kStages);
 };
 
 // Shared memory: queries, stages of keys and of values, pieces of results, barriers.
 template <class W>
 struct ForwardRoom {
   char *queries, *keys, *values, *pieces;
-  std::uint64_t *queries_full, *keys_full, *keys_empty, *values_full, *values_empty;
+  std::uint64_t *queries_full, *queries_empty, *keys_full, *keys_empty, *values_full, *values_empty;
 
   __device__ explicit ForwardRoom(char* shared) {
     queries = shared + (1024 - (shared_address(shared) & 1023)) % 1024;
-    keys = queries + W::kQueryBytes;
+    keys = queries + W::kQueryStages * W::kQueryBytes;
     values = keys + W::kStages * W::kKeyBytes;
     pieces = values + W::kStages * W::kKeyBytes;
     queries_full = reinterpret_cast<std::uint64_t*>(pieces + 4 * W::kGroups * W::kPieceBytes);
-    keys_full = queries_full + 1, keys_empty = keys_full + W::kStages;
+    queries_empty = queries_full + W::kQueryStages;
+    keys_full = queries_empty + W::kQueryStages, keys_empty = keys_full + W::kStages;
     values_full = keys_empty + W::kStages, values_empty = values_full + W::kStages;
   }
   __device__ void begin() const {
     if (threadIdx.x == 0) {
-      init_barrier(queries_full, 1);
+      for (int s = 0; s < W::kQueryStages; ++s)
+        init_barrier(queries_full + s, 1), init_barrier(queries_empty + s, W::kGroups);
       for (int s = 0; s < W::kStages; ++s) {
         init_barrier(keys_full + s, 1), init_barrier(values_full + s, 1);
         init_barrier(keys_empty + s, W::kGroups), init_barrier(values_empty + s, W::kGroups);
@@ -60,30 +70,55 @@ struct ForwardRoom {
   }
 };
 
+// Tiles of queries, one after the other: blocks stay, and take every gridDim.x-th. Of each, the
+// blocks of keys that somebody sees.
+struct QueryTiles {
+  int tiles;
+  Index count;
+
+  __device__ QueryTiles(const Call& c, int rows)
+      : tiles((static_cast<int>(c.queries) + rows - 1) / rows), count(c.batch * c.heads * tiles) {}
+  __device__ Where at(const Call& c, Index x) const { return place_of(x, c.heads, tiles, true); }
+};
 struct Blocks {
   int first, end;
+
+  __device__ static Blocks seen(const Call& c, const Where& at, int rows) {
+    const Index i = Index{at.tile} * rows;
+    const Range low = keys_of(c, i), high = keys_of(c, min(i + rows, c.queries) - 1);
+    return {static_cast<int>(low.first) / element::kBlock,
+            (static_cast<int>(high.end) + element::kBlock - 1) / element::kBlock};
+  }
 };
 
+// One thread: all that the block reads, in order.
 template <class W>
 __device__ __forceinline__ void bring_forward(const CUtensorMap& q, const CUtensorMap& k,
                                               const CUtensorMap& v, const Call& c,
-                                              const ForwardRoom<W>& room, const Where& at,
-                                              const Blocks& blocks) {
-  const int group = at.head / static_cast<int>(c.heads / c.groups);
-  expect_bytes(room.queries_full, W::kQueryBytes);
-  bring_tile<W::kWidth, W::kQueries>(q, room.queries_full, room.queries, c.q, at.tile * W::kQueries,
-                                     at.head, at.n);
+                                              const ForwardRoom<W>& room) {
+  const QueryTiles all(c, W::kQueries);
   Turn<W::kStages> turn;
-  for (int b = blocks.first; b < blocks.end; ++b, turn.next()) {
-    const auto bring = [&](const CUtensorMap& map, const Operand& x, char* to, std::uint64_t* full,
-                           std::uint64_t* empty) {
-      await_phase(empty + turn.stage, turn.parity ^ 1);
-      expect_bytes(full + turn.stage, W::kKeyBytes);
-      bring_tile<W::kWidth, W::kKeys>(map, full + turn.stage, to + turn.stage * W::kKeyBytes, x,
-                                      b * W::kKeys, group, at.n);
-    };
-    bring(k, c.k, room.keys, room.keys_full, room.keys_empty);
-    bring(v, c.v, room.values, room.values_full, room.values_empty);
+  Turn<W::kQueryStages> mine;
+  for (Index x = blockIdx.x; x < all.count; x += gridDim.x, mine.next()) {
+    const Where at = all.at(c, x);
+    const Blocks blocks = Blocks::seen(c, at, W::kQueries);
+    const int group = at.head / static_cast<int>(c.heads / c.groups);
+    await_phase(room.queries_empty + mine.stage, mine.parity ^ 1);
+    expect_bytes(room.queries_full + mine.stage, W::kQueryBytes);
+    bring_tile<W::kWidth, W::kQueries>(q, room.queries_full + mine.stage,
+                                       room.queries + mine.stage * W::kQueryBytes, c.q,
+                                       at.tile * W::kQueries, at.head, at.n);
+    for (int b = blocks.first; b < blocks.end; ++b, turn.next()) {
+      const auto bring = [&](const CUtensorMap& map, const Operand& from, char* to,
+                             std::uint64_t* full, std::uint64_t* empty) {
+        await_phase(empty + turn.stage, turn.parity ^ 1);
+        expect_bytes(full + turn.stage, W::kKeyBytes);
+        bring_tile<W::kWidth, W::kKeys>(map, full + turn.stage, to + turn.stage * W::kKeyBytes,
+                                        from, b * W::kKeys, group, at.n);
+      };
+      bring(k, c.k, room.keys, room.keys_full, room.keys_empty);
+      bring(v, c.v, room.values, room.values_full, room.values_empty);
+    }
   }
 }
 
@@ -154,19 +189,24 @@ __device__ __forceinline__ void take_powers_of_some(const Call& c, const Where& 
 template <class W>
 __device__ __forceinline__ bool take_powers_of_all(Rows2& rows, float (&s)[W::kKeys / 2],
                                                    float scale, bool rounds, float (&factor)[2]) {
-  float largest[2] = {s[0], s[2]}, smallest[2] = {s[0], s[2]};
+  constexpr int kChains = 4;  // of each row, so that comparisons do not wait for one another
+  float most[2][kChains], least[2][kChains], largest[2];
 #pragma unroll
   for (int x = 0; x < W::kKeys / 2; ++x) {
-    largest[row_of(x)] = fmaxf(largest[row_of(x)], s[x]);
-    smallest[row_of(x)] = smaller_or_nan(smallest[row_of(x)], s[x]);
+    const int h = row_of(x), chain = (x / 4 + x % 2 * 2) % kChains;
+    most[h][chain] = x < 8 ? s[x] : fmaxf(most[h][chain], s[x]);
+    least[h][chain] = x < 8 ? s[x] : smaller_or_nan(least[h][chain], s[x]);
   }
   bool near = true;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
+    float low = smaller_or_nan(smaller_or_nan(least[h][0], least[h][1]),
+                               smaller_or_nan(least[h][2], least[h][3]));
+    largest[h] = fmaxf(fmaxf(most[h][0], most[h][1]), fmaxf(most[h][2], most[h][3]));
     for (int by = 1; by < 4; by *= 2)
       largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffu, largest[h], by));
     largest[h] = fmaxf(rows.largest[h], element::score(largest[h], scale));
-    near = near && element::score(smallest[h], scale) - largest[h] >= -math::kTermNear;
+    near = near && element::score(low, scale) - largest[h] >= -math::kTermNear;
   }
   if (!__all_sync(0xffffffffu, near)) return false;
 #pragma unroll
@@ -213,91 +253,120 @@ __device__ __forceinline__ void take_weights(const Call& c, const Where& at, con
   round_weights<typename W::T>(weights, s);
 }
 
-// A warpgroup: 64 queries.
+// A warpgroup: 64 queries of every tile.
 template <class W>
-__device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room, const Where& at,
-                                       const Blocks& blocks, const Again& again) {
+__device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room,
+                                       const Again& again) {
   using T = typename W::T;
   constexpr int kWidth = W::kWidth, kKeys = W::kKeys;
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4,
             lane = static_cast<int>(threadIdx.x) % 32;
   const bool one = threadIdx.x % 128 == 0;  // arrives for the warpgroup
-  const int row = at.tile * W::kQueries + group * 64 + warp * 16;
   const float scale = static_cast<float>(c.scale);
   const bool rounds = (__float_as_uint(scale) & 0x7fffffu) != 0;
-  const char* const queries = room.queries + group * 64 * 128;
-  Rows2 rows(c, row + lane / 4);
-  float s[kKeys / 2], sums[kWidth / 2], factor[2];
-  std::uint32_t weights[kKeys / 4];
+  const auto release = [&](std::uint64_t* empty, int stage) {
+    if (one) arrive(empty + stage);
+  };
+  const QueryTiles all(c, W::kQueries);
+  Turn<W::kStages> turn;
+  Turn<W::kQueryStages> mine;
+  for (Index tile = blockIdx.x; tile < all.count; tile += gridDim.x, mine.next()) {
+    const Where at = all.at(c, tile);
+    const Blocks blocks = Blocks::seen(c, at, W::kQueries);
+    const int row = at.tile * W::kQueries + group * 64 + warp * 16;
+    const char* const queries = room.queries + mine.stage * W::kQueryBytes + group * 64 * 128;
+    Rows2 rows(c, row + lane / 4);
+    float s[kKeys / 2] = {}, sums[kWidth / 2], factor[2] = {1, 1};
+    std::uint32_t weights[kKeys / 4];
 #pragma unroll
-  for (int x = 0; x < kWidth / 2; ++x) sums[x] = 0;
-  const auto begin_scores = [&](const Turn<W::kStages>& turn) {
-    await_phase(room.keys_full + turn.stage, turn.parity);
-    wgmma_begin();
-    multiply_rows<T, kWidth, W::kQueries, kKeys>(s, queries, room.keys + turn.stage * W::kKeyBytes);
-    wgmma_end();
-  };
-  const auto begin_sums = [&](const Turn<W::kStages>& turn) {
-    await_phase(room.values_full + turn.stage, turn.parity);
-    wgmma_hold(sums);
-    wgmma_begin();
-    add_rows<T, kWidth, kKeys>(sums, weights, room.values + turn.stage * W::kKeyBytes);
-    wgmma_end();
-  };
-  const auto release = [&](std::uint64_t* empty, const Turn<W::kStages>& turn) {
-    if (one) arrive(empty + turn.stage);
-  };
-  if (blocks.first < blocks.end) {
-    Turn<W::kStages> turn, last;
-    await_phase(room.queries_full, 0);
-    begin_scores(turn);
-    wgmma_await<0>();
-    wgmma_hold(s);
-    release(room.keys_empty, turn);
-    take_powers<W>(c, at, rows, s, blocks.first * kKeys, scale, rounds, factor);
-    take_weights<W>(c, at, rows, weights, s, blocks.first * kKeys);
-    for (int b = blocks.first + 1; b < blocks.end; ++b) {
-      last = turn;
-      turn.next();
+    for (int x = 0; x < kWidth / 2; ++x) sums[x] = 0;
+    const auto begin_scores = [&](const Turn<W::kStages>& at_stage) {
+      await_phase(room.keys_full + at_stage.stage, at_stage.parity);
       wgmma_hold(s);
-      begin_scores(turn);
-      begin_sums(last);
-      wgmma_await<1>();
-      wgmma_hold(s);
-      release(room.keys_empty, turn);
-      take_powers<W>(c, at, rows, s, b * kKeys, scale, rounds, factor);
-      wgmma_await<0>();
+      wgmma_begin();
+      multiply_rows<T, kWidth, W::kQueries, kKeys>(s, queries,
+                                                   room.keys + at_stage.stage * W::kKeyBytes);
+      wgmma_end();
+    };
+    const auto begin_sums = [&](const Turn<W::kStages>& at_stage) {
+      await_phase(room.values_full + at_stage.stage, at_stage.parity);
       wgmma_hold(sums);
-      release(room.values_empty, last);
+      wgmma_begin();
+      add_rows<T, kWidth, kKeys>(sums, weights, room.values + at_stage.stage * W::kKeyBytes);
+      wgmma_end();
+    };
+    const auto rescale = [&] {
       if (__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f))
 #pragma unroll
         for (int x = 0; x < kWidth / 2; ++x) sums[x] *= factor[row_of(x)];
-      take_weights<W>(c, at, rows, weights, s, b * kKeys);
+    };
+    await_phase(room.queries_full + mine.stage, mine.parity);
+    if constexpr (W::kAhead) {
+      if (blocks.first < blocks.end) {
+        begin_scores(turn);
+        wgmma_await<0>();
+        wgmma_hold(s);
+        release(room.keys_empty, turn.stage);
+        take_powers<W>(c, at, rows, s, blocks.first * kKeys, scale, rounds, factor);
+        take_weights<W>(c, at, rows, weights, s, blocks.first * kKeys);
+        for (int b = blocks.first + 1; b < blocks.end; ++b) {
+          const Turn<W::kStages> last = turn;
+          turn.next();
+          begin_scores(turn);
+          begin_sums(last);
+          wgmma_await<1>();
+          wgmma_hold(s);
+          release(room.keys_empty, turn.stage);
+          take_powers<W>(c, at, rows, s, b * kKeys, scale, rounds, factor);
+          wgmma_await<0>();
+          wgmma_hold(sums);
+          release(room.values_empty, last.stage);
+          rescale();
+          take_weights<W>(c, at, rows, weights, s, b * kKeys);
+        }
+        begin_sums(turn);
+        wgmma_await<0>();
+        wgmma_hold(sums);
+        release(room.values_empty, turn.stage);
+        turn.next();
+      }
+    } else {
+      for (int b = blocks.first; b < blocks.end; ++b, turn.next()) {
+        begin_scores(turn);
+        wgmma_await<0>();
+        wgmma_hold(s);
+        release(room.keys_empty, turn.stage);
+        take_powers<W>(c, at, rows, s, b * kKeys, scale, rounds, factor);
+        rescale();
+        take_weights<W>(c, at, rows, weights, s, b * kKeys);
+        begin_sums(turn);
+        wgmma_await<0>();
+        wgmma_hold(sums);
+        release(room.values_empty, turn.stage);
+      }
     }
-    begin_sums(turn);
-    wgmma_await<0>();
-    wgmma_hold(sums);
-  }
+    release(room.queries_empty, mine.stage);
 
-  float of_row[2];
-  bool may[2];
+    float of_row[2];
+    bool may[2];
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    float l = rows.sums[h][0] + rows.sums[h][1];
-    for (int by = 1; by < 4; by *= 2) l += __shfl_xor_sync(0xffffffffu, l, by);
-    const float m = rows.largest[h];
-    of_row[h] = element::row_factor(m, l);
-    if (W::kOptions && c.drops) of_row[h] *= enlarged<float>(c);
-    may[h] = m < math::infinity_of(0.0f);
-    if (lane % 4 == 0 && rows.i[h] < c.queries)
-      *const_cast<float*>(at_row<float>(c.lse, at.n, at.head, rows.i[h])) =
-          element::log_sum_exp(m, l);
+    for (int h = 0; h < 2; ++h) {
+      float l = rows.sums[h][0] + rows.sums[h][1];
+      for (int by = 1; by < 4; by *= 2) l += __shfl_xor_sync(0xffffffffu, l, by);
+      const float m = rows.largest[h];
+      of_row[h] = element::row_factor(m, l);
+      if (W::kOptions && c.drops) of_row[h] *= enlarged<float>(c);
+      may[h] = m < math::infinity_of(0.0f);
+      if (lane % 4 == 0 && rows.i[h] < c.queries)
+        *const_cast<float*>(at_row<float>(c.lse, at.n, at.head, rows.i[h])) =
+            element::log_sum_exp(m, l);
+    }
+    store_results<T, kWidth>(c.y, at, row, static_cast<int>(c.queries), c.out_width, c.packs,
+                             (at.n * c.heads + at.head) * c.queries, may,
+                             room.pieces + (group * 4 + warp) * W::kPieceBytes, again,
+                             [&](int x) { return element::result(sums[x], of_row[row_of(x)]); });
   }
-  store_results<T, kWidth>(c.y, at, row, static_cast<int>(c.queries), c.out_width, c.packs,
-                           (at.n * c.heads + at.head) * c.queries, may,
-                           room.pieces + (group * 4 + warp) * W::kPieceBytes, again,
-                           [&](int x) { return element::result(sums[x], of_row[row_of(x)]); });
 }
 
 template <class W>
@@ -309,18 +378,12 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
   extern __shared__ char shared[];
   const ForwardRoom<W> room(shared);
   room.begin();
-  const int tiles = (static_cast<int>(c.queries) + W::kQueries - 1) / W::kQueries;
-  const Where at = block_place(c.heads, tiles, true);
-  const Index i = Index{at.tile} * W::kQueries;
-  const Range first = keys_of(c, i), last = keys_of(c, min(i + W::kQueries, c.queries) - 1);
-  const Blocks blocks{static_cast<int>(first.first) / W::kKeys,
-                      (static_cast<int>(last.end) + W::kKeys - 1) / W::kKeys};
   if (threadIdx.x < 128) {
     leave_registers<W::kLeft>();
-    if (threadIdx.x == 0) bring_forward<W>(q, k, v, c, room, at, blocks);
+    if (threadIdx.x == 0) bring_forward<W>(q, k, v, c, room);
   } else {
     take_registers<W::kRegisters>();
-    attend<W>(c, room, at, blocks, again);
+    attend<W>(c, room, again);
   }
 #endif
 }

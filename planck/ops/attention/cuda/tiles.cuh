@@ -83,14 +83,13 @@ __device__ __forceinline__ float smaller_or_nan(float a, float b) {
   return m;
 }
 
-// Which tile a block has. Those of a head follow one another, so that they find its keys in the
-// cache.
+// Which tile comes as number `at`. Those of a head follow one another, so that they find its keys
+// in the cache; backwards: the last ones, which see most, first.
 struct Where {
   int n, head, tile;
 };
-__device__ inline Where block_place(Index heads, int tiles, bool backwards) {
-  const int tile = static_cast<int>(blockIdx.x) % tiles,
-            head = static_cast<int>(blockIdx.x) / tiles;
+__device__ inline Where place_of(Index at, Index heads, int tiles, bool backwards) {
+  const int tile = static_cast<int>(at % tiles), head = static_cast<int>(at / tiles);
   return {static_cast<int>(head / heads), static_cast<int>(head % heads),
           backwards ? tiles - 1 - tile : tile};
 }
@@ -103,8 +102,8 @@ struct Again {
   }
 };
 
-// A warp's results, 16 rows: element(x) of sum x is what is stored. Rows that have a NaN are added to
-// `again`, of those that may.
+// A warp's results, 16 rows: element(x) of sum x is what is stored. Rows that have a NaN are added
+// to `again`, of those that may.
 template <class T, int kWidth, class Element>
 __device__ __forceinline__ void store_results(const Operand& to, const Where& at, int row, int rows,
                                               int width, bool packs, Index first_of_head,

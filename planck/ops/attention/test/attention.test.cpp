@@ -61,6 +61,30 @@ TYPED_TEST(Attention, IsTotal) {
     hold<TypeParam>({1, 1, 1, 4, 9, 3, 4, false, 0, Mask::none, Values::ordinary, {}, scale});
 }
 
+// NaN and infinities of hidden rows in every column, the last ones of a filled-up group among them.
+TYPED_TEST(Attention, NothingOfHiddenRowsShows) {
+  for (const Index d : {1, 4, 9, 17, 33}) {
+    Sizes c{1, 2, 1, 3, 5, d, d + 1, false, 0, Mask::hidden};
+    Inputs<TypeParam> in = draw<TypeParam>(c);
+    for (Index h = 0; h < 2; ++h)
+      for (Index i = 0; i < 3; ++i)
+        for (Index j = 0; j < 5; ++j)  // key 2 is seen by nobody, query 1 sees nothing
+          in.mask[static_cast<std::size_t>((h * 3 + i) * 5 + j)] = i == 1 || j == 2 ? -INFINITY : 0;
+    const auto spoil = [](std::vector<TypeParam>& x, Index row, Index width, Index column) {
+      x[static_cast<std::size_t>(row * width + column)] =
+          TypeParam(static_cast<ComputeOf<TypeParam>>(column % 2 == 0 ? NAN : INFINITY));
+    };
+    for (Index column = 0; column < d; ++column) {
+      Inputs<TypeParam> bad = in;
+      spoil(bad.k, 2, d, column), spoil(bad.q, 1, d, column);
+      spoil(bad.v, 2, d + 1, column + 1), spoil(bad.dy, 1, d + 1, column + 1);
+      Outputs<TypeParam> want = Book<TypeParam>(bad).forward();
+      Book<TypeParam>(bad).backward(want);
+      expect_same(run(bad, 1, false), want, text(c, dtype_of<TypeParam>));
+    }
+  }
+}
+
 TYPED_TEST(Attention, AnyStridesAndThreads) {
   for (const int threads : {1, 3, 8}) {
     hold<TypeParam>({2, 4, 2, 50, 60, 11, 13, true}, threads, true);
