@@ -6,7 +6,10 @@
 #include <cstring>
 #include <map>
 
+#include "planck/backend/faults.h"
+#include "planck/backend/staging.h"
 #include "planck/core/cuda/runtime.h"
+#include "planck/core/recording.h"
 #include "planck/ops/elementwise/elementwise.problem.h"
 
 namespace planck {
@@ -165,9 +168,10 @@ StoredView from_host(const Stream& stream, Dtype dtype, const Shape& shape, cons
     std::memcpy(t.view.data, data, bytes);
     return t;
   }
-  value_or_throw(
-      cuda::copy_to_device(stream.device().ordinal, stream.native(), t.view.data, data, bytes));
-  value_or_throw(stream.synchronize());  // the caller may reuse its memory
+  if (Recording::of(stream) != nullptr)
+    check_not_recorded(stream, fmt::format("a tensor of shape {} is made from values of the host",
+                                           to_string(shape)));
+  copy_from_host(stream, t.view.data, data, bytes);  // the caller may reuse its memory
   return t;
 }
 
@@ -181,17 +185,29 @@ StoredView borrow(const Stream& stream, const View& view, std::shared_ptr<const 
 }
 
 void to_host(const StoredView& t, void* data) {
+  const Stream& stream = t.stream();
+  const bool on_cpu = stream.device().kind == DeviceKind::cpu;
+  if (!on_cpu && Recording::of(stream) != nullptr)
+    check_not_recorded(stream,
+                       fmt::format("the host reads a tensor of shape {}{}{}", to_string(t.shape()),
+                                   Observer::gradient_of.empty() ? "" : " for the gradient of ",
+                                   Observer::gradient_of));
   const StoredView dense = contiguous(t);
   const std::size_t bytes = bytes_for(t.dtype(), numel(t.shape()));
-  if (bytes == 0) return;
-  const Stream& stream = t.stream();
-  if (stream.device().kind == DeviceKind::cpu) {
+  if (bytes == 0) return check_faults(stream);
+  if (on_cpu) {
     std::memcpy(data, dense.view.data, bytes);
     return;
   }
   value_or_throw(
       cuda::copy_to_host(stream.device().ordinal, stream.native(), data, dense.view.data, bytes));
   value_or_throw(stream.synchronize());
+  check_faults(stream);
+}
+
+void wait_for(const Stream& stream) {
+  value_or_throw(stream.synchronize());
+  check_faults(stream);
 }
 
 }  // namespace backend_detail

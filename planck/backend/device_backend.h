@@ -11,7 +11,8 @@ namespace planck {
 
 namespace backend_detail {
 std::size_t device_count(DeviceKind kind);
-Rng& generator(Device device);  // of this thread
+Rng& generator(Device device);        // of this thread
+void wait_for(const Stream& stream);  // throws what was found in its work
 }  // namespace backend_detail
 
 template <DeviceKind D>
@@ -37,7 +38,7 @@ class DeviceBackend {
   static std::span<const Dtype> dtypes(const Stream&) { return kAllDtypes; }
   static Rng& generator(const Stream& stream) { return backend_detail::generator(stream.device()); }
   static void seed(const Stream& stream, std::uint64_t seed) { generator(stream) = {.seed = seed}; }
-  static void synchronize(const Stream& stream) { value_or_throw(stream.synchronize()); }
+  static void synchronize(const Stream& stream) { backend_detail::wait_for(stream); }
 
   template <class K>
   static const Stream& device(const Primitive<K>& t) {

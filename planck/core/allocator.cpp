@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -33,16 +34,26 @@ std::size_t size_class(Device device, std::size_t bytes) {
 // freeing one takes no memory.
 struct FreeList {
   std::vector<void*> blocks;
-  std::size_t exist = 0;
+  std::size_t exist = 0, lent = 0;  // lent: to arenas, from where they come back
 
   void make_room() {
-    if (blocks.capacity() <= exist) blocks.reserve(std::max<std::size_t>(8, 2 * exist));
+    const std::size_t all = exist + lent;
+    if (blocks.capacity() <= all) blocks.reserve(std::max<std::size_t>(8, 2 * all));
+  }
+  // Null where none waits.
+  void* take() {
+    if (blocks.empty()) return nullptr;
+    void* block = blocks.back();
+    blocks.pop_back();
+    return block;
   }
 };
 
 struct Pool {
   std::mutex mutex;
-  std::map<std::pair<void*, std::size_t>, FreeList> free;  // (stream, capacity); none is erased
+  // By stream, or arena, and capacity; none of blocks that exist is erased.
+  std::map<std::pair<void*, std::size_t>, FreeList> free;
+  std::set<void*> arenas;  // whose blocks stay theirs
   std::atomic<std::size_t> in_use{0}, cached{0}, peak{0};
 
   // Of a block that exists, so it is found.
@@ -52,6 +63,11 @@ struct Pool {
   void forget(void* stream, std::size_t capacity) {
     std::lock_guard lock(mutex);
     --free.find({stream, capacity})->second.exist;
+  }
+  // A block of an arena will not come back to its stream.
+  void expect_less(void* stream, std::size_t capacity) {
+    std::lock_guard lock(mutex);
+    --free.find({stream, capacity})->second.lent;
   }
 };
 
@@ -160,6 +176,8 @@ Result<void*> system_allocate(Device device, std::size_t bytes) {
   return p;
 }
 
+constinit thread_local const Arena* used_arena = nullptr;
+
 void system_release(Device device, void* p) {
   if (device.kind == DeviceKind::cuda)
     cuda::release(device.ordinal, p);
@@ -178,15 +196,25 @@ Result<Buffer> allocate(const Stream& stream, std::size_t bytes) {
   }
   Pool& p = pool(device);
   Buffer buffer;
-  if (device.kind == DeviceKind::cpu && capacity <= SmallBlocks::kLargest)
+  const Arena* arena = used_arena;
+  if (arena != nullptr && (arena->device_ != device || arena->stream_ != stream.native()))
+    arena = nullptr;
+  void* const owner = arena == nullptr ? stream.native() : arena->owner_;
+  if (device.kind == DeviceKind::cpu && capacity <= SmallBlocks::kLargest && arena == nullptr)
     buffer.data_ = SmallBlocks::take(capacity);
   if (buffer.data_ == nullptr) {
     std::lock_guard lock(p.mutex);
-    FreeList& list = p.free[{stream.native(), capacity}];
-    if (!list.blocks.empty()) {
-      buffer.data_ = list.blocks.back();
-      list.blocks.pop_back();
-    } else {
+    FreeList& list = p.free[{owner, capacity}];
+    buffer.data_ = list.take();
+    if (buffer.data_ == nullptr && arena != nullptr) {
+      FreeList& home = p.free[{stream.native(), capacity}];
+      list.make_room();
+      ++home.lent;
+      home.make_room();
+      buffer.data_ = home.take();
+      if (buffer.data_ != nullptr) --home.exist;
+      ++list.exist;
+    } else if (buffer.data_ == nullptr) {
       list.make_room();  // for the block that is asked of the system now
       ++list.exist;
     }
@@ -200,7 +228,8 @@ Result<Buffer> allocate(const Stream& stream, std::size_t bytes) {
       fresh = system_allocate(device, capacity);
     }
     if (!fresh) {
-      p.forget(stream.native(), capacity);
+      if (arena != nullptr) p.expect_less(stream.native(), capacity);
+      p.forget(owner, capacity);
       return tl::unexpected(fresh.error());
     }
     buffer.data_ = *fresh;
@@ -208,7 +237,9 @@ Result<Buffer> allocate(const Stream& stream, std::size_t bytes) {
   buffer.bytes_ = bytes;
   buffer.capacity_ = capacity;
   buffer.device_ = device;
-  buffer.stream_ = stream.native();
+  buffer.owner_ = owner;
+  buffer.small_ =
+      device.kind == DeviceKind::cpu && capacity <= SmallBlocks::kLargest && arena == nullptr;
   const std::size_t now = p.in_use.fetch_add(capacity, std::memory_order_relaxed) + capacity;
   for (std::size_t peak = p.peak.load(std::memory_order_relaxed);
        now > peak && !p.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed);) {
@@ -221,11 +252,9 @@ Buffer::~Buffer() {
   Pool& p = pool(device_);
   p.in_use.fetch_sub(capacity_, std::memory_order_relaxed);
   p.cached.fetch_add(capacity_, std::memory_order_relaxed);
-  if (device_.kind == DeviceKind::cpu && capacity_ <= SmallBlocks::kLargest &&
-      SmallBlocks::keep(capacity_, data_))
-    return;
+  if (small_ && SmallBlocks::keep(capacity_, data_)) return;
   std::lock_guard lock(p.mutex);
-  p.put_back(stream_, capacity_, data_);
+  p.put_back(owner_, capacity_, data_);
 }
 
 void Buffer::swap(Buffer& other) noexcept {
@@ -233,8 +262,50 @@ void Buffer::swap(Buffer& other) noexcept {
   std::swap(bytes_, other.bytes_);
   std::swap(capacity_, other.capacity_);
   std::swap(device_, other.device_);
-  std::swap(stream_, other.stream_);
+  std::swap(owner_, other.owner_);
+  std::swap(small_, other.small_);
 }
+
+namespace {
+// No address: those are even.
+void* next_owner() {
+  static std::atomic<std::uintptr_t> count{0};
+  return reinterpret_cast<void*>(2 * count.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+}  // namespace
+
+Arena::Arena(const Stream& stream)
+    : device_(stream.device()), stream_(stream.native()), owner_(next_owner()) {
+  Pool& p = pool(device_);
+  std::lock_guard lock(p.mutex);
+  p.arenas.insert(owner_);
+}
+Arena::~Arena() {
+  Pool& p = pool(device_);
+  std::lock_guard lock(p.mutex);
+  p.arenas.erase(owner_);
+  for (auto at = p.free.lower_bound({owner_, 0});
+       at != p.free.end() && at->first.first == owner_;) {
+    FreeList &list = at->second, &home = p.free.find({stream_, at->first.second})->second;
+    home.exist += list.blocks.size();
+    home.lent -= list.exist;  // what somebody still holds stays here
+    list.exist -= list.blocks.size();
+    home.blocks.insert(home.blocks.end(), list.blocks.begin(), list.blocks.end());
+    list.blocks.clear();
+    at = list.exist == 0 ? p.free.erase(at) : std::next(at);
+  }
+}
+std::size_t Arena::bytes() const {
+  Pool& p = pool(device_);
+  std::lock_guard lock(p.mutex);
+  std::size_t all = 0;
+  for (auto at = p.free.lower_bound({owner_, 0}); at != p.free.end() && at->first.first == owner_;
+       ++at)
+    all += at->first.second * at->second.exist;
+  return all;
+}
+Arena::Use::Use(const Arena& arena) { used_arena = &arena; }
+Arena::Use::~Use() { used_arena = nullptr; }
 
 AllocatorStats allocator_stats(Device device) {
   const Pool& p = pool(device);
@@ -252,6 +323,7 @@ void release_cached(Device device) {
   Pool& p = pool(device);
   std::lock_guard lock(p.mutex);
   for (auto& [key, list] : p.free) {
+    if (p.arenas.contains(key.first)) continue;  // work that is recorded uses them
     for (void* block : list.blocks) system_release(device, block);
     p.cached.fetch_sub(key.second * list.blocks.size(), std::memory_order_relaxed);
     list.exist -= list.blocks.size();

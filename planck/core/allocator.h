@@ -37,10 +37,37 @@ class Buffer {
   void* data_ = nullptr;
   std::size_t bytes_ = 0, capacity_ = 0;
   Device device_;
-  void* stream_ = nullptr;
+  void* owner_ = nullptr;  // a stream or an arena
+  bool small_ = false;     // of the thread's own cache
 };
 
 [[nodiscard]] Result<Buffer> allocate(const Stream& stream, std::size_t bytes);
+
+// Memory for work that is recorded and run again (recording.h). What a thread requests on the
+// stream while an Arena is in use comes from it, cached blocks of the stream first; what is let go
+// of goes back to it, and nobody else is given it as long as the Arena lives. Then its blocks are
+// the stream's.
+class Arena {
+ public:
+  explicit Arena(const Stream& stream);
+  Arena(const Arena&) = delete;
+  ~Arena();
+
+  // One at a time in a thread.
+  class Use {
+   public:
+    explicit Use(const Arena& arena);
+    Use(const Use&) = delete;
+    ~Use();
+  };
+  std::size_t bytes() const;  // of all its blocks
+
+ private:
+  friend Result<Buffer> allocate(const Stream&, std::size_t);
+  Device device_;
+  void* stream_;
+  void* owner_;  // stands for it where others have their stream
+};
 
 struct AllocatorStats {
   std::size_t in_use, cached;  // bytes

@@ -18,8 +18,11 @@ struct Rng {
   std::uint64_t advance(std::int64_t count) {
     const std::uint64_t first = offset;
     offset += static_cast<std::uint64_t>(count);
+    ++draws_of_this_thread;
     return first;
   }
+  // From any generator, so far: whether something drew.
+  static inline constinit thread_local std::uint64_t draws_of_this_thread = 0;
 };
 
 }  // namespace planck

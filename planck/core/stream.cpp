@@ -8,6 +8,7 @@
 
 #include "planck/core/cuda/architectures.h"
 #include "planck/core/cuda/runtime.h"
+#include "planck/core/stream_end.h"
 
 namespace planck {
 
@@ -43,6 +44,7 @@ Result<Stream> Stream::cuda(int ordinal) {
     return Stream(Device::cuda(ordinal), 1, std::shared_ptr<void>(native, [ordinal](void* s) {
                     // Cached blocks of this stream may be reused from here on.
                     (void)cuda::synchronize(ordinal, s);
+                    if (auto* ended = stream_detail::ended.load()) ended(Device::cuda(ordinal), s);
                     cuda::destroy_stream(ordinal, s);
                   }));
   });

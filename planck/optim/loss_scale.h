@@ -36,7 +36,12 @@ class LossScale {
   template <class Optimizer, class Module, class B>
   bool step(Optimizer& optimizer, Module& module, const ModelGradients<B>& gradients,
             double highest_norm = std::numeric_limits<double>::infinity()) {
-    const auto found = clip(gradients, highest_norm, scale_);
+    return step(optimizer, module, gradients, clip(gradients, highest_norm, scale_));
+  }
+  // The same with what clip(gradients, highest_norm, value()) found.
+  template <class Optimizer, class Module, class B>
+  bool step(Optimizer& optimizer, Module&& module, const ModelGradients<B>& gradients,
+            const Clip<B>& found) {
     const double norm = found.norm->template item<double>();
     if (norm <= std::numeric_limits<double>::max())  // finite: a norm is no less than 0
       optimizer.step(module, gradients, found);

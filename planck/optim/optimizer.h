@@ -8,6 +8,8 @@
 // A step changes weights and slots where they lie, in one pass over memory (step/step.h); what
 // others hold is copied first. It reads nothing back from the device. Where it is refused, or where
 // memory runs out, neither weights nor slots have changed; nor where Anomaly finds a NaN in them.
+// On CUDA no weight changes once data were found to be wrong (backend/faults.h), until that has
+// been thrown.
 //
 // 16-bit parameters have master weights: the optimizer keeps and steps a copy in f32, its slots are
 // f32 too, and the parameter is the copy, rounded. Without them, in a step that is less than half a
@@ -152,6 +154,7 @@ void step_parameters(Slots& slots, const nn::PartList& parts,
 template <class A, class O>
 class Optimizer : public Grouped<O> {
  public:
+  using Model = A;  // the backend of models that it steps
   using B = nn::Inner<A>;
   explicit Optimizer(const O& o) : Grouped<O>(o), slots_(kept_names(o)) {}
 

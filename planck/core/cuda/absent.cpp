@@ -39,6 +39,7 @@ tl::unexpected<Error> absent() { return fail(ErrorCode::device, "this build has 
 [[gnu::weak]] Result<void*> create_event(int) { return absent(); }
 [[gnu::weak]] void destroy_event(void*) {}
 [[gnu::weak]] Result<void> record(int, void*, void*) { return absent(); }
+[[gnu::weak]] bool reached(void*) { return true; }
 [[gnu::weak]] Result<double> seconds_between(void*, void*) { return absent(); }
 [[gnu::weak]] Result<void> spin(int, void*, std::uint64_t) { return absent(); }
 

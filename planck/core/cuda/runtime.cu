@@ -26,6 +26,17 @@ cudaError_t on(int ordinal, F&& call) {
   return status;
 }
 
+// While this thread records a stream, memory is refused unless it says that it knows.
+class MayAllocate {
+ public:
+  MayAllocate() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+  MayAllocate(const MayAllocate&) = delete;
+  ~MayAllocate() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 cudaStream_t as_stream(void* s) { return static_cast<cudaStream_t>(s); }
 
 Result<int> attribute(int ordinal, cudaDeviceAttr which) {
@@ -78,12 +89,14 @@ Result<int> make_current(int ordinal) {
 
 Result<void*> allocate(int ordinal, std::size_t bytes) {
   void* pointer = nullptr;
+  const MayAllocate may;
   if (auto r = ok_or(on(ordinal, [&] { return cudaMalloc(&pointer, bytes); }), "cuda allocate"); !r)
     return tl::unexpected(r.error());
   return pointer;
 }
 
 void release(int ordinal, void* pointer) {
+  const MayAllocate may;
   (void)on(ordinal, [&] { return cudaFree(pointer); });
 }
 
@@ -204,6 +217,12 @@ Result<void> record(int ordinal, void* stream, void* event) {
       on(ordinal,
          [&] { return cudaEventRecord(static_cast<cudaEvent_t>(event), as_stream(stream)); }),
       "cuda record event");
+}
+
+bool reached(void* event) {
+  const bool done = cudaEventQuery(static_cast<cudaEvent_t>(event)) == cudaSuccess;
+  if (!done) (void)cudaGetLastError();
+  return done;
 }
 
 Result<double> seconds_between(void* begin, void* end) {

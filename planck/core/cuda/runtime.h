@@ -43,7 +43,7 @@ Result<void> copy_on_device(int ordinal, void* stream, void* to, const void* fro
                             std::size_t bytes);
 Result<void> fill(int ordinal, void* stream, void* to, std::uint8_t value, std::size_t bytes);
 
-// A recorded sequence of launches.
+// A recorded sequence of launches. Memory may be allocated and released meanwhile.
 Result<void> begin_capture(int ordinal, void* stream);
 Result<void*> end_capture(int ordinal, void* stream);  // a cudaGraphExec_t
 Result<void> replay(int ordinal, void* stream, void* graph);
@@ -54,6 +54,7 @@ void destroy_graph(void* graph);
 Result<void*> create_event(int ordinal);
 void destroy_event(void* event);
 Result<void> record(int ordinal, void* stream, void* event);
+bool reached(void* event);  // whether all that was queued before the mark is done
 Result<double> seconds_between(void* begin, void* end);
 Result<void> spin(int ordinal, void* stream, std::uint64_t cycles);
 

@@ -34,8 +34,13 @@ std::string place_of(const Shape& shape, std::int64_t n) {
   return to_string(at);
 }
 
-[[noreturn]] void refuse_first(const IndexOperand& operand, std::int64_t count, const Shape& shape,
-                               std::int64_t n, std::int64_t value, std::int64_t least) {
+}  // namespace
+
+void refuse_bad_index(const IndexOperand& operand, std::int64_t count, const Shape& shape,
+                      std::int64_t n, std::int64_t value, std::int64_t least) {
+  if (n < 0)
+    raise(ErrorCode::invalid_problem, fmt::format("{}: {} of {} {} are out of range", operand.op,
+                                                  count, numel(shape), operand.name));
   const std::int64_t most = operand.extent - (operand.ends ? 0 : 1);
   std::string line =
       fmt::format("{}: {}{} is {}, ", operand.op, operand.name, place_of(shape, n), value);
@@ -44,8 +49,6 @@ std::string place_of(const Shape& shape, std::int64_t n) {
   raise(ErrorCode::invalid_problem, std::move(line));
 }
 
-}  // namespace
-
 void refuse_bad_index(const IndexOperand& operand, std::int64_t count, Dtype dtype,
                       const Shape& shape, const std::byte* elements) {
   std::int64_t least = 0;
@@ -53,12 +56,10 @@ void refuse_bad_index(const IndexOperand& operand, std::int64_t count, Dtype dty
     const std::int64_t value = index_at(dtype, elements, n);
     if (value == operand.ignored) continue;
     if (value < least || value >= operand.extent + (operand.ends ? 1 : 0))
-      refuse_first(operand, count, shape, n, value, least);
+      refuse_bad_index(operand, count, shape, n, value, least);
     if (operand.ends) least = value;
   }
-  // Changed since they were counted.
-  raise(ErrorCode::invalid_problem, fmt::format("{}: {} of {} {} are out of range", operand.op,
-                                                count, numel(shape), operand.name));
+  refuse_bad_index(operand, count, shape, -1, 0, 0);  // changed since they were counted
 }
 
 }  // namespace planck

@@ -15,12 +15,17 @@ namespace planck {
 
 // An operand of an op that holds indices: of `extent` rows, classes or places.
 struct IndexOperand {
-  std::string_view op, name;
+  std::string_view op, name;  // literals
   std::int64_t extent;
   std::optional<std::int64_t> ignored = {};  // counts as valid
   bool ends = false;                         // offsets: they ascend, and extent itself is one
 };
 
+// The same where the first one was found already: of the row-major place, its value and the least
+// that would be valid there. A place of -1: they have changed since they were counted.
+[[noreturn]] void refuse_bad_index(const IndexOperand& operand, std::int64_t count,
+                                   const Shape& shape, std::int64_t place, std::int64_t value,
+                                   std::int64_t least);
 // Elements, row-major i32 or i64, of an operand of which so many were counted as bad.
 [[noreturn]] void refuse_bad_index(const IndexOperand& operand, std::int64_t count, Dtype dtype,
                                    const Shape& shape, const std::byte* elements);

@@ -1,9 +1,9 @@
 // Embedding on tensors. An index out of range is an error here, unless skipping is asked for: then
-// its row reads as zeros. The check waits for the device.
+// its row reads as zeros. The check does not wait for the device.
 #pragma once
 
 #include "planck/backend/call.h"
-#include "planck/ops/embedding/bad_indices.h"
+#include "planck/backend/faults.h"
 #include "planck/ops/embedding/embedding.ops.h"
 #include "planck/ops/shape/shape.functions.h"
 
@@ -19,10 +19,15 @@ void refuse_bad(const IndexOperand& operand, const Tensor<B, IntKind>& indices, 
   B::to_host(indices.primitive(), elements.data());
   refuse_bad_index(operand, bad, indices.dtype(), indices.shape(), elements.data());
 }
+// The same of a number on the device: on CUDA when the host waits the next time (backend/faults.h).
 template <class B>
 void refuse_bad(const IndexOperand& operand, const Tensor<B, IntKind>& indices,
                 const Tensor<B, IntKind>& count) {
-  refuse_bad(operand, indices, count.template item<std::int64_t>());
+  if constexpr (std::derived_from<TensorOf<B, IntKind>, StoredView>) {
+    refuse_bad_later(operand, indices.primitive(), count.primitive());
+  } else {
+    refuse_bad(operand, indices, count.template item<std::int64_t>());
+  }
 }
 
 // out[n, :] = weight[indices[n], :]

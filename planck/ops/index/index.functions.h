@@ -1,6 +1,6 @@
 // Indexing on tensors, with the arguments of torch. An index out of range is an error here, unless
-// skipping is asked for: then it reads 0 and writes nothing. The check waits for the device, and so
-// do functions whose result has as many elements as a mask has.
+// skipping is asked for: then it reads 0 and writes nothing. Functions whose result has as many
+// elements as a mask has wait for the device.
 #pragma once
 
 #include "planck/ops/embedding/embedding.functions.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "planck/backend/faults.h"
 #include "planck/backend/planned.h"
 #include "planck/core/cuda/runtime.h"
 #include "planck/core/exception.h"
@@ -82,7 +83,8 @@ Steps::Steps(const Stream& stream, std::vector<StepRow> rows)
     first_ = first_tasks(rows_.size(), [&](std::size_t i) { return rows_[i].count; });
 }
 void Steps::run() const {
-  if (!on_cpu(stream_)) return value_or_throw(step_cuda(stream_, rows_));
+  if (!on_cpu(stream_))
+    return value_or_throw(step_cuda(stream_, rows_, backend_detail::veto(stream_)));
   for_ranges(
       stream_, first_, [&](std::size_t i) { return rows_[i].count; },
       [&](std::size_t i, std::int64_t begin, std::int64_t n, std::size_t) {

@@ -11,8 +11,10 @@
 
 namespace planck::optim {
 
-// One launch per few hundred tensors, whose table travels as the kernel's parameter.
-PLANCK_CUDA_LIBRARY Result<void> step_cuda(const Stream&, std::span<const StepRow> rows);
+// One launch per few hundred tensors, whose table travels as the kernel's parameter. Nothing is
+// stepped where `veto`, a number on the device or null, is not 0.
+PLANCK_CUDA_LIBRARY Result<void> step_cuda(const Stream&, std::span<const StepRow> rows,
+                                           const std::int64_t* veto);
 
 inline constexpr std::int64_t kSquareChunk = 8192;  // elements of one partial sum
 // A f64 for each chunk of every tensor.

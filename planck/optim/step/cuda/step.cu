@@ -35,6 +35,7 @@ constexpr int kTableRows = (kTableBytes - 16) / static_cast<int>(sizeof(Row<C>))
 
 template <class C>
 struct Table {
+  const std::int64_t* veto;
   int rows, blocks;
   Row<C> row[kTableRows<C>];
 };
@@ -102,6 +103,7 @@ __device__ __forceinline__ float rounded(Dtype dtype, float v) {
 
 template <StepKind kKind, class C>
 __global__ void __launch_bounds__(kThreads) step_kernel(const __grid_constant__ Table<C> table) {
+  if (table.veto != nullptr && *table.veto != 0) return;
   int low = 0, high = table.rows;  // the last row whose first block is not behind this one
   while (high - low > 1) {
     const int middle = (low + high) / 2;
@@ -179,8 +181,10 @@ Result<void> launch_kind(const Stream& stream, StepKind kind, const Table<C>& ta
 
 // Those rows that are computed in C, in tables of as many as fit; each has rows of one kind.
 template <class C>
-Result<void> step_in(const Stream& stream, std::span<const StepRow> rows) {
+Result<void> step_in(const Stream& stream, std::span<const StepRow> rows,
+                     const std::int64_t* veto) {
   auto table = std::make_unique<Table<C>>();
+  table->veto = veto;
   StepKind kind = StepKind::sgd;
   const auto flush = [&]() -> Result<void> {
     auto done = table->rows > 0 ? launch_kind(stream, kind, *table) : Result<void>{};
@@ -215,11 +219,12 @@ Result<void> step_in(const Stream& stream, std::span<const StepRow> rows) {
 
 }  // namespace
 
-Result<void> step_cuda(const Stream& stream, std::span<const StepRow> rows) {
+Result<void> step_cuda(const Stream& stream, std::span<const StepRow> rows,
+                       const std::int64_t* veto) {
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
-  if (auto ok = step_in<float>(stream, rows); !ok) return ok;
-  return step_in<double>(stream, rows);
+  if (auto ok = step_in<float>(stream, rows, veto); !ok) return ok;
+  return step_in<double>(stream, rows, veto);
 }
 
 }  // namespace planck::optim
