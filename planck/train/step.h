@@ -1,0 +1,386 @@
+// A training step as one object: forward, backward, clipping, update.
+//
+//   train::Step step(model, adam, [&](const auto& x, const auto& labels) {
+//     return nn::cross_entropy_loss(model(x), labels);
+//   }, {.highest_norm = 1.0});
+//   for (…) {
+//     adam.rate_factor = optim::cosine(i, steps);
+//     const auto loss = step(x, labels);   // on the device
+//   }
+//
+// It has the bits of the same four lines written by hand (optim/optimizer.h). The function gives the
+// loss, or a tuple of the loss and other tensors; the step gives the same without history.
+//
+// On CUDA the first step with inputs of some shapes and dtypes runs as it is written. The second
+// records forward, backward and clipping, and this one and all others run what was recorded: a CUDA
+// graph, one launch instead of hundreds. Inputs are copied to where they were, results from there.
+// The update is no part of it: that is one launch per few hundred tensors, and so rates, groups and
+// what optimizers count stay numbers of the host. The host never waits; but with a LossScale it
+// reads whether the gradients are finite. Indices out of range are thrown where the host waits next,
+// by check() at the latest, and until then no weight changes (backend/faults.h).
+//
+// What was recorded does what the host decided then: the function is called while it is recorded,
+// and not again. Other tensors that it refers to, beside inputs and model, must stay as they are. It
+// is recorded anew where the model was moved, loaded, frozen, or changed between training and
+// evaluation, and where the loss scale changed; where anything else of the function changes, forget()
+// says so. A step that cannot be recorded runs as it is written, and why_not() says why: the CPU;
+// random draws (the same ones would be drawn again); a tensor that the host reads or makes;
+// gradients of rows; hooks of leaves.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "planck/core/recording.h"
+#include "planck/optim/loss_scale.h"
+#include "planck/optim/optimizer.h"
+
+namespace planck::train {
+
+struct StepOptions {
+  double highest_norm = std::numeric_limits<double>::infinity();  // of all gradients together
+  optim::LossScale* loss_scale = nullptr;                         // of f16
+  bool record = true;                                             // where that can be done
+};
+
+namespace detail {
+
+StoredView own_copy(const StoredView& t);
+void copy_over(const StoredView& from, const StoredView& to);
+bool watched();  // by a Profile or an Anomaly
+
+// What a recorded step reads of a model: where its tensors lie, and what the host decides by.
+struct Seen {
+  std::vector<const void*> places;
+  std::vector<bool> modes;
+  friend bool operator==(const Seen&, const Seen&) = default;
+};
+template <class A>
+Seen seen(const nn::PartList& parts) {
+  Seen s;
+  parts.for_each<nn::Parameter<A>>([&](const std::string&, nn::Parameter<A>& p) {
+    s.places.push_back(p.value().primitive().view.data);
+    s.modes.push_back(p.requires_grad());
+  });
+  const auto buffer = [&](const std::string&, auto& b) {
+    s.places.push_back(b.value.primitive().view.data);
+  };
+  parts.for_each<nn::Buffer<A>>(buffer);
+  parts.for_each<nn::IntBuffer<A>>(buffer);
+  parts.for_each<nn::Mode>(
+      [&](const std::string&, nn::Mode& mode) { s.modes.push_back(mode.training); });
+  return s;
+}
+
+// Buffers of a model, which a forward pass may give other values: those it had.
+template <class A>
+class BuffersBefore {
+ public:
+  using B = nn::Inner<A>;
+
+  explicit BuffersBefore(const nn::PartList& parts) {
+    const auto keep = [](auto& all) {
+      return [&all](const std::string&, auto& b) { all.emplace_back(&b, b.value); };
+    };
+    parts.for_each<nn::Buffer<A>>(keep(floats_));
+    parts.for_each<nn::IntBuffer<A>>(keep(integers_));
+  }
+  BuffersBefore(const BuffersBefore&) = delete;
+  ~BuffersBefore() {
+    for (auto& [buffer, value] : floats_) buffer->value = std::move(value);
+    for (auto& [buffer, value] : integers_) buffer->value = std::move(value);
+  }
+  // Puts the new values where the old ones are; those that it wrote to.
+  std::vector<const void*> write() {
+    std::vector<const void*> written;
+    const auto write = [&](const auto& all) {
+      for (const auto& [buffer, value] : all) {
+        const StoredView &from = buffer->value.primitive(), &to = value.primitive();
+        if (from.view.data == to.view.data) continue;
+        copy_over(from, to);
+        written.push_back(to.view.data);
+      }
+    };
+    write(floats_);
+    write(integers_);
+    return written;
+  }
+
+ private:
+  std::vector<std::pair<nn::Buffer<A>*, Tensor<B>>> floats_;
+  std::vector<std::pair<nn::IntBuffer<A>*, Tensor<B, IntKind>>> integers_;
+};
+
+// Calls f(buffer) for all buffers of a model.
+template <class A, class F>
+void for_each_buffer(const nn::PartList& parts, const F& f) {
+  parts.for_each<nn::Buffer<A>>([&](const std::string&, auto& b) { f(b); });
+  parts.for_each<nn::IntBuffer<A>>([&](const std::string&, auto& b) { f(b); });
+}
+template <class Buffer>
+bool held_alone(const Buffer& buffer) {
+  return buffer.value.primitive().storage->writable();
+}
+
+// What a function gave, as a tuple without history.
+template <class B, class K>
+auto results_of(const Tensor<B, K>& loss) {
+  return std::tuple(nn::plain(loss));
+}
+template <class Tuple>
+auto results_of(const Tuple& all) {
+  return std::apply([](const auto&... t) { return std::tuple(nn::plain(t)...); }, all);
+}
+template <class B, class K>
+const Tensor<B, K>& loss_of(const Tensor<B, K>& loss) {
+  return loss;
+}
+template <class Tuple>
+const auto& loss_of(const Tuple& all) {
+  return std::get<0>(all);
+}
+
+}  // namespace detail
+
+template <class Module, class Optimizer, class Loss>
+class Step {
+ public:
+  using A = typename Optimizer::Model;
+  using B = nn::Inner<A>;
+
+  // Model, optimizer and loss scale are referred to.
+  Step(Module& model, Optimizer& optimizer, Loss loss, const StepOptions& options = {})
+      : model_(model), optimizer_(optimizer), loss_(std::move(loss)), options_(options) {
+    if (!(options.highest_norm > 0))
+      refuse("step: the highest norm is {}, it must be positive", {options.highest_norm});
+  }
+
+  // One step. What the function gave: the loss, or a tuple that begins with it.
+  template <class... K>
+  auto operator()(const Tensor<A, K>&... inputs) {
+    auto results = done(inputs...);
+    if constexpr (std::tuple_size_v<decltype(results)> == 1)
+      return std::get<0>(std::move(results));
+    else
+      return results;
+  }
+
+  // Why steps run as they are written, kernel by kernel; "" where they are recorded, or will be.
+  const std::string& why_not() const { return why_not_; }
+  std::int64_t recorded() const { return recorded_; }  // how often a step was recorded
+  std::int64_t replayed() const { return replayed_; }  // steps that ran what was recorded
+  // Device memory that only what was recorded uses.
+  std::size_t bytes() const {
+    std::size_t all = 0;
+    for (const auto& r : runs_) all += r->work->bytes();
+    return all;
+  }
+  // The function decides something else from now on: steps are recorded anew, and tried again.
+  void forget() {
+    runs_.clear();
+    known_.clear();
+    why_not_.clear();
+  }
+  // Waits for the device, and throws what was wrong with data of the steps so far.
+  void check() {
+    if constexpr (optim::detail::kIsStored<B>)
+      if (place_) B::synchronize(*place_);
+  }
+
+ private:
+  using Specs = std::vector<std::pair<Dtype, Shape>>;  // of the inputs
+  // One recorded step. What it gives lies in memory of `work`, which goes last.
+  struct Run {
+    Specs specs;
+    double scale = 1;
+    detail::Seen seen;
+    std::vector<StoredView> inputs;
+    std::optional<Recorded> work;
+    optim::ModelGradients<B> gradients;
+    optim::Clip<B> clip;
+    std::vector<StoredView> results;
+    std::vector<const void*> written;  // buffers of the model
+  };
+  static constexpr std::size_t kMost = 8;  // recorded at a time
+
+  double scale() const { return options_.loss_scale ? options_.loss_scale->value() : 1; }
+
+  // Forward, backward and clipping.
+  struct Found {
+    optim::ModelGradients<B> gradients;
+    optim::Clip<B> clip;
+  };
+  template <class... K>
+  auto find(const nn::PartList& parts, const Tensor<A, K>&... inputs) {
+    const auto given = loss_(inputs...);
+    const Tensor<A>& loss = detail::loss_of(given);
+    Found found;
+    found.gradients = optim::collect_parts<A>(
+        parts, (options_.loss_scale ? (*options_.loss_scale)(loss) : loss).backward());
+    if (options_.loss_scale || options_.highest_norm < std::numeric_limits<double>::infinity())
+      found.clip = optim::clip(found.gradients, options_.highest_norm, scale());
+    return std::pair(std::move(found), detail::results_of(given));
+  }
+  void update(const nn::PartList& parts, const optim::ModelGradients<B>& gradients,
+              const optim::Clip<B>& clip) {
+    if (options_.loss_scale)
+      options_.loss_scale->step(optimizer_, parts, gradients, clip);
+    else
+      optimizer_.step(parts, gradients, clip);
+  }
+  template <class... K>
+  auto as_written(const nn::PartList& parts, const Tensor<A, K>&... inputs) {
+    auto [found, results] = find(parts, inputs...);
+    update(parts, found.gradients, found.clip);
+    if (!found.gradients.rows.empty() && why_not_.empty())
+      why_not_ = "gradients of rows: the host reads how many there are";
+    return std::move(results);
+  }
+
+  template <class... K>
+  auto done(const Tensor<A, K>&... inputs) {
+    const nn::PartList parts = nn::parts_of(model_);
+    if constexpr (optim::detail::kIsStored<B>) {
+      if (may_record(parts)) {
+        const Specs specs{{inputs.dtype(), inputs.shape()}...};
+        if (std::find(known_.begin(), known_.end(), specs) != known_.end()) {
+          if (Run* run = find_or_record(parts, specs, inputs...))
+            return replay(parts, *run, inputs...);
+        } else {
+          const std::uint64_t draws = Rng::draws_of_this_thread;
+          auto results = as_written(parts, inputs...);
+          known_.push_back(specs);
+          if (Rng::draws_of_this_thread != draws && why_not_.empty())
+            why_not_ = "the step draws random numbers: a recorded one would draw the same again";
+          return results;
+        }
+      }
+    }
+    return as_written(parts, inputs...);
+  }
+
+  bool may_record(const nn::PartList& parts) {
+    place_.reset();
+    bool hooks = false;
+    parts.for_each<nn::Parameter<A>>([&](const std::string&, nn::Parameter<A>& p) {
+      if (!place_) place_.emplace(p.value().device());
+      if (p->is_tracked())
+        hooks |= !static_cast<const Leaf<B>*>(p->primitive().from.node.get())->hooks.empty();
+    });
+    if (!why_not_.empty()) return false;
+    if (!options_.record)
+      why_not_ = "the options say so";
+    else if (!place_)
+      why_not_ = "the model has no parameters";
+    else if (place_->device().kind != DeviceKind::cuda)
+      why_not_ = "the CPU runs what it is given at once";
+    else if (hooks)
+      why_not_ = "a leaf has hooks, which the host runs";
+    return why_not_.empty() && !detail::watched();
+  }
+
+  template <class... K>
+  Run* find_or_record(const nn::PartList& parts, const Specs& specs,
+                      const Tensor<A, K>&... inputs) {
+    const auto at = std::find_if(runs_.begin(), runs_.end(), [&](const auto& r) {
+      return r->specs == specs && r->scale == scale();
+    });
+    if (at != runs_.end()) {
+      if (still_fits(parts, **at)) return at->get();
+      runs_.clear();  // what moved, moved for all
+    }
+    if (runs_.size() == kMost) runs_.erase(runs_.begin());
+    try {
+      runs_.push_back(record(parts, specs, inputs...));
+    } catch (const Exception& e) {
+      why_not_ = e.what();
+      runs_.clear();
+      return nullptr;
+    }
+    ++recorded_;
+    return runs_.back().get();
+  }
+  bool still_fits(const nn::PartList& parts, const Run& run) const {
+    if (detail::seen<A>(parts) != run.seen) return false;
+    bool alone = true;
+    detail::for_each_buffer<A>(parts, [&](const auto& b) {
+      const void* place = b.value.primitive().view.data;
+      if (std::find(run.written.begin(), run.written.end(), place) != run.written.end())
+        alone = alone && detail::held_alone(b);
+    });
+    return alone;
+  }
+
+  template <class... K>
+  std::unique_ptr<Run> record(const nn::PartList& parts, const Specs& specs,
+                              const Tensor<A, K>&... inputs) {
+    auto run = std::make_unique<Run>();
+    run->specs = specs;
+    run->scale = scale();
+    run->inputs = {detail::own_copy(nn::plain(inputs).primitive())...};
+    // The work writes to buffers where they lie.
+    detail::for_each_buffer<A>(parts, [](auto& b) {
+      if (detail::held_alone(b)) return;
+      using T = std::remove_cvref_t<decltype(b.value)>;
+      b.value = T(typename T::Primitive{detail::own_copy(b.value.primitive())});
+    });
+    run->seen = detail::seen<A>(parts);
+    const std::uint64_t draws = Rng::draws_of_this_thread;
+    detail::BuffersBefore<A> buffers(parts);  // puts them back
+    Recording recording(*place_);
+    {
+      auto [found, results] = [&]<std::size_t... I>(std::index_sequence<I...>) {
+        return find(parts, held<K>(run->inputs, I)...);
+      }
+      (std::index_sequence_for<K...>{});
+      run->written = buffers.write();
+      run->gradients = std::move(found.gradients);
+      run->clip = std::move(found.clip);
+      std::apply([&](const auto&... t) { (run->results.push_back(t.primitive()), ...); }, results);
+    }
+    run->work.emplace(recording.finish());
+    if (Rng::draws_of_this_thread != draws)
+      raise(ErrorCode::unsupported,
+            "the step draws random numbers: a recorded one would draw the same again");
+    return run;
+  }
+  // An input of the recorded step, where it lies.
+  template <class K>
+  static Tensor<A, K> held(const std::vector<StoredView>& inputs, std::size_t i) {
+    return Tensor<A, K>(Tensor<B, K>(Primitive<K>{inputs[i]}));
+  }
+
+  template <class... K>
+  auto replay(const nn::PartList& parts, Run& run, const Tensor<A, K>&... inputs) {
+    std::size_t i = 0;
+    (detail::copy_over(nn::plain(inputs).primitive(), run.inputs[i++]), ...);
+    run.work->run();
+    ++replayed_;
+    using Results = decltype(find(parts, inputs...).second);
+    const auto copies = [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return Results(
+          std::tuple_element_t<I, Results>(typename std::tuple_element_t<I, Results>::Primitive{
+              detail::own_copy(run.results[I])})...);
+    };
+    auto results = copies(std::make_index_sequence<std::tuple_size_v<Results>>{});
+    update(parts, run.gradients, run.clip);
+    return results;
+  }
+
+  Module& model_;
+  Optimizer& optimizer_;
+  Loss loss_;
+  StepOptions options_;
+  std::optional<typename B::Device> place_;
+  std::string why_not_;
+  std::vector<Specs> known_;  // a step of which has run as it is written
+  std::vector<std::unique_ptr<Run>> runs_;
+  std::int64_t recorded_ = 0, replayed_ = 0;
+};
+
+}  // namespace planck::train
