@@ -191,6 +191,9 @@ int train(const Arguments& a, const Stream& device, dist::Communicator& workers)
     if (!checkpoint.empty() && (done % every == 0 || done == options.steps)) run.save(checkpoint);
   }
   if (!speaks) return 0;
+  if (const std::string& why = run.why_not_recorded();
+      device.device().kind == DeviceKind::cuda && !why.empty())
+    fmt::print("steps were not recorded: {}\n", why);
   fmt::print("peak memory {:.1f} MiB\n",
              static_cast<double>(allocator_stats(device.device()).peak) / 0x1p20);
   if (a.count("sample", 0) > 0) {

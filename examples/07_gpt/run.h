@@ -55,6 +55,8 @@ class Run {
     description_ = described(hash.hex());
   }
 
+  Run(const Run&) = delete;
+
   Gpt<A>& model() { return model_; }
   std::int64_t step_count() const { return step_; }
   double seconds_waited() const { return seconds_waited_; }  // for other workers
@@ -71,36 +73,17 @@ class Run {
   Tensor<B> step() {
     adam_.rate_factor =
         optim::warm_up(step_, options_.steps / 20) * optim::cosine(step_, options_.steps, 0.1);
-    const bool scaled = options_.dtype == Dtype::f16;
-    const auto of_grain = [&](std::int64_t grain) {
-      const auto loss = loss_of(grain);
-      return scaled ? scale_(loss) : loss;
-    };
-    optim::ModelGradients<B> gradients;
-    const double factor = scaled ? 1 / scale_.value() : 1;
-    std::optional<Tensor<B>> loss;
-    if (workers_.size() == 1 && options_.grains == 1) {
-      const auto whole = of_grain(0);
-      // Where the host would have to wait for it, it is looked at later: loss(), save().
-      if (device_.device().kind == DeviceKind::cpu)
-        check_loss(static_cast<double>(whole.inner().template item<float>()) * factor);
-      gradients = optim::collect<A>(model_, whole.backward());
-      loss = whole.inner();
+    if (workers_.size() > 1 || options_.grains > 1) {
+      loss_ = parallel_step();
     } else {
-      auto found = parallel_(model_, options_.grains, of_grain);
-      seconds_waited_ += found.seconds_waited;
-      check_loss(found.loss * factor);
-      gradients = std::move(found.gradients);
-      loss = full<B>({}, found.loss, Dtype::f32, device_);
+      const auto [in, next] = rows(0, options_.batch);
+      loss_ = whole_(in, next);
     }
-    if (scaled)
-      scale_.step(adam_, model_, gradients, options_.highest_norm);
-    else
-      adam_.step(model_, gradients, optim::clip(gradients, options_.highest_norm));
-    loss_ = scaled ? *loss * factor : *loss;
     ++step_;
     return *loss_;
   }
+  // Why steps on a GPU are not one recorded piece of work; "" where they are.
+  const std::string& why_not_recorded() const { return whole_.why_not(); }
   // Of the last step; refuses one that is no number, or none that a run comes back from.
   double loss() const {
     const double value = static_cast<double>(loss_.value().template item<float>());
@@ -170,11 +153,23 @@ class Run {
     refuse("gpt: the loss of step {} is {}", {step_ + 1, value});
   }
   // Of the tokens that follow those of some rows of the batch.
-  Tensor<A> losses(std::int64_t first, std::int64_t end, nn::Reduction reduction) const {
-    const auto [in, next] = rows(first, end);
+  Tensor<A> losses(const Tensor<A, IntKind>& in, const Tensor<A, IntKind>& next,
+                   nn::Reduction reduction) const {
     const auto logits = reshape(model_(in), {-1, options_.size.vocabulary});
     return nn::cross_entropy_loss<A>(nn::as_dtype(logits, Dtype::f32), next,
                                      {.reduction = reduction});
+  }
+  Tensor<A> losses(std::int64_t first, std::int64_t end, nn::Reduction reduction) const {
+    const auto [in, next] = rows(first, end);
+    return losses(in, next, reduction);
+  }
+  // Of the whole batch. Where the host would have to wait for it, it is looked at later: loss(),
+  // save().
+  Tensor<A> checked_loss(const Tensor<A, IntKind>& in, const Tensor<A, IntKind>& next) {
+    const auto loss = losses(in, next, nn::Reduction::mean);
+    if (device_.device().kind == DeviceKind::cpu)
+      check_loss(static_cast<double>(loss.inner().template item<float>()));
+    return loss;
   }
   // A grain's part of the loss: of some rows of the batch.
   Tensor<A> loss_of(std::int64_t grain) const {
@@ -183,6 +178,22 @@ class Run {
     const auto loss = losses(first, end, nn::Reduction::mean);
     if (options_.grains == 1) return loss;
     return loss * (static_cast<double>(end - first) / static_cast<double>(options_.batch));
+  }
+  // A step of several grains; its loss.
+  Tensor<B> parallel_step() {
+    const bool scaled = options_.dtype == Dtype::f16;
+    const auto found = parallel_(model_, options_.grains, [&](std::int64_t grain) {
+      const auto loss = loss_of(grain);
+      return scaled ? scale_(loss) : loss;
+    });
+    const double factor = scaled ? 1 / scale_.value() : 1;
+    seconds_waited_ += found.seconds_waited;
+    check_loss(found.loss * factor);
+    if (scaled)
+      scale_.step(adam_, model_, found.gradients, options_.highest_norm);
+    else
+      adam_.step(model_, found.gradients, optim::clip(found.gradients, options_.highest_norm));
+    return full<B>({}, found.loss, Dtype::f32, device_) * factor;
   }
   // Windows of the text there, and what follows each token.
   std::pair<Tensor<A, IntKind>, Tensor<A, IntKind>> rows(std::int64_t first,
@@ -218,6 +229,14 @@ class Run {
   optim::Adam<A> adam_;
   optim::LossScale scale_;
   dist::DataParallel<A> parallel_{workers_};
+  // A batch that is one grain.
+  using LossOf = std::function<Tensor<A>(const Tensor<A, IntKind>&, const Tensor<A, IntKind>&)>;
+  train::Step<Gpt<A>, optim::Adam<A>, LossOf> whole_{
+      model_,
+      adam_,
+      [this](const auto& in, const auto& next) { return checked_loss(in, next); },
+      {.highest_norm = options_.highest_norm,
+       .loss_scale = options_.dtype == Dtype::f16 ? &scale_ : nullptr}};
   std::vector<std::int64_t> text_;
   std::string description_;
   std::optional<Tensor<B>> loss_;  // of the last step
