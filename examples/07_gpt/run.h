@@ -77,7 +77,7 @@ class Run {
       loss_ = parallel_step();
     } else {
       const auto [in, next] = rows(0, options_.batch);
-      loss_ = whole_(in, next);
+      loss_ = blamed(step_ + 1, [&] { return whole_(in, next); });
     }
     ++step_;
     return *loss_;
@@ -85,9 +85,11 @@ class Run {
   // Why steps on a GPU are not one recorded piece of work; "" where they are.
   const std::string& why_not_recorded() const { return whole_.why_not(); }
   // Of the last step; refuses one that is no number, or none that a run comes back from.
-  double loss() const {
-    const double value = static_cast<double>(loss_.value().template item<float>());
+  double loss() {
+    const auto value =
+        static_cast<double>(blamed(step_, [&] { return loss_.value().template item<float>(); }));
     if (!is_good(value)) refuse("gpt: the loss of step {} is {}", {step_, value});
+    seen_ = step_;
     return value;
   }
 
@@ -119,7 +121,7 @@ class Run {
     nn::load_state(model_, nn::without_prefix("model.", state));
     adam_.load_state(nn::without_prefix("adam.", state), device_);
     scale_.load_state(nn::without_prefix("scale.", state));
-    step_ = nn::find_integers(state, "step", 1)[0];
+    step_ = seen_ = nn::find_integers(state, "step", 1)[0];
   }
 
  private:
@@ -132,6 +134,22 @@ class Run {
       if (found.empty() && zero.template item<float>() != 0) found = part;
     });
     return found;
+  }
+  // f(), which may throw that the loss of one of the steps up to `last` was no number. On a GPU that
+  // comes late, but no step has changed anything since: the sample is found by looking again.
+  template <class F>
+  auto blamed(std::int64_t last, const F& f) {
+    try {
+      return f();
+    } catch (const Exception& e) {
+      if (e.code() != ErrorCode::not_a_number) throw;
+      const NoGrad no_graph;
+      for (step_ = seen_; step_ < last; ++step_) {
+        const auto all = losses(0, options_.batch, nn::Reduction::mean);
+        check_loss(static_cast<double>(all.template item<float>()));
+      }
+      throw;
+    }
   }
   // Of the step that is under way, before it changes anything: the sample to blame is named.
   void check_loss(double value) {
@@ -163,8 +181,7 @@ class Run {
     const auto [in, next] = rows(first, end);
     return losses(in, next, reduction);
   }
-  // Of the whole batch. Where the host would have to wait for it, it is looked at later: loss(),
-  // save().
+  // Of the whole batch. On a GPU the device looks at it, and the host later: loss(), save().
   Tensor<A> checked_loss(const Tensor<A, IntKind>& in, const Tensor<A, IntKind>& next) {
     const auto loss = losses(in, next, nn::Reduction::mean);
     if (device_.device().kind == DeviceKind::cpu)
@@ -236,11 +253,12 @@ class Run {
       adam_,
       [this](const auto& in, const auto& next) { return checked_loss(in, next); },
       {.highest_norm = options_.highest_norm,
-       .loss_scale = options_.dtype == Dtype::f16 ? &scale_ : nullptr}};
+       .loss_scale = options_.dtype == Dtype::f16 ? &scale_ : nullptr,
+       .check_loss = device_.device().kind == DeviceKind::cuda}};
   std::vector<std::int64_t> text_;
   std::string description_;
-  std::optional<Tensor<B>> loss_;  // of the last step
-  std::int64_t step_ = 0;
+  std::optional<Tensor<B>> loss_;     // of the last step
+  std::int64_t step_ = 0, seen_ = 0;  // steps done; those whose losses the host knows to be good
   double seconds_waited_ = 0;
 };
 

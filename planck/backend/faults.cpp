@@ -1,5 +1,8 @@
 #include "planck/backend/faults.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -16,11 +19,16 @@ namespace {
 
 using backend_detail::Fault;
 
-// What a check is of, for the message. Names of ops and operands are literals.
+// What a check is of, for the message.
 struct Checked {
-  IndexOperand operand;
-  Shape shape;
+  IndexOperand operand = {};
+  Shape shape = {};
+  std::string number = {};  // of one that must be finite
 };
+
+[[noreturn]] void refuse_number(const std::string& what, double value) {
+  raise(ErrorCode::not_a_number, fmt::format("{} is {}", what, value));
+}
 
 // The checks of one stream.
 class Faults {
@@ -30,15 +38,12 @@ class Faults {
     value_or_throw(cuda::fill(device_.ordinal, stream.native(), found_.data(), 0, sizeof(Fault)));
   }
 
-  void note(const IndexOperand& operand, const StoredView& indices, const StoredView& count) {
-    const Stream& stream = indices.stream();
+  // find(id, fault) queues the kernel that looks.
+  template <class Find>
+  void note(const Stream& stream, Checked what, const Find& find) {
     std::unique_lock lock(mutex_);
-    const auto checked = std::make_shared<const Checked>(Checked{operand, indices.shape()});
-    value_or_throw(backend_detail::find_bad_index_cuda(
-        stream,
-        {++last_, indices.view, operand.extent, operand.ignored.value_or(0),
-         operand.ignored.has_value(), operand.ends},
-        static_cast<const std::int64_t*>(count.view.data), fault()));
+    const auto checked = std::make_shared<const Checked>(std::move(what));
+    value_or_throw(find(++last_, fault()));
     if (Recording* recording = Recording::of(stream)) {
       recording->keep(checked);
       std::erase_if(recorded_, [](const auto& c) { return c.second.expired(); });
@@ -69,8 +74,8 @@ class Faults {
     for (const auto& [id, of] : checks)
       if (id == found.id) checked = of;
     lock.unlock();
-    if (!checked)
-      raise(ErrorCode::invalid_problem, "indices of work that was recorded are out of range");
+    if (!checked) raise(ErrorCode::invalid_problem, "data of work that was recorded are wrong");
+    if (!checked->number.empty()) refuse_number(checked->number, found.number);
     refuse_bad_index(checked->operand, found.count, checked->shape, found.place, found.value,
                      found.least);
   }
@@ -126,13 +131,34 @@ std::shared_ptr<Faults> find_or_make(const Stream& stream) {
 
 void refuse_bad_later(const IndexOperand& operand, const StoredView& indices,
                       const StoredView& count) {
-  if (indices.stream().device().kind == DeviceKind::cuda)
-    return find_or_make(indices.stream())->note(operand, indices, count);
+  const Stream& stream = indices.stream();
+  if (stream.device().kind == DeviceKind::cuda)
+    return find_or_make(stream)->note(
+        stream, {operand, indices.shape()}, [&](std::int64_t id, Fault* fault) {
+          return backend_detail::find_bad_index_cuda(
+              stream,
+              {id, indices.view, operand.extent, operand.ignored.value_or(0),
+               operand.ignored.has_value(), operand.ends},
+              static_cast<const std::int64_t*>(count.view.data), fault);
+        });
   const std::int64_t bad = *static_cast<const std::int64_t*>(count.view.data);
   if (bad == 0) return;
   const StoredView dense = backend_detail::contiguous(indices);
   refuse_bad_index(operand, bad, dense.dtype(), dense.shape(),
                    static_cast<const std::byte*>(dense.view.data));
+}
+
+void refuse_not_finite_later(std::string what, const StoredView& number) {
+  const Stream& stream = number.stream();
+  if (stream.device().kind == DeviceKind::cuda)
+    return find_or_make(stream)->note(
+        stream, {.number = std::move(what)}, [&](std::int64_t id, Fault* fault) {
+          return backend_detail::find_not_finite_cuda(stream, id, number.view, fault);
+        });
+  const double value = number.dtype() == Dtype::f64
+                           ? *static_cast<const double*>(number.view.data)
+                           : static_cast<double>(*static_cast<const float*>(number.view.data));
+  if (!std::isfinite(value)) refuse_number(what, value);
 }
 
 void check_faults(const Stream& stream) {

@@ -1,4 +1,5 @@
-// What kernels find wrong with data, where nobody waits for them: an index out of range.
+// What kernels find wrong with data, where nobody waits for them: an index out of range, a loss that
+// is no number.
 //
 // On the CPU such an error is thrown by the function that was given the index. On CUDA the host goes
 // on: a kernel behind the op writes down what it found, and the error is thrown, once and in the
@@ -8,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "planck/backend/primitive.h"
 #include "planck/ops/embedding/bad_indices.h"
@@ -18,6 +20,9 @@ namespace planck {
 // not 0, at once on the CPU. `indices` may lie anyhow; they are named in their own shape.
 void refuse_bad_later(const IndexOperand& operand, const StoredView& indices,
                       const StoredView& count);
+
+// Of one f32 or f64: throws "{what} is nan", as not_a_number, if it is not finite; at once on the CPU.
+void refuse_not_finite_later(std::string what, const StoredView& number);
 
 // Throws what was found in work on the stream. Waits for it, unless nothing can be wrong.
 void check_faults(const Stream& stream);

@@ -45,13 +45,17 @@ namespace planck::train {
 struct StepOptions {
   double highest_norm = std::numeric_limits<double>::infinity();  // of all gradients together
   optim::LossScale* loss_scale = nullptr;                         // of f16
-  bool record = true;                                             // where that can be done
+  // A loss that is not finite is an error, "the loss of step 7 is nan", and nothing is changed. On
+  // CUDA it is thrown where the host waits next, and nothing is changed until then.
+  bool check_loss = false;
+  bool record = true;  // where that can be done
 };
 
 namespace detail {
 
 StoredView own_copy(const StoredView& t);
 void copy_over(const StoredView& from, const StoredView& to);
+void check_loss(const StoredView& loss, std::int64_t step);
 bool watched();  // by a Profile or an Anomaly
 
 // What a recorded step reads of a model: where its tensors lie, and what the host decides by.
@@ -172,6 +176,7 @@ class Step {
 
   // Why steps run as they are written, kernel by kernel; "" where they are recorded, or will be.
   const std::string& why_not() const { return why_not_; }
+  std::int64_t steps() const { return steps_; }        // so far
   std::int64_t recorded() const { return recorded_; }  // how often a step was recorded
   std::int64_t replayed() const { return replayed_; }  // steps that ran what was recorded
   // Device memory that only what was recorded uses.
@@ -226,17 +231,20 @@ class Step {
       found.clip = optim::clip(found.gradients, options_.highest_norm, scale());
     return std::pair(std::move(found), detail::results_of(given));
   }
-  void update(const nn::PartList& parts, const optim::ModelGradients<B>& gradients,
-              const optim::Clip<B>& clip) {
+  void update(const nn::PartList& parts, const Tensor<B>& loss,
+              const optim::ModelGradients<B>& gradients, const optim::Clip<B>& clip) {
+    if (options_.check_loss)
+      detail::check_loss(optim::detail::stored(nn::widened(loss)), steps_ + 1);
     if (options_.loss_scale)
       options_.loss_scale->step(optimizer_, parts, gradients, clip);
     else
       optimizer_.step(parts, gradients, clip);
+    ++steps_;
   }
   template <class... K>
   auto as_written(const nn::PartList& parts, const Tensor<A, K>&... inputs) {
     auto [found, results] = find(parts, inputs...);
-    update(parts, found.gradients, found.clip);
+    update(parts, std::get<0>(results), found.gradients, found.clip);
     if (!found.gradients.rows.empty() && why_not_.empty())
       why_not_ = "gradients of rows: the host reads how many there are";
     return std::move(results);
@@ -368,7 +376,7 @@ class Step {
               detail::own_copy(run.results[I])})...);
     };
     auto results = copies(std::make_index_sequence<std::tuple_size_v<Results>>{});
-    update(parts, run.gradients, run.clip);
+    update(parts, std::get<0>(results), run.gradients, run.clip);
     return results;
   }
 
@@ -380,7 +388,7 @@ class Step {
   std::string why_not_;
   std::vector<Specs> known_;  // a step of which has run as it is written
   std::vector<std::unique_ptr<Run>> runs_;
-  std::int64_t recorded_ = 0, replayed_ = 0;
+  std::int64_t steps_ = 0, recorded_ = 0, replayed_ = 0;
 };
 
 }  // namespace planck::train

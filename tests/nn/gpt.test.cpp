@@ -195,6 +195,33 @@ TEST(GptRun, SavesNothingAfterItWentWrong) {
   EXPECT_EQ(bytes(), good);
 }
 
+// On a GPU, where the host looks at losses later.
+TEST_P(Gpt, NamesTheSampleThatBrokeItOnCuda) {
+  const auto gpu = Stream::on({DeviceKind::cuda, 0});
+  if (!gpu) GTEST_SKIP() << "no CUDA device";
+  with_backend_of(*gpu, [&]<class B>(std::type_identity<B>) {
+    gpt::Run<Autodiff<B>> run(options(GetParam()), text(), B::default_device());
+    for (int i = 0; i < 3; ++i) (void)run.step();
+    EXPECT_EQ(run.why_not_recorded(), "");
+    (void)run.loss();
+    auto& places = run.model().places.weight;
+    auto values = places.value().to(Dtype::f32).template to_vector<float>();
+    values[5 * 24 + 1] = std::numeric_limits<float>::quiet_NaN();
+    places.set(Tensor<B>::from(std::span<const float>(values), {20, 24}).to(GetParam()));
+    const std::string hash = run.hash();
+    const std::string line = message([&] {
+      for (int i = 0; i < 3; ++i) (void)run.step();
+      (void)run.loss();
+    });
+    EXPECT_EQ(run.hash(), hash) << "nothing was stepped";
+    EXPECT_TRUE(
+        line.starts_with("gpt: the loss of step 4 is nan: places.weight is not finite; "
+                         "sample 0, which begins at byte "))
+        << line;
+    EXPECT_TRUE(line.ends_with(" of the text, has nan at its token 5")) << line;
+  });
+}
+
 // The first step whose loss is no number ends the run, with the sample and the place in it.
 TEST_P(Gpt, NamesTheSampleThatBrokeIt) {
   std::string first;

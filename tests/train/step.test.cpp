@@ -107,6 +107,27 @@ TEST(Step, NamesWhatIsWrongAndChangesNothing) {
             "step: the highest norm is -1, it must be positive");
 }
 
+TEST(Step, RefusesALossThatIsNoNumber) {
+  Rng rng{.seed = 3};
+  Perceptron<A> model(rng);
+  auto adam = adam_of<A>();
+  double times = 1;
+  const auto loss_fn = [&](const auto& x, const auto& labels) {
+    return loss_of<A>(model, x, labels) * times;
+  };
+  train::Step step(model, adam, loss_fn, {.check_loss = true}), unchecked(model, adam, loss_fn);
+  const Batch<A> batch(0, 3);
+  step(batch.x, batch.labels);
+  const auto before = nn::state(model), slots = adam.state();
+  times = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(message([&] { step(batch.x, batch.labels); }), "the loss of step 2 is inf");
+  EXPECT_EQ(nn::state(model), before);
+  EXPECT_EQ(adam.state(), slots);
+  EXPECT_EQ(step.steps(), 1);
+  EXPECT_EQ(message([&] { unchecked(batch.x, batch.labels); }), "nothing was thrown");
+  EXPECT_NE(nn::state(model), before);
+}
+
 }  // namespace
 
 }  // namespace planck::test

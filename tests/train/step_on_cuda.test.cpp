@@ -196,6 +196,32 @@ TEST(StepOnCuda, NamesABrokenIndexAndKeepsTheWeights) {
   });
 }
 
+TEST(StepOnCuda, RefusesALossThatIsNoNumber) {
+  on_cuda([]<class A>(std::type_identity<A>) {
+    for (const Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::bf16}) {
+      Rng rng{.seed = 3};
+      Perceptron<A> model(rng, dtype);
+      auto adam = adam_of<A>();
+      train::Step step(model, adam,
+                       [&](const auto& x, const auto& labels) {
+                         return nn::cross_entropy_loss(model(x), labels);
+                       },
+                       {.check_loss = true});
+      const Batch<A> good(0, 6, dtype);
+      for (int i = 0; i < 3; ++i) step(good.x, good.labels);
+      const auto before = nn::state(model);
+      step(good.x * NAN, good.labels);
+      step(good.x, good.labels);
+      EXPECT_EQ(message([&] { step.check(); }), "the loss of step 4 is nan");
+      EXPECT_EQ(nn::state(model), before) << "nor did the step behind it change anything";
+      step(good.x, good.labels);
+      EXPECT_EQ(message([&] { step.check(); }), "nothing was thrown");
+      EXPECT_NE(nn::state(model), before);
+      EXPECT_EQ(step.why_not(), "");
+    }
+  });
+}
+
 TEST(StepOnCuda, NamesIndicesOfAnyLayout) {
   on_cuda([]<class A>(std::type_identity<A>) {
     using B = nn::Inner<A>;

@@ -1,4 +1,5 @@
-// One block behind an op that counted bad indices: it reads the count and, nearly always, returns.
+// Kernels of one block behind the op whose data they look at: they read a number and, nearly always,
+// return.
 #include "planck/backend/cuda/kernels.h"
 #include "planck/loops/cuda/launch.cuh"
 
@@ -65,8 +66,22 @@ __global__ void __launch_bounds__(kThreads)
   fault->id = check.id;
 }
 
+__global__ void find_not_finite(const void* number, bool wide, std::int64_t id, Fault* fault) {
+  const double v = wide ? *static_cast<const double*>(number) : *static_cast<const float*>(number);
+  if (isfinite(v) || fault->id != 0) return;
+  fault->number = v;
+  fault->id = id;
+}
+
 }  // namespace
 
+Result<void> find_not_finite_cuda(const Stream& stream, std::int64_t id, const View& number,
+                                  Fault* fault) {
+  const DeviceScope scope(stream.device().ordinal);
+  if (auto ok = scope.entered(); !ok) return ok;
+  return launch(stream, "find not finite", find_not_finite, 1, 1,
+                static_cast<const void*>(number.data), number.dtype == Dtype::f64, id, fault);
+}
 Result<void> find_bad_index_cuda(const Stream& stream, const IndexCheck& c,
                                  const std::int64_t* count, Fault* fault) {
   const DeviceScope scope(stream.device().ordinal);

@@ -16,6 +16,7 @@ struct Fault {
   std::int64_t count;  // how many indices are bad
   std::int64_t place;  // the first of them, row-major; -1 where they changed meanwhile
   std::int64_t value, least;
+  double number;  // what is not finite
 };
 
 // One operand whose indices were counted.
@@ -29,5 +30,9 @@ struct IndexCheck {
 // Where count[0] is not 0 and *fault nothing yet: writes it.
 PLANCK_CUDA_LIBRARY Result<void> find_bad_index_cuda(const Stream&, const IndexCheck& check,
                                                      const std::int64_t* count, Fault* fault);
+
+// Where one f32 or f64 is not finite and *fault nothing yet: writes it.
+PLANCK_CUDA_LIBRARY Result<void> find_not_finite_cuda(const Stream&, std::int64_t id,
+                                                      const View& number, Fault* fault);
 
 }  // namespace planck::backend_detail

@@ -16,7 +16,7 @@ namespace planck {
 // An operand of an op that holds indices: of `extent` rows, classes or places.
 struct IndexOperand {
   std::string_view op, name;  // literals
-  std::int64_t extent;
+  std::int64_t extent = 0;
   std::optional<std::int64_t> ignored = {};  // counts as valid
   bool ends = false;                         // offsets: they ascend, and extent itself is one
 };
