@@ -135,8 +135,8 @@ class Run {
     });
     return found;
   }
-  // f(), which may throw that the loss of one of the steps up to `last` was no number. On a GPU that
-  // comes late, but no step has changed anything since: the sample is found by looking again.
+  // f(), which may throw that the loss of one of the steps up to `last` was no number. On a GPU
+  // that comes late, but no step has changed anything since: the sample is found by looking again.
   template <class F>
   auto blamed(std::int64_t last, const F& f) {
     try {

@@ -8,24 +8,24 @@
 //     const auto loss = step(x, labels);   // on the device
 //   }
 //
-// It has the bits of the same four lines written by hand (optim/optimizer.h). The function gives the
-// loss, or a tuple of the loss and other tensors; the step gives the same without history.
+// It has the bits of the same four lines written by hand (optim/optimizer.h). The function gives
+// the loss, or a tuple of the loss and other tensors; the step gives the same without history.
 //
 // On CUDA the first step with inputs of some shapes and dtypes runs as it is written. The second
 // records forward, backward and clipping, and this one and all others run what was recorded: a CUDA
 // graph, one launch instead of hundreds. Inputs are copied to where they were, results from there.
 // The update is no part of it: that is one launch per few hundred tensors, and so rates, groups and
 // what optimizers count stay numbers of the host. The host never waits; but with a LossScale it
-// reads whether the gradients are finite. Indices out of range are thrown where the host waits next,
-// by check() at the latest, and until then no weight changes (backend/faults.h).
+// reads whether the gradients are finite. Indices out of range are thrown where the host waits
+// next, by check() at the latest, and until then no weight changes (backend/faults.h).
 //
 // What was recorded does what the host decided then: the function is called while it is recorded,
-// and not again. Other tensors that it refers to, beside inputs and model, must stay as they are. It
-// is recorded anew where the model was moved, loaded, frozen, or changed between training and
-// evaluation, and where the loss scale changed; where anything else of the function changes, forget()
-// says so. A step that cannot be recorded runs as it is written, and why_not() says why: the CPU;
-// random draws (the same ones would be drawn again); a tensor that the host reads or makes;
-// gradients of rows; hooks of leaves.
+// and not again. Other tensors that it refers to, beside inputs and model, must stay as they are.
+// It is recorded anew where the model was moved, loaded, frozen, or changed between training and
+// evaluation, and where the loss scale changed; where anything else of the function changes,
+// forget() says so. A step that cannot be recorded runs as it is written, and why_not() says why:
+// the CPU; random draws (the same ones would be drawn again); a tensor that the host reads or
+// makes; gradients of rows; hooks of leaves.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Kernels of one block behind the op whose data they look at: they read a number and, nearly always,
-// return.
+// Kernels of one block behind the op whose data they look at: they read a number and, nearly
+// always, return.
 #include "planck/backend/cuda/kernels.h"
 #include "planck/loops/cuda/launch.cuh"
 

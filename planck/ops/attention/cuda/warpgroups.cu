@@ -4,7 +4,7 @@
 #include "planck/loops/cuda/tensor_map.cuh"
 #include "planck/ops/attention/cuda/call.cuh"
 #include "planck/ops/attention/cuda/kernels.h"
-#include "planck/ops/attention/cuda/warpgroups.h"
+#include "planck/ops/attention/cuda/warpgroups.cuh"
 
 namespace planck {
 

@@ -6,7 +6,7 @@
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
 #include "planck/ops/attention/cuda/backward.cuh"
 #include "planck/ops/attention/cuda/forward.cuh"
-#include "planck/ops/attention/cuda/warpgroups.h"
+#include "planck/ops/attention/cuda/warpgroups.cuh"
 
 namespace planck::attention_device {
 
