@@ -35,7 +35,7 @@ Result<Stream> Stream::cuda(int ordinal) {
   // Without code for it, every launch would fail.
   const auto capability = cuda::compute_capability(ordinal);
   if (!capability) return tl::unexpected(capability.error());
-  if (!cuda::has_code_for(cuda::architectures(), *capability))
+  if (cuda::code_of(ordinal) == 0)
     return fail(
         ErrorCode::device,
         fmt::format("CUDA device {} has compute capability {}.{}, this build has code for {}",

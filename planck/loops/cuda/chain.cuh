@@ -5,6 +5,7 @@
 // is the end of all its launches. The first launch of a chain waits for the stream as any other.
 #pragma once
 
+#include "planck/core/cuda/architectures.h"
 #include "planck/loops/cuda/launch.cuh"
 
 namespace planck {
@@ -14,6 +15,11 @@ __device__ __forceinline__ void follow() {
   asm volatile("griddepcontrol.launch_dependents;");
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+}
+
+// Whether the code that the device runs has it: PTX of an older GPU has not, and nobody would wait.
+inline bool has_follow(const Stream& stream) {
+  return cuda::code_of(stream.device().ordinal) >= 90;
 }
 
 // With so many bytes of dynamic shared memory per block. Does nothing for an empty grid.
@@ -34,7 +40,7 @@ Result<void> launch_next_with(const Stream& stream, const char* name, std::size_
   config.dynamicSmemBytes = shared;
   config.stream = native(stream);
   config.attrs = &early;
-  config.numAttrs = 1;
+  config.numAttrs = has_follow(stream) ? 1 : 0;
   return cuda_result(cudaLaunchKernelEx(&config, kernel, P(arguments)...), name);
 }
 

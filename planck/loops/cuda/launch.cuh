@@ -55,6 +55,14 @@ Result<void> launch(const Stream& stream, const char* name, void (*kernel)(P...)
   return cuda_result(cudaLaunchKernelEx(&config, kernel, P(arguments)...), name);
 }
 
+// Whether a block can have so much shared memory: up to 227 KB on some GPUs, 99 on others.
+inline bool has_shared_memory(const Stream& stream, std::size_t bytes) {
+  int most = 0;
+  const cudaError_t status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                                    stream.device().ordinal);
+  return status == cudaSuccess && bytes <= static_cast<std::size_t>(most);
+}
+
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace planck

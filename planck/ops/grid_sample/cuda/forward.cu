@@ -189,7 +189,8 @@ Result<void> planes(const Stream& stream, Workspace workspace, const GridSampleP
   r.neighbours = neighbours;
   if constexpr (sizeof(T) < 8) {
     sd::BoxMaps maps;
-    if (worth_boxes<T>(input, g) && sd::map_boxes<sd::Box<T>>(input, maps)) {
+    const bool has_boxes = cuda::code_of(stream.device().ordinal) >= 90;  // else they stay empty
+    if (has_boxes && worth_boxes<T>(input, g) && sd::map_boxes<sd::Box<T>>(input, maps)) {
       // The list lies where no copy will be made.
       const sd::Leftovers leftovers = {neighbours, reinterpret_cast<std::uint32_t*>(copy)};
       return zeros ? launch_boxes<T, true>(stream, g, a, leftovers, maps, r)

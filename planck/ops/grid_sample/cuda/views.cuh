@@ -8,6 +8,7 @@
 
 #include <string>
 
+#include "planck/core/cuda/architectures.h"
 #include "planck/loops/cuda/division.cuh"
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/ops/grid_sample/cuda/elements.cuh"
@@ -211,7 +212,7 @@ Result<void> launch_grid(const Stream& stream, const char* name, void (*kernel)(
   config.stream = native(stream);
   cudaLaunchAttribute attributes[2];
   config.attrs = attributes;
-  if (details.follows) {
+  if (details.follows && cuda::code_of(stream.device().ordinal) >= 90) {
     cudaLaunchAttribute& a = attributes[config.numAttrs++];
     a.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     a.val.programmaticStreamSerializationAllowed = 1;

@@ -153,7 +153,8 @@ bool fuses(const NormArguments<T>& n, std::int64_t rows, std::int64_t length, bo
 }
 
 template <class T>
-Result<void> fused(const Stream& stream, const NormArguments<T>& n, GradientArguments<T> g) {
+Result<void> fused(const Stream& stream, const NormArguments<T>& n, GradientArguments<T> g,
+                   const FusedCut& cut) {
   const auto at = [](const auto& v) { return v.data + v.rows.start + v.elements.start; };
   FusedArguments<T> a{};
   a.x = at(n.in[0]);
@@ -168,7 +169,6 @@ Result<void> fused(const Stream& stream, const NormArguments<T>& n, GradientArgu
   a.mean_stride = n.mean_map.stride[0];
   a.rstd_stride = n.rstd_map.stride[0];
   a.rows = g.rows;
-  const FusedCut cut = fused_cut(g.rows, g.length, static_cast<int>(sizeof(T)));
   g.chunks = ceil_div(g.rows, cut.rows);
   a.length = static_cast<int>(g.length);
   a.chunk = static_cast<int>(cut.rows);
@@ -231,7 +231,11 @@ Result<void> run(const Stream& stream, Workspace workspace, const NormProblem& p
   if ((p.weighted || p.biased) && length > 0) {
     const auto g = make_gradients<T>(workspace, p, a, operands);
     if constexpr (sizeof(T) < 8)
-      if (fuses(a, p.rows(), length, dense && a.in[1].dense)) return fused(stream, a, g);
+      if (fuses(a, p.rows(), length, dense && a.in[1].dense)) {
+        const FusedCut cut = fused_cut(p.rows(), length, static_cast<int>(sizeof(T)));
+        if (has_shared_memory(stream, static_cast<std::size_t>(cut.memory)))
+          return fused(stream, a, g, cut);
+      }
     if (auto ok = gradients<T>(stream, g); !ok) return ok;
   }
   if (length == 0) return {};
