@@ -261,7 +261,11 @@ class Step {
             return replay(parts, *run, inputs...);
         } else {
           const std::uint64_t draws = Rng::draws_of_this_thread;
+          // What is recorded for other shapes finds buffers where they were.
+          std::optional<detail::BuffersBefore<A>> buffers;
+          if (!runs_.empty() && still_fits(parts, *runs_.back())) buffers.emplace(parts);
           auto results = as_written(parts, inputs...);
+          if (buffers) buffers->write();
           known_.push_back(specs);
           if (Rng::draws_of_this_thread != draws && why_not_.empty())
             why_not_ = "the step draws random numbers: a recorded one would draw the same again";
