@@ -6,7 +6,7 @@
 // A block has 16 products (TF32: 8); where k ends within one, zeros fill it. Its terms are the
 // products and c. A term has an exponent e, for a product the sum of its factors' exponents (not
 // normalized; a subnormal factor has the smallest exponent). With E the largest e of the terms that
-// are not zero,
+// are not zero, and at least -133,
 //
 //   - each term is cut toward zero to a multiple of 2^(E - 25),
 //   - these are added exactly,
@@ -41,6 +41,7 @@ struct Tf32 {
 };
 
 inline constexpr int kKept = 25;        // bits below the largest exponent
+inline constexpr int kLeast = -133;     // the smallest E
 inline constexpr int kNoTerm = -10000;  // the exponent of a term that is zero
 
 // ± magnitude 2^(exponent - kMantissa), or not finite.
@@ -139,7 +140,7 @@ PLANCK_HD float add_block(float c, const typename Format::Bits (&a)[Format::kBlo
     found.add((bits_of(c) & 0x7fffffu) != 0, bits_of(c) >> 31 != 0);
   const Term start = term_of_sum(c);
   Term terms[Format::kBlock];
-  int largest = start.exponent;
+  int largest = start.exponent > kLeast ? start.exponent : kLeast;
   for (int i = 0; i < Format::kBlock; ++i) {
     const Factor x = factor_of<Format>(a[i]), y = factor_of<Format>(b[i]);
     add_not_finite<Format>(found, x, y);

@@ -41,7 +41,7 @@ float toward_zero(double x) {
 
 template <class Format>
 float block_in_f64(float c, const typename Format::Bits* a, const typename Format::Bits* b) {
-  int largest = c != 0 && std::isfinite(c) ? std::max(std::ilogb(c), -126) : -1000;
+  int largest = c != 0 && std::isfinite(c) ? std::max(std::ilogb(c), -126) : -133;
   double plain = static_cast<double>(c);  // NaN and infinities add up as IEEE 754 has it
   for (int i = 0; i < Format::kBlock; ++i) {
     const double x = number<Format>(a[i]), y = number<Format>(b[i]);
@@ -156,6 +156,20 @@ float block_of(std::vector<float> a, std::vector<float> b, float c) {
   std::uint16_t x[16] = {}, y[16] = {};
   for (std::size_t i = 0; i < a.size(); ++i) x[i] = bf16(a[i]).bits, y[i] = bf16(b[i]).bits;
   return add_block<Bf16>(c, x, y);
+}
+
+// What an H200 computed where all terms are far below 1: none is cut below 2^-158.
+TEST(TensorCore, SubnormalsOfHardware) {
+  const std::uint16_t a[16] = {0x0899, 0x07b8, 0x8be8}, b[16] = {0x26f3, 0x2658, 0x2ed1};
+  EXPECT_EQ(bits_of(add_block<Bf16>(0, a, b)), 0x800017adu);
+  const std::uint16_t c[16] = {0x9f30, 0x0503, 0x8552, 0x0a96, 0x00b8, 0xba04, 0x09ce},
+                      d[16] = {0x0f4f, 0xa23e, 0x9f84, 0x8e51, 0x9c53, 0x801c, 0x95ec};
+  EXPECT_EQ(bits_of(add_block<Bf16>(0, c, d)), 0x0000039cu);
+  const std::uint32_t e[8] = {0x9429db13, 0x1dfa68e4, 0xb4790c2b, 0x808cb311,
+                              0x924c8e07, 0x24af3834, 0x90aec4d5, 0x9e61e419},
+                      f[8] = {0x970fb99c, 0x9999cde5, 0x84c09b0b, 0xa080275a,
+                              0x8fc36f17, 0x969ec36c, 0x0401cd9c, 0x9681d015};
+  EXPECT_EQ(bits_of(add_block<Tf32>(0, e, f)), 0x800033a9u);
 }
 
 TEST(TensorCore, WorkedExamples) {

@@ -59,7 +59,7 @@ float block(const Part& part, float c, const typename Format::Bits* a,
   for (int first = 0; first < Format::kBlock; first += part.products) {
     const int end = std::min(first + part.products, Format::kBlock);
     double plain = static_cast<double>(c), sum = 0;
-    int largest = c != 0 ? exponent(static_cast<double>(c), -126) : -1000;
+    int largest = c != 0 ? exponent(static_cast<double>(c), -126) : -133;
     for (int i = first; i < end; ++i) {
       const double x = value(a[i]), y = value(b[i]), xy = x * y;
       plain += std::isfinite(x) && std::isfinite(y) ? 0 : xy;

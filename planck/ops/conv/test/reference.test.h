@@ -185,7 +185,7 @@ inline float ConvReference::tensor_core(const Chunked& terms) const {
     const auto size = static_cast<std::int64_t>(terms[t].size());
     for (std::int64_t k = 0; k < size; k += block()) {
       std::vector<double> all = {c};
-      int largest = c == 0 || !std::isfinite(c) ? -2000 : exponent(c, -126);
+      int largest = c == 0 || !std::isfinite(c) ? -133 : exponent(c, -126);
       for (std::int64_t i = k; i < std::min(size, k + block()); ++i) {
         const Term& term = terms[t][static_cast<std::size_t>(i)];
         const double a = factor(term.a), b = factor(term.b), product = a * b;
