@@ -1,6 +1,7 @@
 // The kernel tables of the attention family, one for each meaning of a product, and packed
 // sequences: a kernel does one after the other, as if each were alone.
 
+#include "planck/loops/gemm/cuda/follows.h"
 #include "planck/ops/attention/attention.math.h"
 #include "planck/ops/attention/cpu/kernels.h"
 #include "planck/ops/attention/cuda/kernels.h"
@@ -93,8 +94,14 @@ constexpr Kernel<AttentionProblem> kChain[] = {
     {"cuda:rows", kCuda, accept, kCudaRoom, guarantee, kCudaRun},
     {"cpu:fma_chain", kCpu, accept, kCpuRoom, guarantee, kCpuRun},
 };
+// Whether the part at hand computes what is promised.
+std::string follows(const AttentionProblem& p, Device device) {
+  return gemm_device::unfaithful(device, p.element_dtype, gemm_device::Instruction::wgmma);
+}
+
 constexpr Kernel<AttentionProblem> kTensorCore[] = {
-    {"cuda:warpgroups", kCuda, attention_warpgroups_refusal, kTilesRoom, guarantee, kTilesRun, 90},
+    {"cuda:warpgroups", kCuda, attention_warpgroups_refusal, kTilesRoom, guarantee, kTilesRun, 90,
+     follows},
     {"cuda:rows", kCuda, accept, kCudaRoom, guarantee, kCudaRun},
     {"cpu:integer_lanes", kCpu, accept, kCpuRoom, guarantee, kCpuRun},
 };

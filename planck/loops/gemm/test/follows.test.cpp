@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "planck/core/cuda/runtime.h"
+#include "planck/ops/attention/attention.problem.h"
 #include "planck/ops/conv/conv.problem.h"
 #include "planck/ops/matmul/matmul.problem.h"
 
@@ -22,6 +23,10 @@ void expect_refusals(const Problem& wrong, const Problem& right, std::size_t mad
   for (const Kernel<Problem>& row : wrong.kernels()) {
     if (row.device != DeviceKind::cuda) continue;
     integer_lanes += row.name == "cuda:integer_lanes";
+    if (row.name == "cuda:mma_sync") {  // of any part from 8.0 on, which nobody is here
+      EXPECT_NE(row.unfit(right, kSome), "");
+      continue;
+    }
     EXPECT_EQ(row.unfit != nullptr, row.capability == 90) << row.name;
     if (row.unfit == nullptr) continue;
     ++refusing;
@@ -45,11 +50,26 @@ TEST(Follows, ConvolutionsRefuseAPartThatDoesNot) {
   for (const ConvKind kind : {ConvKind::conv2d, ConvKind::conv2d_input, ConvKind::conv2d_weight})
     expect_refusals(problem(Dtype::bf16, kind), problem(Dtype::f16, kind), 2);
 }
+TEST(Follows, AttentionRefusesAPartThatDoesNot) {
+  const auto problem = [](AttentionKind kind, Dtype element) {
+    return AttentionProblem{kind, element, {1, 1, 8, 8}, {1, 1, 8, 8}, {1, 1, 8, 8}, {}, {}};
+  };
+  const AssumedProbe a(kSome, Dtype::bf16, Instruction::wgmma, {2'097'152, 12, 77});
+  const AssumedProbe b(kSome, Dtype::f16, Instruction::wgmma, {2'097'152, 0, -1});
+  for (const AttentionKind kind : {AttentionKind::attention, AttentionKind::attention_backward})
+    for (const Kernel<AttentionProblem>& row : problem(kind, Dtype::bf16).kernels()) {
+      EXPECT_EQ(row.unfit != nullptr, row.name == "cuda:warpgroups") << row.name;
+      if (row.unfit == nullptr) continue;
+      EXPECT_NE(row.unfit(problem(kind, Dtype::bf16), kSome), "");
+      EXPECT_EQ(row.unfit(problem(kind, Dtype::f16), kSome), "");
+    }
+}
 TEST(Follows, IntegersAskNoPart) {
   const MatmulProblem bytes{Dtype::s8, {}, 8, 8, 8, ProductMath::exact};
   const MatmulProblem exact{Dtype::f32, {}, 8, 8, 8, ProductMath::exact};
   for (const MatmulProblem& p : {bytes, exact})
-    for (const Kernel<MatmulProblem>& row : p.kernels()) EXPECT_EQ(row.unfit, nullptr) << row.name;
+    for (const Kernel<MatmulProblem>& row : p.kernels())
+      EXPECT_TRUE(row.unfit == nullptr || row.name == "cuda:mma_sync") << row.name;
 }
 TEST(Follows, AnAssumptionEndsWithItsScope) {
   {

@@ -113,6 +113,7 @@ __device__ __forceinline__ void bring_keys(const CUtensorMap& q, const CUtensorM
                                            const CUtensorMap& k, const CUtensorMap& v,
                                            const Call& c, const BackwardRoom<W>& room,
                                            const Where& at, const Steps& steps) {
+  if (steps.first >= steps.end) return;  // nobody would wait for what is brought
   const int group = at.head / static_cast<int>(c.heads / c.groups);
   expect_bytes(room.own_full, 2 * W::kOwnBytes);
   bring_tile<W::kWidth, W::kOwn>(q, room.own_full, room.own, c.q, at.tile * W::kOwn, at.head, at.n);
@@ -247,6 +248,7 @@ __device__ __forceinline__ void bring_queries(const CUtensorMap& q, const CUtens
                                               const Call& c, const Stats& stats,
                                               const BackwardRoom<W>& room, const Where& at,
                                               const Steps& steps) {
+  if (steps.first >= steps.end) return;  // nobody would wait for what is brought
   expect_bytes(room.own_full, 2 * W::kOwnBytes);
   bring_tile<W::kWidth, W::kOwn>(k, room.own_full, room.own, c.k, at.tile * W::kOwn, at.head, at.n);
   bring_tile<W::kWidth, W::kOwn>(v, room.own_full, room.own + W::kOwnBytes, c.v, at.tile * W::kOwn,

@@ -6,12 +6,17 @@
 // that of weights with values, so that tensor cores have work while scores become weights. That is
 // what takes the time, not the products: about 15 instructions per score.
 //
-// H200, TFLOP/s:                            B4 H16 L1024 D64   L4096 D64   L4096 D128   causal
-//   one product after the other, 3 blocks'
-//   worth of scores at a time (D64)         187                            420          375
-//   exponentials before sums are awaited    195                253         430          348 to 374
-//   a select less for each score, blocks
-//   that stay (D64)                         210                272         412          337
+// H200, TFLOP/s, B4 H16, planck bench; in brackets without launches, in a laboratory program:
+//
+//                                        L1024 D64    L4096 D64   L4096 D128   causal
+//   exponentials after all sums          187                      420          375
+//   before sums are awaited, and a
+//   select less for each score           (195)        (253)       (430)        (342 to 374)
+//   a loop over tiles, where blocks
+//   of narrow heads stay                 (208)        (270)       (412)        (337)
+//   four running maxima per row          197 (216)    (274)       405 (410)    349 (357)
+//
+// The loop over tiles is what wide heads lose by, though each of their blocks has one.
 #pragma once
 
 #include "planck/ops/attention/cuda/options.cuh"
@@ -205,7 +210,7 @@ __device__ __forceinline__ bool take_powers_of_all(Rows2& rows, float (&s)[W::kK
     largest[h] = fmaxf(fmaxf(most[h][0], most[h][1]), fmaxf(most[h][2], most[h][3]));
     for (int by = 1; by < 4; by *= 2)
       largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffu, largest[h], by));
-    largest[h] = fmaxf(rows.largest[h], element::score(largest[h], scale));
+    largest[h] = larger_or_nan(rows.largest[h], element::score(largest[h], scale));
     near = near && element::score(low, scale) - largest[h] >= -math::kTermNear;
   }
   if (!__all_sync(0xffffffffu, near)) return false;

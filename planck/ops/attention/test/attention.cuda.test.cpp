@@ -47,7 +47,19 @@ const Heads kHeads[] = {
       .key_offsets = {0, 130, 140, 140, 420}}},
 };
 
-void expect_cpu_bits(AttentionKind kind, Dtype dtype, Fill fill) {
+// NaN as one element of row `row` of an operand, of all heads of the first batch.
+void spoil(HostTensor& x, std::int64_t row) {
+  const std::int64_t rows = x.shape[2], width = x.shape[3];
+  for (std::int64_t head = 0; head < x.shape[1] && row < rows; ++head) {
+    const std::int64_t at = (head * rows + row) * width + width - 1;
+    x.bytes[static_cast<std::size_t>(2 * at)] = x.bytes[static_cast<std::size_t>(2 * at + 1)] =
+        std::byte{0x7f};
+  }
+}
+
+// spoilt: a NaN among ordinary numbers, at this row of operand number `spoilt_operand`.
+void expect_cpu_bits(AttentionKind kind, Dtype dtype, Fill fill, std::size_t spoilt_operand = 99,
+                     std::int64_t spoilt = 0) {
   int tried = 0;
   for (const Heads& x : kHeads) {
     AttentionProblem p{
@@ -68,6 +80,7 @@ void expect_cpu_bits(AttentionKind kind, Dtype dtype, Fill fill) {
       }
       HostTensor t(specs[i].dtype, specs[i].shape);
       verify::fill(t, fill, 11 + i, 0);
+      if (i == spoilt_operand) spoil(t, spoilt);
       before.emplace_back(std::move(t));
     }
     std::vector<verify::DeviceRun> runs = {laid_out(Layout::contiguous), laid_out(Layout::sliced),
@@ -94,6 +107,19 @@ TEST(AttentionCuda, ForwardOfF16) {
 TEST(AttentionCuda, ForwardOfAnything) {
   PLANCK_NEEDS_GPU();
   expect_cpu_bits(AttentionKind::attention, Dtype::bf16, Fill::adversarial);
+}
+// A score that is NaN makes its row NaN whatever comes after it; a weight of 0 does not.
+TEST(AttentionCuda, OneNaNAmongNumbers) {
+  PLANCK_NEEDS_GPU();
+  using namespace attention_operand;
+  for (const std::int64_t row : {5, 200}) {
+    expect_cpu_bits(AttentionKind::attention, Dtype::bf16, Fill::normal, k, row);
+    expect_cpu_bits(AttentionKind::attention, Dtype::bf16, Fill::normal, v, row);
+    expect_cpu_bits(AttentionKind::attention, Dtype::f16, Fill::normal, q, row);
+    for (const std::size_t operand :
+         {std::size_t{q}, std::size_t{k}, std::size_t{v}, std::size_t{dy}})
+      expect_cpu_bits(AttentionKind::attention_backward, Dtype::bf16, Fill::normal, operand, row);
+  }
 }
 TEST(AttentionCuda, BackwardOfBf16) {
   PLANCK_NEEDS_GPU();
