@@ -6,4 +6,3 @@
 #include "planck/optim/ema.h"
 #include "planck/optim/loss_scale.h"
 #include "planck/optim/schedule.h"
-#include "planck/train/step.h"

@@ -11,6 +11,7 @@
 #include "model.h"
 #include "planck/dist/data_parallel.h"
 #include "planck/io/sha256.h"
+#include "planck/train/step.h"
 #include "text.h"
 
 namespace gpt {

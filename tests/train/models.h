@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "planck/train/step.h"
 #include "planck/training.h"
 
 namespace planck::test {

@@ -54,7 +54,7 @@ TEST(MatmulBias, IsNotAddedByCudasKernels) {
       p.bias = true;
     }
   }
-  EXPECT_EQ(rows, 5u);
+  EXPECT_EQ(rows, 6u);
 }
 
 }  // namespace
