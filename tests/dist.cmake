@@ -42,7 +42,7 @@ if(PLANCK_SANITIZE STREQUAL "thread")
   add_executable(workers_test ${dist}/test/all_reduce.test.cpp ${dist}/test/buckets.test.cpp
     ${dist}/test/meeting.test.cpp ${dist}/addition.cpp ${dist}/all_reduce.cpp ${dist}/meeting.cpp ${dist}/transport/communicator.cpp ${dist}/transport/courier.cpp
     ${dist}/grains.cpp ${dist}/buckets.cpp ${dist}/sparse_rows.cpp
-    ${dist}/transport/threads.cpp ${core}/allocator.cpp ${core}/cuda/absent.cpp ${core}/refuse.cpp ${core}/shape.cpp
+    ${dist}/transport/threads.cpp ${core}/allocator.cpp ${core}/cuda/absent.cpp ${core}/cuda/architectures.cpp ${core}/refuse.cpp ${core}/shape.cpp
     ${core}/stream.cpp)
   target_include_directories(workers_test PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(workers_test PRIVATE planck_build_flags tl::expected fmt::fmt GTest::gtest_main)

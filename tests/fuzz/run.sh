@@ -39,7 +39,7 @@ build arrays_fuzz npy_header.cpp idx.cpp mapped_file.cpp planck/core/shape.cpp "
 build gguf_fuzz gguf/gguf_header.cpp "${encoding[@]}"
 build torch_fuzz torch/pickle.cpp torch/pickle_state.cpp torch/pickle_values.cpp torch/torch_file.cpp torch/zip_directory.cpp "${encoding[@]}"
 build state_fuzz planck/nn/state_file.cpp planck/ops/quantize/quantize.format.cpp safetensors.cpp output_file.cpp sha256.cpp \
-  mapped_file.cpp planck/core/{shape,owned_tensor,allocator,stream,cuda/absent,view}.cpp "${header[@]}"
+  mapped_file.cpp planck/core/{shape,owned_tensor,allocator,stream,cuda/absent,cuda/architectures,view}.cpp "${header[@]}"
 build index_fuzz checkpoint/index.cpp mapped_file.cpp "${encoding[@]}"
 
 # Every source once, with the flags of all targets; as many at a time as there are cores.

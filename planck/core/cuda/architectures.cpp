@@ -1,3 +1,4 @@
+// What a library was compiled for, read as text, and which of it a GPU runs.
 #include "planck/core/cuda/architectures.h"
 
 #include <algorithm>
