@@ -24,16 +24,14 @@
 
 namespace planck::attention_device {
 
-// kGroups: warpgroups of a block; kBlocks: blocks of a multiprocessor.
-template <class T_, int kWidth_, bool kOptions_, int kGroups_, int kBlocks_, bool kAhead_>
+// kAhead: the product with the next keys is begun before weights are multiplied.
+template <class T_, int kWidth_, bool kOptions_, bool kAhead_>
 struct Forward {
   using T = T_;
   static constexpr int kWidth = kWidth_;
   static constexpr bool kOptions = kOptions_;  // masks and what else scores become
-  static constexpr int kGroups = kGroups_, kBlocks = kBlocks_;
   static constexpr bool kAhead = kAhead_;
-  static constexpr int kRegisters = kGroups == 3 ? 160 : kBlocks == 2 ? 216 : 240;
-  static constexpr int kLeft = kGroups == 3 ? 32 : 24;
+  static constexpr int kGroups = 2;  // warpgroups that compute
   static constexpr int kQueries = 64 * kGroups, kKeys = element::kBlock;
   static constexpr int kStages = kWidth == 256 ? 1 : 2, kQueryStages = kStages;
   static constexpr int kQueryBytes = kTileBytes<kWidth, kQueries>;
@@ -375,7 +373,7 @@ __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room
 }
 
 template <class W>
-__global__ void __launch_bounds__(W::kThreads, W::kBlocks)
+__global__ void __launch_bounds__(W::kThreads, 1)
     attend_warpgroups(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k,
                       const __grid_constant__ CUtensorMap v, const __grid_constant__ Call c,
                       const __grid_constant__ Again again) {
@@ -384,10 +382,10 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
   const ForwardRoom<W> room(shared);
   room.begin();
   if (threadIdx.x < 128) {
-    leave_registers<W::kLeft>();
+    leave_registers<24>();
     if (threadIdx.x == 0) bring_forward<W>(q, k, v, c, room);
   } else {
-    take_registers<W::kRegisters>();
+    take_registers<240>();
     attend<W>(c, room, again);
   }
 #endif

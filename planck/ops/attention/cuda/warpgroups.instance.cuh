@@ -15,8 +15,7 @@ Result<void> attend_as(const Stream& stream, const Call& c, const TileMaps& maps
   // Narrow heads take less time than what begins and ends a block, so blocks stay; where tiles
   // differ, the hardware hands them out better.
   Index blocks = c.batch * c.heads * ceil_div(c.queries, W::kQueries);
-  if (W::kWidth == 64 && !c.causal)
-    blocks = std::min(blocks, Index{W::kBlocks} * processors_of(stream));
+  if (W::kWidth == 64 && !c.causal) blocks = std::min(blocks, Index{processors_of(stream)});
   return launch_clusters<W>(native(stream), attend_warpgroups<W>, blocks, maps.q, maps.k, maps.v, c,
                             Again{again});
 }
@@ -24,9 +23,8 @@ Result<void> attend_as(const Stream& stream, const Call& c, const TileMaps& maps
 template <class T, int kWidth>
 Result<void> attend_tiles(const Stream& stream, const Call& c, const TileMaps& maps, Index* again) {
   if constexpr (kWidth == 128)
-    if (has_options(c))
-      return attend_as<Forward<T, kWidth, true, 2, 1, false>>(stream, c, maps, again);
-  return attend_as<Forward<T, kWidth, false, 2, 1, kWidth <= 128>>(stream, c, maps, again);
+    if (has_options(c)) return attend_as<Forward<T, kWidth, true, false>>(stream, c, maps, again);
+  return attend_as<Forward<T, kWidth, false, kWidth <= 128>>(stream, c, maps, again);
 }
 
 template <class W>
