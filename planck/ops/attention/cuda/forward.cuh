@@ -16,7 +16,8 @@
 //   of narrow heads stay                 (208)        (270)       (412)        (337)
 //   four running maxima per row          197 (216)    (274)       405 (410)    349 (357)
 //
-// The loop over tiles is what wide heads lose by, though each of their blocks has one.
+// Wide heads lost when the loop over tiles came, though each of their blocks has one: to be tried
+// without it.
 #pragma once
 
 #include "planck/ops/attention/cuda/options.cuh"
