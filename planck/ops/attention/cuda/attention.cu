@@ -23,7 +23,7 @@ __device__ Index first_row() { return Index{blockIdx.x} * kWarps + threadIdx.x /
 __device__ Index row_step() { return Index{gridDim.x} * kWarps; }
 
 template <class T, bool kChain>
-__global__ void forward(Call c, RowList rows) {
+__global__ void forward(Call c, Rows rows) {
   using C = Compute<T>;
   __shared__ C shared_powers[kWarps][kRows];
   __shared__ Weight<T, kChain> shared_weights[kWarps][kRows];
@@ -31,8 +31,9 @@ __global__ void forward(Call c, RowList rows) {
   C* const powers = shared_powers[warp];
   Weight<T, kChain>* const weights = shared_weights[warp];
   const C hidden = -math::infinity_of(C(0));
-  for (Index x = first_row(); x < rows.size(); x += row_step()) {
-    const Index row = rows.at(x), i = row % c.queries, head = row / c.queries % c.heads,
+  await_last();
+  rows.each(first_row(), row_step(), [&](Index row) {
+    const Index i = row % c.queries, head = row / c.queries % c.heads,
                 n = row / c.queries / c.heads, group = head / (c.heads / c.groups);
     const Range seen = keys_of(c, i);
     C m = hidden, part = 0, sums[kColumns] = {};
@@ -74,7 +75,7 @@ __global__ void forward(Call c, RowList rows) {
       if (const int e = lane + 32 * x; e < c.out_width)
         store<T>(c.y, n, head, i, e, element::result(sums[x], factor));
     if (lane == 0) *const_cast<C*>(at_row<C>(c.lse, n, head, i)) = element::log_sum_exp(m, l);
-  }
+  });
 }
 
 template <class T>
@@ -105,13 +106,14 @@ __device__ Slope<Compute<T>> slope(const Call& c, Index n, Index head, Index i, 
 }
 
 template <class T, bool kChain>
-__global__ void find_dq(Call c, RowList rows) {
+__global__ void find_dq(Call c, Rows rows) {
   using C = Compute<T>;
   __shared__ Weight<T, kChain> shared_weights[kWarps][kRows];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   Weight<T, kChain>* const weights = shared_weights[threadIdx.x / 32];
-  for (Index x = first_row(); x < rows.size(); x += row_step()) {
-    const Index row = rows.at(x), i = row % c.queries, head = row / c.queries % c.heads,
+  await_last();
+  rows.each(first_row(), row_step(), [&](Index row) {
+    const Index i = row % c.queries, head = row / c.queries % c.heads,
                 n = row / c.queries / c.heads, group = head / (c.heads / c.groups);
     const Range seen = keys_of(c, i);
     C sums[kColumns] = {};
@@ -133,19 +135,19 @@ __global__ void find_dq(Call c, RowList rows) {
     for (int x = 0; x < kColumns; ++x)
       if (const int d = lane + 32 * x; d < c.width)
         store<T>(c.dq, n, head, i, d, element::result(sums[x], static_cast<C>(c.scale)));
-  }
+  });
 }
 
 template <class T, bool kChain>
-__global__ void find_dk_dv(Call c, RowList rows) {
+__global__ void find_dk_dv(Call c, Rows rows) {
   using C = Compute<T>;
   __shared__ Weight<T, kChain> shared_weights[kWarps][2][kRows];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   auto& weights = shared_weights[threadIdx.x / 32];
   const Index in_group = c.heads / c.groups;
-  for (Index x = first_row(); x < rows.size(); x += row_step()) {
-    const Index row = rows.at(x), j = row % c.keys, group = row / c.keys % c.groups,
-                n = row / c.keys / c.groups;
+  await_last();
+  rows.each(first_row(), row_step(), [&](Index row) {
+    const Index j = row % c.keys, group = row / c.keys % c.groups, n = row / c.keys / c.groups;
     const Range seen = queries_of(c, j);
     C dk[kColumns] = {}, dv[kColumns] = {};
     for (Index head = group * in_group; head < (group + 1) * in_group; ++head)
@@ -178,7 +180,7 @@ __global__ void find_dk_dv(Call c, RowList rows) {
       if (e < c.width)
         store<T>(c.dk, n, group, j, e, element::result(dk[x], static_cast<C>(c.scale)));
     }
-  }
+  });
 }
 
 std::int64_t blocks_for(Index rows, int each) {
@@ -190,7 +192,7 @@ Result<void> run(const Stream& stream, const AttentionProblem& p, const Call& c)
   const Index rows = c.batch * c.heads * c.queries, keys = c.batch * c.groups * c.keys;
   constexpr int kThreads = 32 * kWarps;
   const char* const name = p.backward() ? "attention_backward" : "attention";
-  const RowList queries{rows, nullptr};
+  const Rows queries{rows, {}};
   if (!p.backward())
     return launch(stream, name, forward<T, kChain>, blocks_for(rows, kWarps), kThreads, c, queries);
   if (auto ok = launch(stream, name, find_delta<T>, blocks_for(rows, kThreads), kThreads, c); !ok)
@@ -200,7 +202,7 @@ Result<void> run(const Stream& stream, const AttentionProblem& p, const Call& c)
       !ok)
     return ok;
   return launch(stream, name, find_dk_dv<T, kChain>, blocks_for(keys, kWarps), kThreads, c,
-                RowList{keys, nullptr});
+                Rows{keys, {}});
 }
 
 template <class T>
@@ -232,20 +234,28 @@ Result<void> attention_cuda(const Stream& stream, Workspace workspace, const Att
 
 namespace attention_device {
 
-// A grid that fits on any GPU at once: it looks whether there are rows, and nearly always ends.
+// A grid that fits on any GPU at once: it looks whether there are rows, and nearly always ends. It
+// is launched while the last kernel ends, where the GPU can do that.
 template <class T>
-Result<void> attend_again(const Stream& stream, const Call& c, const Index* list, Part part) {
-  constexpr std::int64_t kBlocks = 1024;
-  constexpr int kThreads = 32 * kWarps;
-  const RowList rows{0, list};
-  if (part == Part::forward)
-    return launch(stream, "attention", forward<T, false>, kBlocks, kThreads, c, rows);
-  if (part == Part::dq)
-    return launch(stream, "attention_backward", find_dq<T, false>, kBlocks, kThreads, c, rows);
-  return launch(stream, "attention_backward", find_dk_dv<T, false>, kBlocks, kThreads, c, rows);
+Result<void> attend_again(const Stream& stream, const Call& c, const ChosenRows& chosen,
+                          Part part) {
+  const Index heads = c.batch * (part == Part::dk_dv ? c.groups : c.heads);
+  const Rows rows{heads * chosen.in_head, chosen};
+  cudaLaunchAttribute early;
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(264);
+  config.blockDim = dim3(32 * kWarps);
+  config.stream = native(stream);
+  config.attrs = &early, config.numAttrs = 1;
+  const auto kernel = part == Part::forward ? forward<T, false>
+                      : part == Part::dq    ? find_dq<T, false>
+                                            : find_dk_dv<T, false>;
+  return cuda_result(cudaLaunchKernelEx(&config, kernel, c, rows), "attention");
 }
-template Result<void> attend_again<bf16>(const Stream&, const Call&, const Index*, Part);
-template Result<void> attend_again<f16>(const Stream&, const Call&, const Index*, Part);
+template Result<void> attend_again<bf16>(const Stream&, const Call&, const ChosenRows&, Part);
+template Result<void> attend_again<f16>(const Stream&, const Call&, const ChosenRows&, Part);
 
 }  // namespace attention_device
 

@@ -135,7 +135,7 @@ __device__ __forceinline__ void bring_keys(const CUtensorMap& q, const CUtensorM
 template <class W>
 __device__ __forceinline__ void sum_dq(const Call& c, const Stats& stats,
                                        const BackwardRoom<W>& room, const Where& at,
-                                       const Steps& steps, const Again& again) {
+                                       const Steps& steps, const ChosenRows& again) {
   using T = typename W::T;
   constexpr int kWidth = W::kWidth, kStep = W::kStep;
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;
@@ -162,8 +162,10 @@ __device__ __forceinline__ void sum_dq(const Call& c, const Stats& stats,
   std::uint32_t weights[kStep / 4];
 #pragma unroll
   for (int x = 0; x < kWidth / 2; ++x) sums[x] = 0;
+  wgmma_hold(sums);
   Turn<W::kStages> turn, last;
   if (steps.first < steps.end) await_phase(room.own_full, 0);
+#pragma unroll 1
   for (int b = steps.first; b < steps.end; ++b) {
     await_phase(room.full + turn.stage, turn.parity);
     wgmma_hold(s);
@@ -173,10 +175,9 @@ __device__ __forceinline__ void sum_dq(const Call& c, const Stats& stats,
     wgmma_end();
     multiply_rows<T, kWidth, W::kOwn, kStep>(dp, dy, room.step(turn.stage, 1));
     wgmma_end();
-    if (b > steps.first) {
-      wgmma_await<2>();  // sums of the last step
-      if (threadIdx.x % 128 == 0) arrive(room.empty + last.stage);
-    }
+    wgmma_await<2>();  // sums of the last step
+    wgmma_hold(sums);
+    if (b > steps.first && threadIdx.x % 128 == 0) arrive(room.empty + last.stage);
     wgmma_await<1>();
     wgmma_hold(s);
     const int start = b * kStep, column = start + lane % 4 * 2;
@@ -209,10 +210,11 @@ __device__ __forceinline__ void sum_dq(const Call& c, const Stats& stats,
   wgmma_await<0>();
   wgmma_hold(sums);
   const bool may[2] = {true, true};
-  store_results<T, kWidth>(c.dq, at, row, static_cast<int>(c.queries), c.width, c.packs,
-                           (at.n * c.heads + at.head) * c.queries, may,
-                           room.pieces + (group * 4 + warp) * W::kPieceBytes, again,
-                           [&](int x) { return element::result(sums[x], scale); });
+  const unsigned nan =
+      store_results<T, kWidth>(c.dq, at, row, static_cast<int>(c.queries), c.width, c.packs, may,
+                               room.pieces + (group * 4 + warp) * W::kPieceBytes,
+                               [&](int x) { return element::result(sums[x], scale); });
+  if (lane == 0) again.set(at.n * c.heads + at.head, row, nan);
 }
 
 template <class W>
@@ -220,11 +222,12 @@ __global__ void __launch_bounds__(W::kThreads, 1)
     sum_dq_warpgroups(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap dy,
                       const __grid_constant__ CUtensorMap k, const __grid_constant__ CUtensorMap v,
                       const __grid_constant__ Call c, const __grid_constant__ Stats stats,
-                      const __grid_constant__ Again again) {
+                      const __grid_constant__ ChosenRows again) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ char shared[];
   const BackwardRoom<W> room(shared);
   room.begin();
+  let_next_begin();
   const int tiles = (static_cast<int>(c.queries) + W::kOwn - 1) / W::kOwn;
   const Where at = place_of(blockIdx.x, c.heads, tiles, true);
   const Index i = Index{at.tile} * W::kOwn;
@@ -273,7 +276,8 @@ __device__ __forceinline__ void bring_queries(const CUtensorMap& q, const CUtens
 // A warpgroup: dk and dv of 64 keys.
 template <class W>
 __device__ __forceinline__ void sum_dk_dv(const Call& c, const BackwardRoom<W>& room,
-                                          const Where& at, const Steps& steps, const Again& again) {
+                                          const Where& at, const Steps& steps,
+                                          const ChosenRows& again) {
   using T = typename W::T;
   constexpr int kWidth = W::kWidth, kStep = W::kStep;
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;
@@ -351,12 +355,12 @@ __device__ __forceinline__ void sum_dk_dv(const Call& c, const BackwardRoom<W>& 
   const bool may[2] = {true, true};
   const float of_dv = W::kOptions && c.drops ? enlarged<float>(c) : 1.0f;
   char* const piece = room.pieces + (group * 4 + warp) * W::kPieceBytes;
-  const Index first_of_head = (at.n * c.groups + at.head) * c.keys;
-  store_results<T, kWidth>(c.dv, at, row, static_cast<int>(c.keys), c.out_width, c.packs,
-                           first_of_head, may, piece, again,
-                           [&](int x) { return element::result(dv[x], of_dv); });
-  store_results<T, kWidth>(c.dk, at, row, static_cast<int>(c.keys), c.width, c.packs, first_of_head,
-                           may, piece, again, [&](int x) { return element::result(dk[x], scale); });
+  const int keys = static_cast<int>(c.keys);
+  unsigned nan = store_results<T, kWidth>(c.dv, at, row, keys, c.out_width, c.packs, may, piece,
+                                          [&](int x) { return element::result(dv[x], of_dv); });
+  nan |= store_results<T, kWidth>(c.dk, at, row, keys, c.width, c.packs, may, piece,
+                                  [&](int x) { return element::result(dk[x], scale); });
+  if (lane == 0) again.set(at.n * c.groups + at.head, row, nan);
 }
 
 template <class W>
@@ -365,11 +369,13 @@ __global__ void __launch_bounds__(W::kThreads, 1)
                          const __grid_constant__ CUtensorMap dy,
                          const __grid_constant__ CUtensorMap k,
                          const __grid_constant__ CUtensorMap v, const __grid_constant__ Call c,
-                         const __grid_constant__ Stats stats, const __grid_constant__ Again again) {
+                         const __grid_constant__ Stats stats,
+                         const __grid_constant__ ChosenRows again) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ char shared[];
   const BackwardRoom<W> room(shared);
   room.begin();
+  let_next_begin();
   const int tiles = (static_cast<int>(c.keys) + W::kOwn - 1) / W::kOwn;
   const Where at = place_of(blockIdx.x, c.groups, tiles, false);
   const Index j = Index{at.tile} * W::kOwn;

@@ -41,9 +41,9 @@ inline Call call_of(const AttentionProblem& p, const Operands& o) {
   return c;
 }
 
-// Of a call with products of tensor cores: rows of a list again, by definition.
+// Of a call with products of tensor cores: chosen rows again, by definition.
 enum class Part : std::uint8_t { forward, dq, dk_dv };
 template <class T>
-Result<void> attend_again(const Stream&, const Call&, const Index* list, Part);
+Result<void> attend_again(const Stream&, const Call&, const ChosenRows&, Part);
 
 }  // namespace planck::attention_device

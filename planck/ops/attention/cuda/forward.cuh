@@ -32,7 +32,9 @@ struct Forward {
   static constexpr int kWidth = kWidth_;
   static constexpr bool kOptions = kOptions_;  // masks and what else scores become
   static constexpr bool kAhead = kAhead_;
-  static constexpr int kGroups = 2;  // warpgroups that compute
+  static constexpr bool kStays = kWidth == 64;          // blocks walk over tiles
+  static constexpr int kGroups = kWidth == 64 ? 3 : 2;  // warpgroups that compute
+  static constexpr int kRegisters = kGroups == 3 ? 160 : 240;
   static constexpr int kQueries = 64 * kGroups, kKeys = element::kBlock;
   static constexpr int kStages = kWidth == 256 ? 1 : 2, kQueryStages = kStages;
   static constexpr int kQueryBytes = kTileBytes<kWidth, kQueries>;
@@ -123,6 +125,7 @@ __device__ __forceinline__ void bring_forward(const CUtensorMap& q, const CUtens
       bring(k, c.k, room.keys, room.keys_full, room.keys_empty);
       bring(v, c.v, room.values, room.values_full, room.values_empty);
     }
+    if constexpr (!W::kStays) break;
   }
 }
 
@@ -260,7 +263,7 @@ __device__ __forceinline__ void take_weights(const Call& c, const Where& at, con
 // A warpgroup: 64 queries of every tile.
 template <class W>
 __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room,
-                                       const Again& again) {
+                                       const ChosenRows& again) {
   using T = typename W::T;
   constexpr int kWidth = W::kWidth, kKeys = W::kKeys;
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;
@@ -366,10 +369,12 @@ __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room
         *const_cast<float*>(at_row<float>(c.lse, at.n, at.head, rows.i[h])) =
             element::log_sum_exp(m, l);
     }
-    store_results<T, kWidth>(c.y, at, row, static_cast<int>(c.queries), c.out_width, c.packs,
-                             (at.n * c.heads + at.head) * c.queries, may,
-                             room.pieces + (group * 4 + warp) * W::kPieceBytes, again,
-                             [&](int x) { return element::result(sums[x], of_row[row_of(x)]); });
+    const unsigned nan = store_results<T, kWidth>(
+        c.y, at, row, static_cast<int>(c.queries), c.out_width, c.packs, may,
+        room.pieces + (group * 4 + warp) * W::kPieceBytes,
+        [&](int x) { return element::result(sums[x], of_row[row_of(x)]); });
+    if (lane == 0) again.set(at.n * c.heads + at.head, row, nan);
+    if constexpr (!W::kStays) break;
   }
 }
 
@@ -377,16 +382,17 @@ template <class W>
 __global__ void __launch_bounds__(W::kThreads, 1)
     attend_warpgroups(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k,
                       const __grid_constant__ CUtensorMap v, const __grid_constant__ Call c,
-                      const __grid_constant__ Again again) {
+                      const __grid_constant__ ChosenRows again) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ char shared[];
   const ForwardRoom<W> room(shared);
   room.begin();
+  let_next_begin();
   if (threadIdx.x < 128) {
     leave_registers<24>();
     if (threadIdx.x == 0) bring_forward<W>(q, k, v, c, room);
   } else {
-    take_registers<240>();
+    take_registers<W::kRegisters>();
     attend<W>(c, room, again);
   }
 #endif

@@ -19,7 +19,7 @@ std::string attention_warpgroups_refusal(const AttentionProblem&);
 std::size_t attention_warpgroups_workspace(const AttentionProblem&);
 
 // Where the parts of its workspace begin, in bytes: delta and lse of all queries, each head filled
-// up to whole steps, and lists of rows that are done again (of keys once for dk and once for dv).
+// up to whole steps, and a bit for each row that is done again.
 struct AttentionTilesLayout {
   std::int64_t rows_of_head;
   std::size_t delta, lse, again, again_keys, bytes;

@@ -182,12 +182,39 @@ __device__ Slope<Compute<T>> slope_of(const Call& c, Compute<T> s, Compute<T> dp
   return {dropped ? C(0) : p, ds};
 }
 
-// Rows of a kernel: so many, or those of a list, whose first number is their count.
-struct RowList {
+// A bit for each row that is done again: words of 16 rows, which begin anew with each head.
+using RowBits = std::uint16_t;
+struct ChosenRows {
+  RowBits* bits;
+  Index in_head;  // rows
+  __host__ __device__ Index words() const { return (in_head + 15) / 16; }
+  __device__ void set(Index head, int row, unsigned chosen) const {
+    if (row < in_head) bits[head * words() + row / 16] = static_cast<RowBits>(chosen);
+  }
+};
+
+// Rows of a kernel, all of them or those that are chosen. A warp calls f(row) for every `warps`-th
+// row, or for the rows of so many words.
+struct Rows {
   Index count;
-  const Index* listed;
-  __device__ Index size() const { return listed != nullptr ? *listed : count; }
-  __device__ Index at(Index x) const { return listed != nullptr ? listed[1 + x] : x; }
+  ChosenRows chosen;  // bits null: all
+  template <class F>
+  __device__ void each(Index warp, Index warps, F f) const {
+    const bool all = chosen.bits == nullptr;
+    const Index in_head = all ? 1 : chosen.words();
+    const Index words = all ? count : count / chosen.in_head * in_head;
+    for (Index first = warp; first < words; first += 32 * warps) {
+      const Index own = first + static_cast<int>(threadIdx.x) % 32 * warps;
+      const unsigned mine = own >= words ? 0 : all ? 1 : chosen.bits[own];
+      for (unsigned found = __ballot_sync(0xffffffffu, mine != 0); found != 0; found &= found - 1) {
+        const int lane = __ffs(static_cast<int>(found)) - 1;
+        const Index word = first + lane * warps;
+        const Index row = all ? word : word / in_head * chosen.in_head + word % in_head * 16;
+        for (unsigned bits = __shfl_sync(0xffffffffu, mine, lane); bits != 0; bits &= bits - 1)
+          f(row + __ffs(static_cast<int>(bits)) - 1);
+      }
+    }
+  }
 };
 
 }  // namespace planck::attention_device

@@ -94,21 +94,13 @@ __device__ inline Where place_of(Index at, Index heads, int tiles, bool backward
           backwards ? tiles - 1 - tile : tile};
 }
 
-// Rows to be done again, as a RowList has them: their number, and they.
-struct Again {
-  Index* list;
-  __device__ void add(Index row) const {
-    list[1 + atomicAdd(reinterpret_cast<unsigned long long*>(list), 1ull)] = row;
-  }
-};
-
-// A warp's results, 16 rows: element(x) of sum x is what is stored. Rows that have a NaN are added
-// to `again`, of those that may.
+// A warp's results, 16 rows: element(x) of sum x is what is stored. Gives a bit for each row that
+// has a NaN, of those that may.
 template <class T, int kWidth, class Element>
-__device__ __forceinline__ void store_results(const Operand& to, const Where& at, int row, int rows,
-                                              int width, bool packs, Index first_of_head,
-                                              const bool (&may)[2], char* piece, const Again& again,
-                                              Element element) {
+__device__ __forceinline__ unsigned store_results(const Operand& to, const Where& at, int row,
+                                                  int rows, int width, bool packs,
+                                                  const bool (&may)[2], char* piece,
+                                                  Element element) {
   TensorArgs<T> p{};
   p.c = static_cast<T*>(to.data) + at.n * to.stride[0] + at.head * to.stride[1];
   p.c_row = to.stride[2], p.c_column = to.stride[3];
@@ -119,18 +111,16 @@ __device__ __forceinline__ void store_results(const Operand& to, const Where& at
     const float v = element(x);
     nan[row_of(x)] |= v != v;
   }
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const unsigned found = __ballot_sync(0xffffffffu, nan[h] && may[h]);
-    const int i = row + lane / 4 + 8 * h;
-    if (lane % 4 == 0 && (found >> lane & 15) != 0 && i < rows) again.add(first_of_head + i);
-  }
   store_rows<kWidth>(
       [&](int j, int h) {
         return float2{element(4 * j + 2 * h), element(4 * j + 2 * h + 1)};
       },
       piece, p, row, 0, 0);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const unsigned low = __ballot_sync(0xffffffffu, nan[0] && may[0]),
+                 high = __ballot_sync(0xffffffffu, nan[1] && may[1]);
+  const bool own = ((lane < 8 ? low : high) >> lane % 8 * 4 & 15) != 0;
+  return __ballot_sync(0xffffffffu, own && lane < 16 && row + lane < rows);
 }
 
 }  // namespace planck::attention_device

@@ -75,10 +75,8 @@ bool packs(const View& x) {
 }
 
 template <class T>
-Result<void> run_forward(const Stream& stream, const Call& c, const TileMaps& maps, Index* again) {
-  if (auto ok = cuda_result(cudaMemsetAsync(again, 0, sizeof(Index), native(stream)), "attention");
-      !ok)
-    return ok;
+Result<void> run_forward(const Stream& stream, const Call& c, const TileMaps& maps,
+                         const ChosenRows& again) {
   const int width = std::max(c.width, c.out_width);
   auto ok = width > 128                    ? attend_tiles<T, 256>(stream, c, maps, again)
             : width > 64 || has_options(c) ? attend_tiles<T, 128>(stream, c, maps, again)
@@ -89,12 +87,7 @@ Result<void> run_forward(const Stream& stream, const Call& c, const TileMaps& ma
 
 template <class T>
 Result<void> run_backward(const Stream& stream, const Call& c, const TileMaps& maps, float* lse,
-                          Index* dq, Index* dk_dv) {
-  for (Index* const list : {dq, dk_dv})
-    if (auto ok = cuda_result(cudaMemsetAsync(list, 0, sizeof(Index), native(stream)),
-                              "attention_backward");
-        !ok)
-      return ok;
+                          const ChosenRows& dq, const ChosenRows& dk_dv) {
   int lanes = 1;
   while (8 * lanes < c.out_width) lanes *= 2;
   constexpr int kThreads = 256;
@@ -132,17 +125,16 @@ Result<void> attention_warpgroups(const Stream& stream, Workspace workspace,
   for (const auto& [map, operand] :
        {std::pair(&maps.q, q), std::pair(&maps.k, k), std::pair(&maps.v, v)})
     if (auto ok = make_map(*map, o[operand]); !ok) return ok;
-  const auto list = [&](std::size_t at) { return reinterpret_cast<Index*>(room + at); };
+  const ChosenRows again{reinterpret_cast<RowBits*>(room + layout.again), c.queries},
+      again_keys{reinterpret_cast<RowBits*>(room + layout.again_keys), c.keys};
   const bool is_f16 = p.element_dtype == Dtype::f16;
   if (!backward)
-    return is_f16 ? run_forward<f16>(stream, c, maps, list(layout.again))
-                  : run_forward<bf16>(stream, c, maps, list(layout.again));
+    return is_f16 ? run_forward<f16>(stream, c, maps, again)
+                  : run_forward<bf16>(stream, c, maps, again);
   if (auto ok = make_map(maps.dy, o[dy]); !ok) return ok;
   float* const lse = reinterpret_cast<float*>(room + layout.lse);
-  return is_f16
-             ? run_backward<f16>(stream, c, maps, lse, list(layout.again), list(layout.again_keys))
-             : run_backward<bf16>(stream, c, maps, lse, list(layout.again),
-                                  list(layout.again_keys));
+  return is_f16 ? run_backward<f16>(stream, c, maps, lse, again, again_keys)
+                : run_backward<bf16>(stream, c, maps, lse, again, again_keys);
 }
 
 }  // namespace planck

@@ -11,17 +11,19 @@
 namespace planck::attention_device {
 
 template <class W>
-Result<void> attend_as(const Stream& stream, const Call& c, const TileMaps& maps, Index* again) {
+Result<void> attend_as(const Stream& stream, const Call& c, const TileMaps& maps,
+                       const ChosenRows& again) {
   // Narrow heads take less time than what begins and ends a block, so blocks stay; where tiles
   // differ, the hardware hands them out better.
   Index blocks = c.batch * c.heads * ceil_div(c.queries, W::kQueries);
-  if (W::kWidth == 64 && !c.causal) blocks = std::min(blocks, Index{processors_of(stream)});
+  if (W::kStays && !c.causal) blocks = std::min(blocks, Index{processors_of(stream)});
   return launch_clusters<W>(native(stream), attend_warpgroups<W>, blocks, maps.q, maps.k, maps.v, c,
-                            Again{again});
+                            again);
 }
 
 template <class T, int kWidth>
-Result<void> attend_tiles(const Stream& stream, const Call& c, const TileMaps& maps, Index* again) {
+Result<void> attend_tiles(const Stream& stream, const Call& c, const TileMaps& maps,
+                          const ChosenRows& again) {
   if constexpr (kWidth == 128)
     if (has_options(c)) return attend_as<Forward<T, kWidth, true, false>>(stream, c, maps, again);
   return attend_as<Forward<T, kWidth, false, kWidth <= 128>>(stream, c, maps, again);
@@ -29,20 +31,20 @@ Result<void> attend_tiles(const Stream& stream, const Call& c, const TileMaps& m
 
 template <class W>
 Result<void> sum_as(const Stream& stream, const Call& c, const TileMaps& maps, const Stats& stats,
-                    Index* again_dq, Index* again_dk_dv) {
+                    const ChosenRows& again_dq, const ChosenRows& again_dk_dv) {
   const Index queries = c.batch * c.heads * ceil_div(c.queries, W::kOwn),
               keys = c.batch * c.groups * ceil_div(c.keys, W::kOwn);
   if (auto ok = launch_clusters<W>(native(stream), sum_dq_warpgroups<W>, queries, maps.q, maps.dy,
-                                   maps.k, maps.v, c, stats, Again{again_dq});
+                                   maps.k, maps.v, c, stats, again_dq);
       !ok)
     return ok;
   return launch_clusters<W>(native(stream), sum_dk_dv_warpgroups<W>, keys, maps.q, maps.dy, maps.k,
-                            maps.v, c, stats, Again{again_dk_dv});
+                            maps.v, c, stats, again_dk_dv);
 }
 
 template <class T, int kWidth>
 Result<void> sum_tiles(const Stream& stream, const Call& c, const TileMaps& maps, const float* lse,
-                       Index* again_dq, Index* again_dk_dv) {
+                       const ChosenRows& again_dq, const ChosenRows& again_dk_dv) {
   const Stats stats{lse, static_cast<const float*>(c.delta)};
   if constexpr (kWidth == 128)
     if (has_options(c))
@@ -52,10 +54,10 @@ Result<void> sum_tiles(const Stream& stream, const Call& c, const TileMaps& maps
 
 }  // namespace planck::attention_device
 
-#define PLANCK_INSTANTIATE(T, WIDTH)                                                        \
-  namespace planck::attention_device {                                                      \
-  template Result<void> attend_tiles<T, WIDTH>(const Stream&, const Call&, const TileMaps&, \
-                                               Index*);                                     \
-  template Result<void> sum_tiles<T, WIDTH>(const Stream&, const Call&, const TileMaps&,    \
-                                            const float*, Index*, Index*);                  \
+#define PLANCK_INSTANTIATE(T, WIDTH)                                                             \
+  namespace planck::attention_device {                                                           \
+  template Result<void> attend_tiles<T, WIDTH>(const Stream&, const Call&, const TileMaps&,      \
+                                               const ChosenRows&);                               \
+  template Result<void> sum_tiles<T, WIDTH>(const Stream&, const Call&, const TileMaps&,         \
+                                            const float*, const ChosenRows&, const ChosenRows&); \
   }

@@ -4,7 +4,8 @@
 #include "planck/ops/attention/cuda/warpgroups.instance.cuh"
 
 #undef PLANCK_INSTANTIATE
-#define PLANCK_INSTANTIATE(T)                                                                      \
-  namespace planck::attention_device {                                                             \
-  template Result<void> attend_tiles<T, 256>(const Stream&, const Call&, const TileMaps&, Index*); \
+#define PLANCK_INSTANTIATE(T)                                                             \
+  namespace planck::attention_device {                                                    \
+  template Result<void> attend_tiles<T, 256>(const Stream&, const Call&, const TileMaps&, \
+                                             const ChosenRows&);                          \
   }

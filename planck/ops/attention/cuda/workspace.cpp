@@ -33,8 +33,7 @@ std::string attention_warpgroups_refusal(const AttentionProblem& p) {
 }
 
 AttentionTilesLayout::AttentionTilesLayout(const AttentionProblem& p) {
-  const std::int64_t heads = p.batch() * p.heads(), queries = heads * p.queries(),
-                     keys = p.batch() * p.groups() * p.keys();
+  const std::int64_t heads = p.batch() * p.heads();
   rows_of_head = (p.queries() + 63) / 64 * 64;
   std::size_t end = 0;
   const auto part = [&](std::int64_t wanted) {
@@ -44,8 +43,9 @@ AttentionTilesLayout::AttentionTilesLayout(const AttentionProblem& p) {
   };
   delta = part(p.backward() ? 4 * heads * rows_of_head : 0);
   lse = part(p.backward() ? 4 * heads * rows_of_head : 0);
-  again = part(8 * (1 + queries));
-  again_keys = part(p.backward() ? 8 * (1 + 2 * keys) : 0);
+  const auto bits = [](std::int64_t rows) { return 2 * ((rows + 15) / 16); };  // of one head
+  again = part(heads * bits(p.queries()));
+  again_keys = part(p.backward() ? p.batch() * p.groups() * bits(p.keys()) : 0);
   bytes = end;
 }
 
