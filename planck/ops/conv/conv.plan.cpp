@@ -88,10 +88,10 @@ std::string follows(const ConvProblem& p, Device device) {
 }
 
 constexpr Kernel<ConvProblem> kTensorCore[] = {
-    {"cuda:warpgroups", kCuda, conv_warpgroups_refusal, conv_warpgroups_workspace,
-     guarantee_tensor_core, run_warpgroups, 90, follows},
     {"cuda:implicit", kCuda, conv_implicit_refusal, conv_implicit_workspace, guarantee_tensor_core,
      conv_implicit, 90, follows},
+    {"cuda:warpgroups", kCuda, conv_warpgroups_refusal, conv_warpgroups_workspace,
+     guarantee_tensor_core, run_warpgroups, 90, follows},
     {"cuda:integer_lanes", kCuda, accept, no_workspace, guarantee_tensor_core,
      conv_integer_lanes_cuda},
     {"cpu:integer_lanes", kCpu, accept, conv_integer_lanes_cpu_workspace, guarantee_tensor_core,

@@ -13,10 +13,6 @@ namespace planck {
 namespace conv_device {
 namespace {
 
-// The bits of an element, as it is laid.
-template <class T>
-using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, float>;
-
 // Channels side by side, chunks of them within one tap, all at multiples of 16 bytes.
 template <class E>
 bool packs(const Windows& w, const View& v, int chunk) {
@@ -70,19 +66,6 @@ class ImageProducts {
   // Lanes go along places where these lie side by side in the image.
   bool along_places() const { return image_.strides[1] != 1; }
 
-  // From one place of the output to the next.
-  std::int64_t place_stride(const Windows& w) const {
-    const Strides& s = out_.strides;
-    return w.across.places > 1 ? s[3] : w.down.places > 1 ? s[2] : s[0];
-  }
-  // Whether sums can be stored where they belong: places in order, channels side by side.
-  bool stores_directly(const Windows& w) const {
-    const Strides& s = out_.strides;
-    const std::int64_t wide = w.across.places, high = w.down.places, step = place_stride(w);
-    return s[1] == 1 && w.across.place_step == 1 && w.down.place_step == 1 &&
-           (high == 1 || wide == 1 || s[2] == wide * step) &&
-           (w.batch == 1 || w.in_image() == 1 || s[0] == w.in_image() * step);
-  }
   // Windows of one tap that lie in the image as they would be laid: from one place to the next.
   std::optional<std::int64_t> laid_already(const Windows& w) const {
     const Strides& s = image_.strides;
@@ -99,11 +82,10 @@ class ImageProducts {
     return step;
   }
   // C of places [first, ..): [place][group][row].
-  gemm::Matrix sums_of(const Windows& w, std::int64_t first, bool direct) const {
-    if (!direct) return {data_ + layout_.sums, p_.element_dtype, p_.groups() * rows(), 1};
-    const std::int64_t step = place_stride(w);
+  gemm::Matrix sums_of(std::int64_t first, std::optional<std::int64_t> step) const {
+    if (!step) return {data_ + layout_.sums, p_.element_dtype, p_.groups() * rows(), 1};
     const auto size = static_cast<std::int64_t>(bytes_for(p_.element_dtype, 1));
-    return {static_cast<char*>(out_.data) + first * step * size, p_.element_dtype, step, 1};
+    return {static_cast<char*>(out_.data) + first * *step * size, p_.element_dtype, *step, 1};
   }
 
   template <class T>
@@ -121,7 +103,7 @@ class ImageProducts {
     if (auto ok = lay(stream_, WeightRows<E>{w, weight(), rows(), false}, weights, groups, false);
         !ok)
       return ok;
-    const bool direct = stores_directly(w);
+    const auto direct = side_by_side_places(w, out_);
     const auto laid = laid_already(w);
     for (std::int64_t first = 0; first < w.places(); first += layout_.slab) {
       const std::int64_t count = std::min(layout_.slab, w.places() - first);
@@ -137,7 +119,7 @@ class ImageProducts {
       if (laid)
         run.g.a = {static_cast<E*>(image_.data) + first * *laid, p_.element_dtype, *laid, 1};
       run.g.b = {weights.out, p_.element_dtype, 1, pitch};
-      run.g.c = sums_of(w, first, direct);
+      run.g.c = sums_of(first, direct);
       run.batches = groups;
       run.strides[0] = count * pitch, run.strides[1] = rows() * pitch, run.strides[2] = rows();
       bool ran = false;
@@ -158,7 +140,7 @@ class ImageProducts {
             lay(stream_, WeightRows<float>{w, weight(), rows(), true}, weights, groups, false);
         !ok)
       return ok;
-    const bool direct = stores_directly(w);
+    const auto direct = side_by_side_places(w, out_);
     for (std::int64_t first = 0; first < w.places(); first += layout_.slab) {
       const std::int64_t count = std::min(layout_.slab, w.places() - first);
       const PlaceRows<float> places{
@@ -167,7 +149,7 @@ class ImageProducts {
       const Planes windows{part<std::int8_t>(layout_.windows), count, pitch, images_,
                            part<int>(layout_.row_exponents)};
       if (auto ok = lay(stream_, places, windows, groups, along_places()); !ok) return ok;
-      if (auto ok = multiply_digits(w, first, direct, windows, weights); !ok) return ok;
+      if (auto ok = multiply_digits(first, direct, windows, weights); !ok) return ok;
       if (!direct)
         if (auto ok = put<float>(stream_, w, out_, part<float>(layout_.sums), first, count); !ok)
           return ok;
@@ -178,9 +160,9 @@ class ImageProducts {
                   std::min<std::int64_t>(ceil_div(all, kThreads), 1 << 16), kThreads, w,
                   Tensor4(image_), weight(), Tensor4(out_), groups, rows(), images_, weights_);
   }
-  Result<void> multiply_digits(const Windows& w, std::int64_t first, bool direct,
+  Result<void> multiply_digits(std::int64_t first, std::optional<std::int64_t> direct,
                                const Planes& windows, const Planes& weights) const {
-    const gemm::Matrix c = sums_of(w, first, direct);
+    const gemm::Matrix c = sums_of(first, direct);
     const std::int64_t groups = p_.groups();
     gemm_device::ExactArgs e{};
     gemm_device::TensorArgs<float>& product = e.product;

@@ -1,10 +1,13 @@
-// cuda:implicit: bf16 and f16 convolutions of tensor_core whose windows the copy engine brings
-// itself (implicit.cuh). Images whose channels lie side by side, one group, strides of 8 or less,
-// dx of stride 1; everything else goes to cuda:warpgroups.
+// cuda:implicit: convolutions of tensor_core whose windows the copy engine brings itself
+// (implicit.cuh). Where channels do not lie side by side, they are brought there first; sums go to
+// the output where its channels do, else through the workspace.
 #include "planck/ops/conv/cuda/chunk_sums.cuh"
 #include "planck/ops/conv/cuda/implicit.cuh"
 #include "planck/ops/conv/cuda/kernels.h"
+#include "planck/ops/conv/cuda/lay_filters.cuh"
 #include "planck/ops/conv/cuda/layout.h"
+#include "planck/ops/conv/cuda/places_out.cuh"
+#include "planck/ops/conv/cuda/turn.cuh"
 
 namespace planck {
 
@@ -15,24 +18,13 @@ using gemm_device::TensorArgs;
 using gemm_device::TensorOperand;
 using gemm_device::Warpgroups;
 
-// From one place to the next, where channels lie side by side and places follow one another.
-std::optional<std::int64_t> dense_places(const View& v) {
-  const Strides& s = v.strides;
-  const std::int64_t n = v.shape[0], high = v.shape[2], wide = v.shape[3];
-  const std::int64_t step = wide > 1 ? s[3] : high > 1 ? s[2] : s[0];
-  if (s[1] != 1 || (high > 1 && wide > 1 && s[2] != wide * step) ||
-      (n > 1 && high * wide > 1 && s[0] != high * wide * step))
-    return std::nullopt;
-  return step;
-}
-
 // kMajorK: y and dx, windows by weights; else dweight, dy by windows.
 template <class T, bool kMajorK, class Output, class MapOfB>
 Result<void> launch_tiles(const Stream& stream, const CUtensorMap& map_a, const MapOfB& map_of_b,
                           const TensorArgs<Output>& p, const WindowWalk& walk) {
   const auto tiles = gemm_device::choose_tiles(p.m, p.n, p.walk.batches,
                                                gemm_device::processors_of(stream), false);
-  const auto map_b = map_of_b(kMajorK ? tiles.columns / tiles.cluster : kBlockChannels);
+  const auto map_b = map_of_b(kMajorK ? tiles.columns / tiles.cluster : 64);
   if (!map_b) return tl::unexpected(map_b.error());
   if (tiles.columns == 256)
     return launch_windows<Warpgroups<T, 256, 2, kMajorK, kMajorK>>(stream, map_a, *map_b, p, walk);
@@ -41,101 +33,136 @@ Result<void> launch_tiles(const Stream& stream, const CUtensorMap& map_a, const 
   return launch_windows<Warpgroups<T, 64, 1, kMajorK, kMajorK>>(stream, map_a, *map_b, p, walk);
 }
 
-// False in `ran` where the copy engine cannot.
 template <class T>
-Result<void> run_images(const Stream& stream, char* workspace, const ConvProblem& p,
-                        const Operands& operands, bool& ran) {
-  const View &image = operands[conv_operand::first], &out = operands[conv_operand::out];
-  const Windows w = conv_detail::windows_of(p, 0);
-  const auto walk = walk_of(w, image);
-  const auto step = dense_places(out);
-  if (!walk || !step || conv_detail::phases_of(p) != 1) return {};
-  const auto map_a = window_map(w, *walk, image, gemm_device::kTileRows);
-  ran = map_a.has_value();
-  if (!ran) return {};
-  const std::int64_t depth = std::int64_t{walk->taps} * walk->blocks * kBlockChannels;
-  Windows laid = w;
-  laid.tap_depth = walk->blocks * kBlockChannels;
-  const std::int64_t rows = conv_detail::rows_of(p);
-  const Plain<std::uint16_t> weights{reinterpret_cast<std::uint16_t*>(workspace), rows, depth};
-  const WeightOperand weight{Tensor4(operands[conv_operand::second]), p.filters(),
-                             p.kind == ConvKind::conv2d};
-  if (auto ok =
-          lay(stream, WeightRows<std::uint16_t>{laid, weight, rows, false}, weights, 1, false);
-      !ok)
-    return ok;
-  TensorArgs<T> args{};
-  args.c = static_cast<T*>(out.data);
-  args.c_row = *step, args.c_column = 1;
-  args.m = static_cast<int>(w.places()), args.n = static_cast<int>(rows);
-  args.k = static_cast<int>(depth);
-  args.c_packs = gemm_device::packs_rows(args);
-  args.walk.batches = 1;
-  const TensorOperand b{weights.out, rows, depth, depth, 1, 1, 0};
-  return launch_tiles<T, true>(
-      stream, *map_a, [&](int box) { return gemm_device::tensor_map<T>(b, box); }, args, *walk);
-}
+class ImplicitProducts {
+ public:
+  ImplicitProducts(const Stream& stream, Workspace workspace, const ConvProblem& p,
+                   const Operands& operands)
+      : stream_(stream),
+        p_(p),
+        first_(operands[conv_operand::first]),
+        second_(operands[conv_operand::second]),
+        out_(operands[conv_operand::out]),
+        layout_(p),
+        data_(static_cast<char*>(workspace.data)) {}
 
-template <class T>
-Result<void> run_weights(const Stream& stream, char* workspace, const ConvProblem& p,
-                         const Operands& operands, bool& ran) {
-  const View &x = operands[conv_operand::first], &dy = operands[conv_operand::second];
-  const Windows w = conv_detail::windows_of(p, 0);
-  auto walk = walk_of(w, x);
-  const auto step = dense_places(dy);
-  const TensorOperand a{dy.data, p.filters(), w.places(), 1, step.value_or(1), 1, 0};
-  if (!walk || !step || *step == 1 || !gemm_device::copyable(a, 2)) return {};
-  ran = window_map(w, *walk, x, kBlockChannels).has_value();
-  if (!ran) return {};
-  const conv_detail::Chunks chunks = conv_detail::chunks_of(p);
-  walk->chunk_places = static_cast<int>(chunks.length);
-  const auto map_a = gemm_device::tensor_map<T>(a, gemm_device::kTileRows);
-  if (!map_a) return tl::unexpected(map_a.error());
-  TensorArgs<float> args{};
-  args.m = static_cast<int>(p.filters());
-  args.n = walk->taps * walk->blocks * kBlockChannels;
-  args.k = static_cast<int>(chunks.length);
-  args.c = reinterpret_cast<float*>(workspace);
-  args.c_row = args.n, args.c_column = 1, args.c_batch = std::int64_t{args.m} * args.n;
-  args.c_packs = gemm_device::packs_rows(args);
-  args.walk.batches = static_cast<int>(chunks.count);
-  if (auto ok = launch_tiles<T, false>(
-          stream, *map_a, [&](int pixels) { return window_map(w, *walk, x, pixels); }, args, *walk);
-      !ok)
-    return ok;
-  const std::int64_t columns = p.channels() * p.taps();
-  const ChunkSums sums{w,           Tensor4(x),
-                       Tensor4(dy), Tensor4(operands[conv_operand::out]),
-                       p.filters(), columns,
-                       p.filters(), chunks.count,
-                       args.n,      std::int64_t{walk->blocks} * kBlockChannels,
-                       args.c_batch};
-  constexpr int kThreads = 256;
-  return launch(stream, "conv2d_weight", add_chunks<T>,
-                std::min<std::int64_t>(ceil_div(p.filters() * columns, kThreads), 1 << 16),
-                kThreads, sums, static_cast<const float*>(args.c));
-}
+  Result<void> run() const {
+    const auto image = side_by_side<T>(stream_, first_, data_ + layout_.image);
+    if (!image) return tl::unexpected(image.error());
+    if constexpr (sizeof(T) == 2)  // of TF32 words, tensor cores read none across k
+      if (p_.kind == ConvKind::conv2d_weight) return run_weights(*image);
+    for (std::int64_t phase = 0; phase < conv_detail::phases_of(p_); ++phase)
+      if (auto ok = run_phase(*image, conv_detail::windows_of(p_, phase)); !ok) return ok;
+    return {};
+  }
+
+ private:
+  static Result<WindowWalk> walk(const Windows& w) {
+    const auto walk = conv_detail::walk_of(w, kBlockChannels<T>);
+    return walk ? Result<WindowWalk>(*walk)
+                : fail(ErrorCode::device, "conv2d: the copy engine refuses these windows");
+  }
+
+  // Filters as the kernel reads them, along k: where they lie, if they do.
+  Result<TensorOperand> filters(const Windows& w, const WindowWalk& walk) const {
+    const std::int64_t rows = conv_detail::rows_of(p_), depth = walk.depth();
+    if (const auto there = filters_along_k<T>(p_, second_, walk)) return *there;
+    auto* const room = reinterpret_cast<Bits<T>*>(data_ + layout_.filters);
+    const WeightOperand weight{Tensor4(second_), p_.filters(), p_.kind == ConvKind::conv2d};
+    if (auto ok = lay_filters(stream_, w, walk, weight, rows, room); !ok)
+      return tl::unexpected(ok.error());
+    return TensorOperand{room, rows, depth, depth, 1, 1, 0};
+  }
+
+  Result<void> run_phase(const PixelImage& image, const Windows& w) const {
+    if (w.places() == 0) return {};
+    if (w.depth() == 0) return put<Bits<T>>(stream_, w, out_, nullptr, 0, w.places());
+    const auto along = walk(w);
+    if (!along) return tl::unexpected(along.error());
+    const auto b = filters(w, *along);
+    if (!b) return tl::unexpected(b.error());
+    const auto map_a = window_map<T>(*along, image, gemm_device::kTileRows);
+    if (!map_a) return tl::unexpected(map_a.error());
+    const auto step = side_by_side_places(w, out_);
+    TensorArgs<T> args{};
+    args.c = step ? static_cast<T*>(out_.data) : reinterpret_cast<T*>(data_ + layout_.sums);
+    args.c_row = step.value_or(b->rows), args.c_column = 1;
+    args.m = static_cast<int>(w.places()), args.n = static_cast<int>(b->rows);
+    args.k = static_cast<int>(along->depth());
+    args.c_packs = gemm_device::packs_rows(args);
+    args.walk.batches = 1;
+    if (auto ok = launch_tiles<T, true>(
+            stream_, *map_a, [&](int box) { return gemm_device::tensor_map<T>(*b, box); }, args,
+            *along);
+        !ok || step)
+      return ok;
+    if (conv_detail::phases_of(p_) == 1 && turns_back<T>(out_))
+      return turn_back<T>(stream_, args.c, out_);
+    return put(stream_, w, out_, reinterpret_cast<const Bits<T>*>(args.c), 0, w.places());
+  }
+
+  Result<void> run_weights(const PixelImage& x) const {
+    const Windows w = conv_detail::windows_of(p_, 0);
+    auto along = walk(w);
+    if (!along) return tl::unexpected(along.error());
+    const auto dy = side_by_side<T>(stream_, second_, data_ + layout_.slopes, true);
+    if (!dy) return tl::unexpected(dy.error());
+    const conv_detail::Chunks chunks = conv_detail::chunks_of(p_);
+    along->chunk_places = static_cast<int>(chunks.length);
+    const TensorOperand a{dy->data, p_.filters(), w.places(), 1, dy->strides[2], 1, 0};
+    const auto map_a = gemm_device::tensor_map<T>(a, gemm_device::kTileRows);
+    if (!map_a) return tl::unexpected(map_a.error());
+    TensorArgs<float> args{};
+    args.m = static_cast<int>(p_.filters()), args.n = static_cast<int>(along->depth());
+    args.k = static_cast<int>(chunks.length);
+    args.c = reinterpret_cast<float*>(data_ + layout_.sums);
+    args.c_row = args.n, args.c_column = 1, args.c_batch = std::int64_t{args.m} * args.n;
+    args.c_packs = gemm_device::packs_rows(args);
+    args.walk.batches = static_cast<int>(chunks.count);
+    if (auto ok = launch_tiles<T, false>(
+            stream_, *map_a, [&](int pixels) { return window_map<T>(*along, x, pixels); }, args,
+            *along);
+        !ok)
+      return ok;
+    const std::int64_t columns = p_.channels() * p_.taps();
+    const ChunkSums sums{w,
+                         Tensor4(first_),
+                         Tensor4(second_),
+                         Tensor4(out_),
+                         p_.filters(),
+                         columns,
+                         p_.filters(),
+                         chunks.count,
+                         args.n,
+                         std::int64_t{along->blocks} * along->block,
+                         args.c_batch};
+    constexpr int kThreads = 256;
+    return launch(stream_, "conv2d_weight", add_chunks<T>,
+                  std::min<std::int64_t>(ceil_div(p_.filters() * columns, kThreads), 1 << 16),
+                  kThreads, sums, static_cast<const float*>(args.c));
+  }
+
+  const Stream& stream_;
+  const ConvProblem& p_;
+  const View &first_, &second_, &out_;
+  ImplicitLayout layout_;
+  char* data_;
+};
 
 }  // namespace
 }  // namespace conv_device
 
 Result<void> conv_implicit(const Stream& stream, Workspace workspace, const ConvProblem& p,
                            const Operands& operands) {
-  const bool slopes = p.kind == ConvKind::conv2d_weight;
   if (numel(operands[conv_operand::out].shape) == 0) return {};
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
-  auto* const data = static_cast<char*>(workspace.data);
-  bool ran = false;
-  const bool bf = p.element_dtype == Dtype::bf16;
-  using namespace conv_device;
-  auto ok = slopes ? bf ? run_weights<bf16>(stream, data, p, operands, ran)
-                        : run_weights<f16>(stream, data, p, operands, ran)
-            : bf ? run_images<bf16>(stream, data, p, operands, ran)
-                   : run_images<f16>(stream, data, p, operands, ran);
-  if (!ok || ran) return ok;
-  return slopes ? conv_weight_warpgroups(stream, workspace, p, operands)
-                : conv_warpgroups(stream, workspace, p, operands);
+  using conv_device::ImplicitProducts;
+  if (p.element_dtype == Dtype::bf16)
+    return ImplicitProducts<bf16>(stream, workspace, p, operands).run();
+  if (p.element_dtype == Dtype::f16)
+    return ImplicitProducts<f16>(stream, workspace, p, operands).run();
+  return ImplicitProducts<float>(stream, workspace, p, operands).run();
 }
 
 }  // namespace planck

@@ -21,8 +21,8 @@ PLANCK_CUDA_LIBRARY Result<void> conv_warpgroups(const Stream&, Workspace, const
 PLANCK_CUDA_LIBRARY Result<void> conv_weight_warpgroups(const Stream&, Workspace,
                                                         const ConvProblem&, const Operands&);
 
-// cuda:implicit, tensor_core of bf16 and f16, one group; where the copy engine cannot walk over the
-// image, the kernels above
+// cuda:implicit, tensor_core, one group of 16 channels (TF32: 8) or more, dweight of 16-bit
+// elements alone: windows that the copy engine brings
 std::string conv_implicit_refusal(const ConvProblem&);
 std::size_t conv_implicit_workspace(const ConvProblem&);
 PLANCK_CUDA_LIBRARY Result<void> conv_implicit(const Stream&, Workspace, const ConvProblem&,

@@ -10,6 +10,10 @@
 
 namespace planck::conv_device {
 
+// The bits of an element, as it is laid.
+template <class T>
+using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, float>;
+
 // Windows of an image with 32-bit coordinates.
 struct WindowSource {
   Tensor4 image;

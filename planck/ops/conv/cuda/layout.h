@@ -72,4 +72,11 @@ struct WeightLayout {
   WeightLayout(const ConvProblem& p, Parts parts);
 };
 
+// cuda:implicit: copies of the image and of dy with their channels side by side, laid weights of
+// one phase, and sums [place][channel]; of dweight, sums of chunks [chunk][f][(tap, channel)], f32.
+struct ImplicitLayout {
+  std::size_t image, slopes, filters, sums, bytes;
+  explicit ImplicitLayout(const ConvProblem& p);
+};
+
 }  // namespace planck::conv_device

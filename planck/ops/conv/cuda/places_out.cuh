@@ -6,6 +6,18 @@
 
 namespace planck::conv_device {
 
+// From one place of the output to the next, where sums can be stored where they belong: places in
+// order at one distance, channels side by side.
+inline std::optional<std::int64_t> side_by_side_places(const Windows& w, const View& out) {
+  const Strides& s = out.strides;
+  const std::int64_t wide = w.across.places, high = w.down.places;
+  const std::int64_t step = wide > 1 ? s[3] : high > 1 ? s[2] : s[0];
+  const bool even = s[1] == 1 && w.across.place_step == 1 && w.down.place_step == 1 &&
+                    (high == 1 || wide == 1 || s[2] == wide * step) &&
+                    (w.batch == 1 || w.in_image() == 1 || s[0] == w.in_image() * step);
+  return even ? std::optional(step) : std::nullopt;
+}
+
 inline constexpr int kTurn = 32;
 
 // A tile of 32 places by 32 channels for each block of 32 × 8 threads. from: [place][channels], or

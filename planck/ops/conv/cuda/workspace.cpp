@@ -1,6 +1,7 @@
 #include "planck/math/products/exact_product.h"
 #include "planck/ops/conv/cuda/kernels.h"
 #include "planck/ops/conv/cuda/layout.h"
+#include "planck/ops/conv/host/walk.h"
 
 namespace planck {
 
@@ -73,6 +74,25 @@ WeightLayout::WeightLayout(const ConvProblem& p, Parts parts)
   bytes = parts.end;
 }
 
+ImplicitLayout::ImplicitLayout(const ConvProblem& p) {
+  const auto size = static_cast<std::int64_t>(bytes_for(p.element_dtype, 1));
+  const std::int64_t chunk = 16 / size, block = conv_detail::kBlockBytes / size;
+  const bool slopes_too = p.kind == ConvKind::conv2d_weight;
+  const std::int64_t of_x = p.batch() * p.x[2] * p.x[3] * round_up(p.x[1], chunk) * size;
+  const std::int64_t of_dy =
+      p.batch() * p.extent(0) * p.extent(1) * round_up(p.weight[0], chunk) * size;
+  const std::int64_t inner = p.kind == ConvKind::conv2d_input ? p.filters() : p.channels();
+  const std::int64_t taps = conv_detail::deepest(p) / conv_detail::tap_depth_of(p);
+  const std::int64_t depth = taps * round_up(inner, block), rows = conv_detail::rows_of(p);
+  Parts parts;
+  image = parts.add(p.kind == ConvKind::conv2d_input ? of_dy : of_x);
+  slopes = parts.add(slopes_too ? of_dy : 0);
+  filters = parts.add(slopes_too ? 0 : rows * depth * size);
+  sums = parts.add(slopes_too ? conv_detail::chunks_of(p).count * rows * depth * 4
+                              : conv_detail::windows_of(p, 0).places() * rows * size);
+  bytes = parts.end;
+}
+
 }  // namespace conv_device
 
 std::size_t conv_weight_cuda_workspace(const ConvProblem& p) {
@@ -114,21 +134,28 @@ std::string conv_warpgroups_refusal(const ConvProblem& p) {
   return "";
 }
 
-// 64 channels of a tap at a time.
 std::size_t conv_implicit_workspace(const ConvProblem& p) {
-  const std::int64_t inner = p.kind == ConvKind::conv2d_input ? p.filters() : p.channels();
-  const std::int64_t depth = p.taps() * conv_device::round_up(inner, 64);
-  const bool slopes = p.kind == ConvKind::conv2d_weight;
-  const std::int64_t bytes = slopes ? 4 * conv_detail::chunks_of(p).count * p.filters() * depth
-                                    : 2 * conv_detail::rows_of(p) * depth;
-  return std::max(conv_warpgroups_workspace(p), static_cast<std::size_t>(bytes));
+  return conv_device::ImplicitLayout(p).bytes;
 }
 
 std::string conv_implicit_refusal(const ConvProblem& p) {
-  if (p.element_dtype == Dtype::f32) return "brings 16-bit floats alone, elements are f32";
+  const bool tf32 = p.element_dtype == Dtype::f32;
+  if (tf32 && p.kind == ConvKind::conv2d_weight)
+    return "brings dy across k, which tensor cores read of 16-bit elements alone, these are f32";
   if (p.groups() != 1)
     return "brings channels of one group, there are " + std::to_string(p.groups());
-  return conv_warpgroups_refusal(p);
+  const std::int64_t channels = conv_detail::windows_of(p, 0).channels, least = tf32 ? 8 : 16;
+  if (channels < least)
+    return "brings channels of one tap, " + std::to_string(least) + " or more, there are " +
+           std::to_string(channels);
+  if (auto refusal = conv_warpgroups_refusal(p); !refusal.empty()) return refusal;
+  for (std::int64_t phase = 0; phase < conv_detail::phases_of(p); ++phase) {
+    const auto w = conv_detail::windows_of(p, phase);
+    if (w.depth() > 0 && w.places() > 0 &&
+        !conv_detail::walk_of(w, conv_detail::kBlockBytes / (tf32 ? 4 : 2)))
+      return "the copy engine walks 8 pixels a step and 127 beyond a border at most";
+  }
+  return "";
 }
 
 }  // namespace planck

@@ -1,0 +1,64 @@
+// How the copy engine of a GPU walks over windows of an image whose channels lie side by side: for
+// each tap it brings a block of channels (128 bytes) of as many places as a tile has; what lies in
+// the border becomes zeros on the way.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "planck/ops/conv/host/windows.h"
+
+namespace planck::conv_detail {
+
+inline constexpr int kBlockBytes = 128;  // of channels
+
+// Along each axis a place reads `at + place step`, and a tap is `move + tap move_step` further on,
+// which is 0 to 255. Axes: down, across.
+struct WindowWalk {
+  int wide, high;  // places
+  int at[2], step[2], move[2], move_step[2];
+  int last[2];  // where the last place reads, less the image's extent, plus 1
+  int taps_across, taps, channels;
+  int block, blocks;  // channels of a block, blocks of a tap
+  int chunk_places;   // k of a batch, for dweight
+
+  PLANCK_HD std::int64_t depth() const { return std::int64_t{taps} * blocks * block; }
+
+  struct Start {
+    int n, h, w;
+  };
+  PLANCK_HD Start start(int place) const {
+    const int line = place / wide, n = line / high;
+    return {n, at[0] + (line - n * high) * step[0], at[1] + (place - line * wide) * step[1]};
+  }
+  // Block b of k, or of columns. Past the last tap: channels that are none.
+  struct Block {
+    int channel;
+    std::uint16_t move_h, move_w;
+  };
+  PLANCK_HD Block of(int b) const {
+    const int tap = b / blocks;
+    if (tap >= taps) return {blocks * block, 0, 0};
+    const int u = tap / taps_across, v = tap - u * taps_across;
+    return {(b - tap * blocks) * block, static_cast<std::uint16_t>(move[0] + u * move_step[0]),
+            static_cast<std::uint16_t>(move[1] + v * move_step[1])};
+  }
+  // Calls visit(channel, move_h, move_w) for all blocks of k, in order.
+  template <class Visit>
+  PLANCK_HD void each_block(Visit visit) const {
+    const int all = taps * blocks;
+    int channel = 0, across = 0, h = move[0], w = move[1];
+    for (int b = 0; b < all; ++b) {
+      visit(channel, static_cast<std::uint16_t>(h), static_cast<std::uint16_t>(w));
+      if (channel += block; channel < blocks * block) continue;
+      channel = 0, w += move_step[1];
+      if (++across < taps_across) continue;
+      across = 0, w = move[1], h += move_step[0];
+    }
+  }
+};
+
+// Nothing where the engine has no such walk. block: channels of kBlockBytes.
+std::optional<WindowWalk> walk_of(const Windows& w, int block);
+
+}  // namespace planck::conv_detail
