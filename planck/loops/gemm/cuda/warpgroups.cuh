@@ -154,25 +154,26 @@ __device__ void bring_tiles(const CUtensorMap& map_a, const CUtensorMap& map_b,
   }
 }
 
-// What a warp has computed, 16 rows by kColumns, to C. pair(j, h) gives the two neighbours at row
-// lane / 4 + 8 h and columns 8 j + lane % 4 * 2 and the next, as Output's compute type.
-template <int kColumns, class Output, class Pair>
-__device__ __forceinline__ void store_rows(Pair pair, char* piece, const TensorArgs<Output>& p,
-                                           int row, int column, int batch) {
-  constexpr int kMost = 128 / int{sizeof(Output)};
-  constexpr int kWide = kMost < kColumns ? kMost : kColumns;  // columns of a piece
-  constexpr int kChunk = 16 / int{sizeof(Output)}, kChunks = kWide / kChunk;
-  constexpr int kRow = sizeof(Output) == 2 ? 144 : 160;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  Output* const c = p.c + batch * p.c_batch;
-#pragma unroll
-  for (int j0 = 0; j0 < kColumns; j0 += kWide) {
+// What a warp has computed, 16 rows, turned to rows that can be stored whole, a piece of at most
+// 128 bytes at a time. pair(j, h) gives the two neighbours at row lane / 4 + 8 h and columns
+// 8 j + lane % 4 * 2 and the next, as Output's compute type.
+template <int kColumns, class Output>
+struct Piece {
+  static constexpr int kMost = 128 / int{sizeof(Output)};
+  static constexpr int kWide = kMost < kColumns ? kMost : kColumns;  // columns
+  static constexpr int kChunk = 16 / int{sizeof(Output)}, kChunks = kWide / kChunk;
+  static constexpr int kRow = sizeof(Output) == 2 ? 144 : 160;
+
+  // Columns [first, first + kWide).
+  template <class Pair>
+  static __device__ __forceinline__ void turn(char* piece, Pair pair, int first) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < kWide / 8; ++j)
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        const auto v = pair(j0 / 8 + j, h);
+        const auto v = pair(first / 8 + j, h);
         char* const at =
             piece + (lane / 4 + 8 * h) * kRow + (8 * j + lane % 4 * 2) * int{sizeof(Output)};
         if constexpr (sizeof(Output) == 2)
@@ -183,19 +184,39 @@ __device__ __forceinline__ void store_rows(Pair pair, char* piece, const TensorA
           *reinterpret_cast<int2*>(at) = {v.x, v.y};
       }
     __syncwarp();
-    if (p.c_packs) {
-      const int j = column + j0 + lane % kChunks * kChunk;
+  }
+  // Calls store(row, column, chunk of 16 bytes) for what this lane stores of the piece.
+  template <class Store>
+  static __device__ __forceinline__ void each_chunk(const char* piece, Store store) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
-      for (int r = lane / kChunks; r < 16; r += 32 / kChunks)
-        if (row + r < p.m && j < p.n)
-          *reinterpret_cast<uint4*>(c + (row + r) * p.c_row + j) =
-              *reinterpret_cast<const uint4*>(piece + r * kRow + lane % kChunks * 16);
+    for (int r = lane / kChunks; r < 16; r += 32 / kChunks)
+      store(r, lane % kChunks * kChunk,
+            *reinterpret_cast<const uint4*>(piece + r * kRow + lane % kChunks * 16));
+  }
+};
+
+// What a warp has computed, 16 rows by kColumns, to C.
+template <int kColumns, class Output, class Pair>
+__device__ __forceinline__ void store_rows(Pair pair, char* piece, const TensorArgs<Output>& p,
+                                           int row, int column, int batch) {
+  using P = Piece<kColumns, Output>;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  Output* const c = p.c + batch * p.c_batch;
+#pragma unroll
+  for (int j0 = 0; j0 < kColumns; j0 += P::kWide) {
+    P::turn(piece, pair, j0);
+    if (p.c_packs) {
+      P::each_chunk(piece, [&](int r, int j, const uint4& chunk) {
+        if (row + r < p.m && column + j0 + j < p.n)
+          *reinterpret_cast<uint4*>(c + (row + r) * p.c_row + column + j0 + j) = chunk;
+      });
     } else {
-      for (int i = lane; i < 16 * kWide; i += 32) {
-        const int r = i / kWide, j = i % kWide;
+      for (int i = lane; i < 16 * P::kWide; i += 32) {
+        const int r = i / P::kWide, j = i % P::kWide;
         if (row + r < p.m && column + j0 + j < p.n)
           c[(row + r) * p.c_row + (column + j0 + j) * p.c_column] =
-              *reinterpret_cast<const Output*>(piece + r * kRow + j * int{sizeof(Output)});
+              *reinterpret_cast<const Output*>(piece + r * P::kRow + j * int{sizeof(Output)});
       }
     }
   }

@@ -17,11 +17,13 @@
 namespace planck::gemm_device {
 
 // Where a tile begins and how its parts lie, for the instruction. kRows: of k, if it is mn-major.
+// eight: bytes from 8 rows, or 8 of k, to the next; tiles begin at any of their rows.
 template <bool kMajorK, int kRows = 64>
-__device__ __forceinline__ std::uint64_t tile_descriptor(const void* tile) {
+__device__ __forceinline__ std::uint64_t tile_descriptor(const void* tile, int eight = 1024) {
   const std::uint64_t start = (shared_address(tile) & 0x3ffffu) >> 4;
   const std::uint64_t group = kMajorK ? 1 : kRows * 128 / 16;  // to the next 64 rows or columns
-  return start | group << 16 | std::uint64_t{1024 / 16} << 32 | std::uint64_t{1} << 62;
+  return start | group << 16 | std::uint64_t{static_cast<unsigned>(eight) / 16} << 32 |
+         std::uint64_t{1} << 62;
 }
 // What 32 bytes of k add to a descriptor.
 template <bool kMajorK>

@@ -63,8 +63,8 @@ Result<CUtensorMap> window_map(const WindowWalk& walk, const PixelImage& image, 
   return map;
 }
 
-// One thread: for every tile of places by filters, all blocks of k in order. A is windows, B laid
-// weights.
+// One thread: for every tile of places by filters, all blocks of k in order. A is windows, B
+// weights, along k or as they lie beside one another: [tap][channel of A][channel of the sums].
 template <class W, class Output>
 __device__ void bring_windows(const CUtensorMap& map_a, const CUtensorMap& map_b,
                               const gemm_device::TensorArgs<Output>& p, const WindowWalk& walk,
@@ -81,14 +81,20 @@ __device__ void bring_windows(const CUtensorMap& map_a, const CUtensorMap& map_b
     const int column = tile.column * W::kColumns + static_cast<int>(rank) * kShare;
     const auto start = walk.start(row);
     int k = 0;
-    walk.each_block([&](int channel, std::uint16_t move_h, std::uint16_t move_w) {
+    walk.each_block([&](int channel, std::uint16_t move_h, std::uint16_t move_w, int tap) {
       await_phase(empty + turn.stage, turn.parity ^ 1);
       std::uint64_t* const barrier = full + turn.stage;
       expect_bytes(barrier, static_cast<unsigned>(p.stage_bytes));
       char* const a = stages + turn.stage * (W::kBytesA + W::kBytesB);
       char* const b = a + W::kBytesA + rank * kShare * kStepBytes;
       copy_pixels(map_a, barrier, a, channel, start.w, start.h, start.n, move_w, move_h);
-      copy_box(map_b, barrier, b, k, column, 0, both);
+      if constexpr (W::kMajorKB) {
+        copy_box(map_b, barrier, b, k, column, 0, both);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kShare; i += 64)
+          copy_box(map_b, barrier, b + i * kStepBytes, column + i, channel, tap, both);
+      }
       k += W::kDepth;
       turn.next();
     });
@@ -146,19 +152,42 @@ __global__ void __launch_bounds__(W::kThreads, 1)
   auto* const empty = full + W::kStages;
   gemm_device::begin_ring<W>(full, empty);
   if (threadIdx.x < 128) {
-    gemm_device::leave_registers<24>();
+    gemm_device::leave_registers<40>();
     if (threadIdx.x == 0) {
-      if constexpr (W::kMajorKA)
+      if constexpr (W::kMajorKA)  // not of dweight
         bring_windows<W>(map_a, map_b, p, walk, stages, full, empty);
       else
         bring_slopes<W>(map_a, map_b, p, walk, stages, full, empty);
     }
   } else {
-    gemm_device::take_registers<240>();
+    gemm_device::take_registers<232>();
     gemm_device::multiply_arrived<W>(p, stages, pieces, full, empty);
   }
   if constexpr (W::kCluster > 1) gemm_device::cluster_sync();
 #endif
+}
+
+// The tiles that take the least time by this count: per 128 bytes of k a tile multiplies for 4 clocks
+// per column or waits for its bytes, of which the L2 cache gives 60 per clock to one processor and
+// 3,100 to all; then it stores. pairs: whether two blocks may share 64 columns.
+inline gemm_device::TileChoice choose_windows(std::int64_t m, std::int64_t n, std::int64_t batches,
+                                              std::int64_t steps, int processors, bool pairs) {
+  constexpr gemm_device::TileChoice kTiles[] = {{256, 2}, {128, 2}, {64, 2}, {64, 1}};
+  gemm_device::TileChoice best = kTiles[0];
+  double least = 0;
+  for (const auto& t : kTiles) {
+    if (t.columns == 64 && t.cluster == 2 && !pairs) continue;
+    const std::int64_t clusters =
+        batches * ceil_div(n, t.columns) * ceil_div(m, gemm_device::kTileRows * t.cluster);
+    const std::int64_t at_once = std::min<std::int64_t>(clusters, processors / t.cluster);
+    const double bytes = (gemm_device::kTileRows + t.columns / t.cluster) * 128.0;
+    const double rate = std::min(60.0, 3100.0 / static_cast<double>(at_once * t.cluster));
+    const double step = std::max(4.0 * t.columns, bytes / rate);
+    const double cost = static_cast<double>(ceil_div(clusters, at_once)) *
+                        (static_cast<double>(steps) * step + 1500 + 8 * t.columns);
+    if (least == 0 || cost < least) least = cost, best = t;
+  }
+  return best;
 }
 
 template <class W, class Output>

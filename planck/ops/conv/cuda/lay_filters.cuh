@@ -23,6 +23,20 @@ std::optional<gemm_device::TensorOperand> filters_along_k(const ConvProblem& p, 
   return gemm_device::copyable(x, sizeof(T)) ? std::optional(x) : std::nullopt;
 }
 
+// The same of dx, whose channels lie beside one another for each filter: [tap][filter][channel].
+template <class T>
+std::optional<gemm_device::TensorOperand> filters_across_k(const ConvProblem& p,
+                                                           const View& weight) {
+  const Strides& s = weight.strides;
+  const std::int64_t f = weight.shape[0], c = weight.shape[1], u = weight.shape[2],
+                     v = weight.shape[3];
+  const std::int64_t step = v > 1 ? s[3] : u > 1 ? s[2] : 0;
+  const bool across = sizeof(T) == 2 && s[1] == 1 && (u == 1 || v == 1 || s[2] == v * step);
+  if (p.kind != ConvKind::conv2d_input || !across || (u * v > 1 && step == 0)) return std::nullopt;
+  const gemm_device::TensorOperand x{weight.data, c, f, 1, s[0], u * v, step};
+  return gemm_device::copyable(x, sizeof(T)) ? std::optional(x) : std::nullopt;
+}
+
 inline constexpr int kFilterThreads = 128;
 
 // out: [row][tap][channels of whole blocks]. A thread has a chunk of 16 bytes of each tap.

@@ -82,8 +82,8 @@ ImplicitLayout::ImplicitLayout(const ConvProblem& p) {
   const std::int64_t of_dy =
       p.batch() * p.extent(0) * p.extent(1) * round_up(p.weight[0], chunk) * size;
   const std::int64_t inner = p.kind == ConvKind::conv2d_input ? p.filters() : p.channels();
-  const std::int64_t taps = conv_detail::deepest(p) / conv_detail::tap_depth_of(p);
-  const std::int64_t depth = taps * round_up(inner, block), rows = conv_detail::rows_of(p);
+  const std::int64_t depth = conv_detail::most_taps(p) * round_up(inner, block),
+                     rows = conv_detail::rows_of(p);
   Parts parts;
   image = parts.add(p.kind == ConvKind::conv2d_input ? of_dy : of_x);
   slopes = parts.add(slopes_too ? of_dy : 0);
@@ -152,7 +152,7 @@ std::string conv_implicit_refusal(const ConvProblem& p) {
   for (std::int64_t phase = 0; phase < conv_detail::phases_of(p); ++phase) {
     const auto w = conv_detail::windows_of(p, phase);
     if (w.depth() > 0 && w.places() > 0 &&
-        !conv_detail::walk_of(w, conv_detail::kBlockBytes / (tf32 ? 4 : 2)))
+        !conv_detail::walk_of(w, conv_detail::kBlockBytes / (tf32 ? 4 : 2), p.weight[3]))
       return "the copy engine walks 8 pixels a step and 127 beyond a border at most";
   }
   return "";

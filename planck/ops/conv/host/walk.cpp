@@ -1,10 +1,11 @@
 #include "planck/ops/conv/host/walk.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace planck::conv_detail {
 
-std::optional<WindowWalk> walk_of(const Windows& w, int block) {
+std::optional<WindowWalk> walk_of(const Windows& w, int block, std::int64_t kernel_wide) {
   if (w.taps() == 0 || w.channels == 0 || w.places() == 0 || w.places() + 512 > INT32_MAX)
     return std::nullopt;
   WindowWalk walk{};
@@ -24,6 +25,9 @@ std::optional<WindowWalk> walk_of(const Windows& w, int block) {
     walk.last[d] = static_cast<int>(last);
   }
   walk.taps_across = static_cast<int>(w.across.taps), walk.taps = static_cast<int>(w.taps());
+  walk.tap_at = static_cast<int>(w.down.first_tap * kernel_wide + w.across.first_tap);
+  walk.tap_steps[0] = static_cast<int>(w.down.tap_step * kernel_wide);
+  walk.tap_steps[1] = static_cast<int>(w.across.tap_step);
   walk.channels = static_cast<int>(w.channels);
   walk.block = block;
   walk.blocks = static_cast<int>((w.channels + block - 1) / block);

@@ -17,7 +17,8 @@ inline constexpr int kBlockBytes = 128;  // of channels
 struct WindowWalk {
   int wide, high;  // places
   int at[2], step[2], move[2], move_step[2];
-  int last[2];  // where the last place reads, less the image's extent, plus 1
+  int last[2];               // where the last place reads, less the image's extent, plus 1
+  int tap_at, tap_steps[2];  // the first tap's number in the kernel, and how it grows
   int taps_across, taps, channels;
   int block, blocks;  // channels of a block, blocks of a tap
   int chunk_places;   // k of a batch, for dweight
@@ -43,22 +44,23 @@ struct WindowWalk {
     return {(b - tap * blocks) * block, static_cast<std::uint16_t>(move[0] + u * move_step[0]),
             static_cast<std::uint16_t>(move[1] + v * move_step[1])};
   }
-  // Calls visit(channel, move_h, move_w) for all blocks of k, in order.
+  // Calls visit(channel, move_h, move_w, tap) for all blocks of k, in order.
   template <class Visit>
   PLANCK_HD void each_block(Visit visit) const {
     const int all = taps * blocks;
-    int channel = 0, across = 0, h = move[0], w = move[1];
+    int channel = 0, across = 0, h = move[0], w = move[1], line = tap_at, tap = tap_at;
     for (int b = 0; b < all; ++b) {
-      visit(channel, static_cast<std::uint16_t>(h), static_cast<std::uint16_t>(w));
+      visit(channel, static_cast<std::uint16_t>(h), static_cast<std::uint16_t>(w), tap);
       if (channel += block; channel < blocks * block) continue;
-      channel = 0, w += move_step[1];
+      channel = 0, w += move_step[1], tap += tap_steps[1];
       if (++across < taps_across) continue;
-      across = 0, w = move[1], h += move_step[0];
+      across = 0, w = move[1], h += move_step[0], tap = line += tap_steps[0];
     }
   }
 };
 
-// Nothing where the engine has no such walk. block: channels of kBlockBytes.
-std::optional<WindowWalk> walk_of(const Windows& w, int block);
+// Nothing where the engine has no such walk. block: channels of kBlockBytes; kernel_wide: taps of
+// a row of the kernel, some of which a phase of dx skips.
+std::optional<WindowWalk> walk_of(const Windows& w, int block, std::int64_t kernel_wide);
 
 }  // namespace planck::conv_detail

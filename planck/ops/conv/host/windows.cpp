@@ -32,13 +32,13 @@ WindowAxis window_axis(const ConvProblem& p, int axis, std::int64_t first) {
   return w;
 }
 
-std::int64_t deepest(const ConvProblem& p) {
+std::int64_t most_taps(const ConvProblem& p) {
   std::int64_t taps = 1;
   for (int axis = 0; axis < 2; ++axis) {
     const WindowAxis w = window_axis(p, axis, 0);
     taps *= (p.weight[2 + axis] + w.tap_step - 1) / w.tap_step;
   }
-  return taps * tap_depth_of(p);
+  return taps;
 }
 
 }  // namespace planck::conv_detail

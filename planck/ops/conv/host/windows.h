@@ -75,7 +75,8 @@ inline std::int64_t rows_of(const ConvProblem& p) {
   return p.kind == ConvKind::conv2d_input ? p.channels() : p.filters();
 }
 
-// No phase has more k.
-std::int64_t deepest(const ConvProblem& p);
+// No phase has more taps, or more k.
+std::int64_t most_taps(const ConvProblem& p);
+inline std::int64_t deepest(const ConvProblem& p) { return most_taps(p) * tap_depth_of(p); }
 
 }  // namespace planck::conv_detail
