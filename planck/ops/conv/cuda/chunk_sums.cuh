@@ -25,22 +25,62 @@ struct ChunkSums {
   }
 };
 
-// From left to right.
+inline constexpr int kAddThreads = 64, kAddWide = 4;
+
+// From left to right. A thread has four neighbours of a tap's channels, side by side where the
+// strides of the sums let it.
 template <class T>
-__global__ void add_chunks(ChunkSums a, const float* sums) {
-  for (std::int64_t at = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < a.count();
-       at += std::int64_t{gridDim.x} * blockDim.x) {
-    const std::int64_t f = at / a.columns, column = at % a.columns;
-    const float* const from = sums + a.sum(f, column);
-    float total = from[0];
-    for (std::int64_t chunk = 1; chunk < a.chunks; ++chunk)
-      total = __fadd_rn(total, from[chunk * a.chunk]);
-    T* const to = static_cast<T*>(a.out.data) + a.offset(f, column);
-    if constexpr (sizeof(T) == 2)
-      *to = T::from_bits(static_cast<std::uint16_t>(rounded_pair<T>(total, 0.0f)));
+__global__ void __launch_bounds__(kAddThreads)
+    add_chunks(ChunkSums a, const float* sums, bool packs) {
+  const auto channels = static_cast<int>(a.w.channels);
+  const std::uint32_t fours = (static_cast<std::uint32_t>(channels) + 3) / kAddWide,
+                      of_filter = fours * static_cast<std::uint32_t>(a.w.taps());
+  const std::int64_t id = std::int64_t{blockIdx.x} * kAddThreads + threadIdx.x;
+  const std::int64_t f = id / of_filter;
+  if (f >= a.all_filters) return;
+  const auto rest = static_cast<std::uint32_t>(id - f * of_filter);
+  const std::uint32_t tap = rest / fours;
+  const int c = static_cast<int>(rest - tap * fours) * kAddWide;
+  const float* const from = sums + f * a.row + tap * a.tap + c;
+  const auto read = [&](std::int64_t chunk, float(&v)[kAddWide]) {
+    if (packs)
+      *reinterpret_cast<float4*>(v) = *reinterpret_cast<const float4*>(from + chunk * a.chunk);
     else
-      *to = canonical_nan(total);
+#pragma unroll
+      for (int e = 0; e < kAddWide; ++e) v[e] = c + e < channels ? from[chunk * a.chunk + e] : 0.0f;
+  };
+  __align__(16) float total[kAddWide];
+  read(0, total);
+#pragma unroll 8
+  for (std::int64_t chunk = 1; chunk < a.chunks; ++chunk) {
+    __align__(16) float v[kAddWide];
+    read(chunk, v);
+#pragma unroll
+    for (int e = 0; e < kAddWide; ++e) total[e] = __fadd_rn(total[e], v[e]);
   }
+  const std::uint32_t u = tap / static_cast<std::uint32_t>(a.w.across.taps);
+  const std::int64_t v = tap - u * a.w.across.taps;
+  T* const to = static_cast<T*>(a.out.data) + f * a.out.strides[0] + u * a.out.strides[2] +
+                v * a.out.strides[3];
+#pragma unroll
+  for (int e = 0; e < kAddWide; ++e) {
+    if (c + e >= channels) return;
+    T& at = to[(c + e) * a.out.strides[1]];
+    if constexpr (sizeof(T) == 2)
+      at = T::from_bits(static_cast<std::uint16_t>(rounded_pair<T>(total[e], 0.0f)));
+    else
+      at = canonical_nan(total[e]);
+  }
+}
+
+template <class T>
+Result<void> launch_add_chunks(const Stream& stream, const ChunkSums& a, const float* sums) {
+  const bool packs = a.w.channels % kAddWide == 0 && a.row % kAddWide == 0 &&
+                     a.tap % kAddWide == 0 && a.chunk % kAddWide == 0 &&
+                     reinterpret_cast<std::uintptr_t>(sums) % 16 == 0;
+  const std::int64_t threads = a.all_filters * a.w.taps() * ceil_div(a.w.channels, kAddWide);
+  return launch(stream, "conv2d_weight", add_chunks<T>, ceil_div(threads, kAddThreads), kAddThreads,
+                a, sums, packs);
 }
 
 }  // namespace planck::conv_device

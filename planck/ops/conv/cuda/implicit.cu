@@ -199,10 +199,7 @@ class ImplicitProducts {
                          args.n,
                          std::int64_t{along->blocks} * along->block,
                          args.c_batch};
-    constexpr int kThreads = 256;
-    return launch(stream_, "conv2d_weight", add_chunks<T>,
-                  std::min<std::int64_t>(ceil_div(p_.filters() * columns, kThreads), 1 << 16),
-                  kThreads, sums, static_cast<const float*>(args.c));
+    return launch_add_chunks<T>(stream_, sums, args.c);
   }
 
   const Stream& stream_;

@@ -57,15 +57,21 @@ class WeightProducts {
 
   template <class T>
   Result<void> run() {
-    return each_part([&](const Part& part) { return multiply<T>(part); },
-                     [&] { return finish(add_chunks<T>, at<float>(layout_.sums)); });
+    return each_part(
+        [&](const Part& part) { return multiply<T>(part); },
+        [&] { return launch_add_chunks<T>(stream_, all_sums(), at<float>(layout_.sums)); });
   }
   Result<void> run_exact() {
     if (auto ok = find_both_magnitudes(stream_, p_, operands_, of_x_, of_dy_, keys_); !ok)
       return ok;
-    return each_part(
-        [&](const Part& part) { return multiply_digits(part); },
-        [&] { return finish(join_chunks, at<std::int64_t>(layout_.sums), of_x_, of_dy_); });
+    return each_part([&](const Part& part) { return multiply_digits(part); },
+                     [&] {
+                       constexpr int kThreads = 256;
+                       return launch(
+                           stream_, "conv2d_weight", join_chunks,
+                           std::min<std::int64_t>(ceil_div(chunk_sums(), kThreads), 1 << 16),
+                           kThreads, all_sums(), at<std::int64_t>(layout_.sums), of_x_, of_dy_);
+                     });
   }
 
  private:
@@ -196,15 +202,10 @@ class WeightProducts {
                                       planes(dy), planes(x), e);
   }
 
-  template <class... P, class... A>
-  Result<void> finish(void (*kernel)(ChunkSums, P...), const A&... arguments) const {
-    constexpr int kThreads = 256;
-    const ChunkSums a{windows_,        Tensor4(x_),     Tensor4(dy_), Tensor4(out_),
-                      p_.filters(),    layout_.columns, p_.weight[0], layout_.chunks.count,
-                      layout_.columns, p_.channels(),   chunk_sums()};
-    return launch(stream_, "conv2d_weight", kernel,
-                  std::min<std::int64_t>(ceil_div(chunk_sums(), kThreads), 1 << 16), kThreads, a,
-                  arguments...);
+  ChunkSums all_sums() const {
+    return {windows_,        Tensor4(x_),     Tensor4(dy_), Tensor4(out_),
+            p_.filters(),    layout_.columns, p_.weight[0], layout_.chunks.count,
+            layout_.columns, p_.channels(),   chunk_sums()};
   }
 
   const Stream& stream_;
