@@ -12,10 +12,10 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 find_program(PLANCK_CCACHE ccache)
 if(PLANCK_CCACHE)
   # ccache takes precompiled headers into account only when told to trust their defines. Told by the compiler what a
-  # source includes, it need not preprocess it for that.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
-      ${PLANCK_CCACHE})
-  set(CMAKE_CUDA_COMPILER_LAUNCHER ${PLANCK_CCACHE})
+  # source includes, it need not preprocess it for that. What one checkout compiled serves another.
+  set(anywhere ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${anywhere} CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1 ${PLANCK_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${anywhere} ${PLANCK_CCACHE})
 endif()
 
 # PLANCK_CUDA: AUTO asks for nvcc and for a GPU that could run what it makes.
@@ -83,7 +83,7 @@ else()
 endif()
 
 # What is read and compiled more often than it changes: headers once for each target, and many small
-# sources as a few.
+# sources as a few. Headers of ours are given as <planck/…>, so that no path of this checkout is in what is compiled.
 function(planck_precompile target)
   target_precompile_headers(${target} PRIVATE ${ARGN})
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>

@@ -20,7 +20,7 @@ add_executable(nn_test
   parity/parity.test.cpp)
 target_compile_definitions(nn_test PRIVATE PLANCK_PARITY_FOLDER="${CMAKE_CURRENT_SOURCE_DIR}/parity")
 target_link_libraries(nn_test PRIVATE planck::planck planck_build_flags GTest::gtest_main)
-planck_precompile(nn_test <gtest/gtest.h> ${PROJECT_SOURCE_DIR}/planck/training.h)
+planck_precompile(nn_test <gtest/gtest.h> <planck/training.h>)
 gtest_discover_tests(nn_test TEST_PREFIX nn. DISCOVERY_TIMEOUT 60)
 
 # For tests/parity/compare.py.

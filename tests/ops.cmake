@@ -9,7 +9,7 @@ target_link_libraries(ops_test PRIVATE planck_verify planck::planck planck_build
 # Naive references: sanitizers watch the library that is compared with them.
 set_target_properties(ops_test PROPERTIES PLANCK_UNWATCHED ON)
 target_compile_options(ops_test PRIVATE -O1)
-planck_precompile(ops_test <gtest/gtest.h> ${PROJECT_SOURCE_DIR}/planck/ops/ops.h)
+planck_precompile(ops_test <gtest/gtest.h> <planck/ops/ops.h>)
 gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "-Long.*")
 gtest_discover_tests(ops_test TEST_PREFIX ops. TEST_FILTER "Long.*" TEST_LIST ops_long PROPERTIES LABELS long)
 if(NOT PLANCK_SANITIZE)  # the lesser instruction sets, which this machine would not choose
