@@ -2,10 +2,12 @@
 // their losses.
 //
 //   gpt_steps TEXT [--preset NAME] [--dtype NAME] [--math NAME] [--batch N] [--length N]
-//             [--steps N] [--threads N] [--device cpu|cuda] [--start FILE] [--profile]
+//             [--steps N] [--wait-every N] [--threads N] [--device cpu|cuda] [--start FILE]
+//             [--profile]
 //
 // Prints one line of JSON. --start writes the weights before the first step, and where the samples
-// of every step begin in the text. --profile prints where the time of the last step went, instead.
+// of every step begin in the text. --wait-every: losses are read, and the device waited for, after so
+// many steps; milliseconds are of one. --profile prints where the time of the last step went, instead.
 // cpu_milliseconds: of all threads. growth_mib: how much larger the process was at its largest than
 // before the first step.
 #include <fmt/format.h>
@@ -37,8 +39,9 @@ double process_mib(const std::string& name) {
 struct Arguments {
   std::string text, profile;
   std::map<std::string, std::string> values = {
-      {"preset", "tiny"}, {"dtype", "f32"}, {"math", ""},      {"batch", "64"}, {"length", "128"},
-      {"steps", "8"},     {"threads", "2"}, {"device", "cpu"}, {"start", ""}};
+      {"preset", "tiny"}, {"dtype", "f32"},   {"math", ""},     {"batch", "64"},
+      {"length", "128"},  {"steps", "8"},     {"threads", "2"}, {"device", "cpu"},
+      {"start", ""},      {"wait-every", "1"}};
 
   Arguments(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) {
@@ -88,6 +91,7 @@ void run(const Arguments& a, const Stream& device) {
     state["places_in_text"] = nn::entry_of(std::span<const std::int64_t>(places));
     value_or_throw(nn::save_state(start, state));
   }
+  const std::int64_t every = std::max<std::int64_t>(1, a.count("wait-every"));
   const double before = process_mib("VmRSS");
   std::vector<double> milliseconds, cpu, losses;
   while (run.step_count() < options.steps) {
@@ -95,10 +99,13 @@ void run(const Arguments& a, const Stream& device) {
     if (!a.profile.empty() && run.step_count() + 1 == options.steps) profile.emplace();
     const auto begin = Clock::now();
     const std::clock_t cpu_begin = std::clock();
-    (void)run.step();
+    const std::int64_t first = run.step_count(), end = std::min(options.steps, first + every);
+    while (run.step_count() < end) (void)run.step();
     losses.push_back(run.loss());  // waits for the device
-    milliseconds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
-    cpu.push_back(1e3 * static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC);
+    const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
+    const auto count = static_cast<double>(end - first);
+    milliseconds.push_back(took.count() / count);
+    cpu.push_back(1e3 * static_cast<double>(std::clock() - cpu_begin) / CLOCKS_PER_SEC / count);
     if (profile) return fmt::print("{}", profile->table());
   }
   fmt::print(
