@@ -10,9 +10,15 @@
 
 namespace planck {
 
-__device__ __forceinline__ void follow() {
+// From here on the next launch may begin where there is room.
+__device__ __forceinline__ void let_next_begin() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void follow() {
+  let_next_begin();
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }

@@ -55,20 +55,6 @@ Result<void> launch(const Stream& stream, const char* name, void (*kernel)(P...)
   return cuda_result(cudaLaunchKernelEx(&config, kernel, P(arguments)...), name);
 }
 
-// Of a kernel that may be launched while the one before it in the stream still runs: waits for its
-// end, and for all that it wrote.
-__device__ __forceinline__ void await_last() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-// Of the kernel before it: from here on the next one may begin where there is room.
-__device__ __forceinline__ void let_next_begin() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
 // Whether a block can have so much shared memory: up to 227 KB on some GPUs, 99 on others.
 inline bool has_shared_memory(const Stream& stream, std::size_t bytes) {
   int most = 0;

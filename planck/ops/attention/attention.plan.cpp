@@ -85,23 +85,31 @@ std::size_t room_of_each(const AttentionProblem& p) {
 
 static_assert(attention_math::kBlock == kAttentionBlock);
 constexpr Room kCudaRoom = room_of_each<attention_cuda_workspace>,
-               kTilesRoom = room_of_each<attention_warpgroups_workspace>,
+               kTilesRoom = room_of_each<attention_tensor_cores_workspace>,
                kCpuRoom = room_of_each<attention_cpu_workspace>;
 constexpr Run kCudaRun = of_each<attention_cuda>, kTilesRun = of_each<attention_warpgroups>,
-              kCpuRun = of_each<attention_cpu>;
+              kWarpsRun = of_each<attention_mma_sync>, kCpuRun = of_each<attention_cpu>;
 
 constexpr Kernel<AttentionProblem> kChain[] = {
     {"cuda:rows", kCuda, accept, kCudaRoom, guarantee, kCudaRun},
     {"cpu:fma_chain", kCpu, accept, kCpuRoom, guarantee, kCpuRun},
 };
 // Whether the part at hand computes what is promised.
+using gemm_device::Instruction;
 std::string follows(const AttentionProblem& p, Device device) {
-  return gemm_device::unfaithful(device, p.element_dtype, gemm_device::Instruction::wgmma);
+  return gemm_device::unfaithful(device, p.element_dtype, Instruction::wgmma);
+}
+std::string follows_mma_sync(const AttentionProblem& p, Device device) {
+  const std::string absent = gemm_device::absent(device, Instruction::mma_sync);
+  return absent.empty() ? gemm_device::unfaithful(device, p.element_dtype, Instruction::mma_sync)
+                        : absent;
 }
 
 constexpr Kernel<AttentionProblem> kTensorCore[] = {
     {"cuda:warpgroups", kCuda, attention_warpgroups_refusal, kTilesRoom, guarantee, kTilesRun, 90,
      follows},
+    {"cuda:mma_sync", kCuda, attention_mma_sync_refusal, kTilesRoom, guarantee, kWarpsRun, 0,
+     follows_mma_sync},
     {"cuda:rows", kCuda, accept, kCudaRoom, guarantee, kCudaRun},
     {"cpu:integer_lanes", kCpu, accept, kCpuRoom, guarantee, kCpuRun},
 };

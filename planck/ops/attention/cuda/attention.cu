@@ -4,7 +4,7 @@
 // (planck/math/products/tensor_core.h). cuda:warpgroups lets it do what it could not.
 #include <algorithm>
 
-#include "planck/loops/cuda/launch.cuh"
+#include "planck/loops/cuda/chain.cuh"
 #include "planck/math/pairwise_sum.h"
 #include "planck/ops/attention/cuda/call.cuh"
 #include "planck/ops/attention/cuda/kernels.h"
@@ -31,7 +31,7 @@ __global__ void forward(Call c, Rows rows) {
   C* const powers = shared_powers[warp];
   Weight<T, kChain>* const weights = shared_weights[warp];
   const C hidden = -math::infinity_of(C(0));
-  await_last();
+  follow();
   rows.each(first_row(), row_step(), [&](Index row) {
     const Index i = row % c.queries, head = row / c.queries % c.heads,
                 n = row / c.queries / c.heads, group = head / (c.heads / c.groups);
@@ -111,7 +111,7 @@ __global__ void find_dq(Call c, Rows rows) {
   __shared__ Weight<T, kChain> shared_weights[kWarps][kRows];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   Weight<T, kChain>* const weights = shared_weights[threadIdx.x / 32];
-  await_last();
+  follow();
   rows.each(first_row(), row_step(), [&](Index row) {
     const Index i = row % c.queries, head = row / c.queries % c.heads,
                 n = row / c.queries / c.heads, group = head / (c.heads / c.groups);
@@ -145,7 +145,7 @@ __global__ void find_dk_dv(Call c, Rows rows) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   auto& weights = shared_weights[threadIdx.x / 32];
   const Index in_group = c.heads / c.groups;
-  await_last();
+  follow();
   rows.each(first_row(), row_step(), [&](Index row) {
     const Index j = row % c.keys, group = row / c.keys % c.groups, n = row / c.keys / c.groups;
     const Range seen = queries_of(c, j);
@@ -241,18 +241,10 @@ Result<void> attend_again(const Stream& stream, const Call& c, const ChosenRows&
                           Part part) {
   const Index heads = c.batch * (part == Part::dk_dv ? c.groups : c.heads);
   const Rows rows{heads * chosen.in_head, chosen};
-  cudaLaunchAttribute early;
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(264);
-  config.blockDim = dim3(32 * kWarps);
-  config.stream = native(stream);
-  config.attrs = &early, config.numAttrs = 1;
   const auto kernel = part == Part::forward ? forward<T, false>
                       : part == Part::dq    ? find_dq<T, false>
                                             : find_dk_dv<T, false>;
-  return cuda_result(cudaLaunchKernelEx(&config, kernel, c, rows), "attention");
+  return launch_next(stream, "attention", kernel, 264, 32 * kWarps, c, rows);
 }
 template Result<void> attend_again<bf16>(const Stream&, const Call&, const ChosenRows&, Part);
 template Result<void> attend_again<f16>(const Stream&, const Call&, const ChosenRows&, Part);

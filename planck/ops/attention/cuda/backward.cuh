@@ -7,15 +7,10 @@
 // factors of the next product without leaving registers.
 #pragma once
 
-#include "planck/ops/attention/cuda/options.cuh"
-#include "planck/ops/attention/cuda/tiles.cuh"
+#include "planck/loops/cuda/chain.cuh"
+#include "planck/ops/attention/cuda/slopes.cuh"
 
 namespace planck::attention_device {
-
-// lse and delta of the queries of all heads, rows_of_head each, of which the last may be filled up.
-struct Stats {
-  const float *lse, *delta;
-};
 
 template <class T_, int kWidth_, bool kOptions_>
 struct Backward {
@@ -26,7 +21,7 @@ struct Backward {
   static constexpr int kStages = kWidth == 64 ? 4 : 3;
   static constexpr int kOwnBytes = kTileBytes<kWidth, kOwn>;
   static constexpr int kStepBytes = kTileBytes<kWidth, kStep>;
-  static constexpr int kStatBytes = kStep * 4, kPieceBytes = 16 * 160;
+  static constexpr int kStatBytes = kStep * 4;
   static constexpr int kThreads = 128 * (kGroups + 1);
   static constexpr int kCluster = 1;
   static constexpr int kShared = 1024 + 2 * kOwnBytes + kStages * 2 * (kStepBytes + kStatBytes) +
@@ -45,7 +40,7 @@ struct BackwardRoom {
     steps = own + 2 * W::kOwnBytes;
     stats = steps + 2 * W::kStages * W::kStepBytes;
     pieces = stats + 2 * W::kStages * W::kStatBytes;
-    own_full = reinterpret_cast<std::uint64_t*>(pieces + 4 * W::kGroups * W::kPieceBytes);
+    own_full = reinterpret_cast<std::uint64_t*>(pieces + 4 * W::kGroups * kPieceBytes);
     full = own_full + 1, empty = full + W::kStages;
   }
   __device__ char* step(int stage, int which) const {
@@ -64,47 +59,6 @@ struct BackwardRoom {
     __syncthreads();
   }
 };
-
-// Steps of 64 rows: of all rows that somebody of the block sees.
-struct Steps {
-  int first, end;
-  __device__ static Steps over(const Range& first, const Range& last) {
-    return {static_cast<int>(first.first) / 64, (static_cast<int>(last.end) + 63) / 64};
-  }
-};
-
-// A lane's sums of a step, s and dp, become p and ds. sees(x): sum x is of a query that sees its
-// key; whole: all are. lse(x), delta(x): of its query; total: no lse is +Inf or NaN. s is there; dp
-// is when `await` returns. options(x): slopes with what else scores become.
-template <class W, class Sees, class Lse, class Delta, class Await, class Options>
-__device__ __forceinline__ void take_slopes(float (&s)[W::kStep / 2], float (&dp)[W::kStep / 2],
-                                            float scale, bool whole, bool total, Sees sees, Lse lse,
-                                            Delta delta, Await await, Options options) {
-  if constexpr (W::kOptions) {
-    await();
-#pragma unroll
-    for (int x = 0; x < W::kStep / 2; ++x) {
-      const Slope<float> slope = sees(x) ? options(x) : Slope<float>{0, 0};
-      s[x] = slope.p, dp[x] = slope.ds;
-    }
-  } else {
-#pragma unroll
-    for (int x = 0; x < W::kStep / 2; ++x)
-      s[x] = element::power(smaller_or_nan(element::score(s[x], scale) - lse(x), 0.0f));
-    if (!whole)
-#pragma unroll
-      for (int x = 0; x < W::kStep / 2; ++x)
-        if (!sees(x)) s[x] = 0;
-    if (!total)
-#pragma unroll
-      for (int x = 0; x < W::kStep / 2; ++x)
-        if (sees(x) && !(lse(x) < math::infinity_of(0.0f))) s[x] = math::nan_of(0.0f);
-    wgmma_hold(s);  // done before dp is awaited
-    await();
-#pragma unroll
-    for (int x = 0; x < W::kStep / 2; ++x) dp[x] = s[x] * (dp[x] - delta(x));
-  }
-}
 
 // ---- dq ----
 
@@ -142,22 +96,9 @@ __device__ __forceinline__ void sum_dq(const Call& c, const Stats& stats,
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4,
             lane = static_cast<int>(threadIdx.x) % 32;
   const int row = at.tile * W::kOwn + group * 64 + warp * 16;
-  const float scale = static_cast<float>(c.scale);
   const char* const q = room.own + group * 64 * 128;
   const char* const dy = q + W::kOwnBytes;
-  int i[2], first[2], end[2];
-  float lse[2], delta[2];
-  bool total = true;
-  for (int h = 0; h < 2; ++h) {
-    i[h] = row + lane / 4 + 8 * h;
-    const bool there = i[h] < c.queries;
-    const Range seen = there ? keys_of(c, i[h]) : Range{0, 0};
-    first[h] = static_cast<int>(seen.first), end[h] = static_cast<int>(seen.end);
-    const Index place = (at.n * c.heads + at.head) * c.delta_rows + i[h];
-    lse[h] = there ? stats.lse[place] : 0, delta[h] = there ? stats.delta[place] : 0;
-    total = total && lse[h] < math::infinity_of(0.0f);
-  }
-  total = __all_sync(0xffffffffu, total);
+  const OwnQueries own(c, stats, at, row + lane / 4);
   float s[kStep / 2] = {}, dp[kStep / 2] = {}, sums[kWidth / 2];
   std::uint32_t weights[kStep / 4];
 #pragma unroll
@@ -180,25 +121,10 @@ __device__ __forceinline__ void sum_dq(const Call& c, const Stats& stats,
     if (b > steps.first && threadIdx.x % 128 == 0) arrive(room.empty + last.stage);
     wgmma_await<1>();
     wgmma_hold(s);
-    const int start = b * kStep, column = start + lane % 4 * 2;
-    const bool whole = __all_sync(0xffffffffu, first[0] <= start && start + kStep <= end[0] &&
-                                                   first[1] <= start && start + kStep <= end[1]);
-    take_slopes<W>(
-        s, dp, scale, whole, total,
-        [&](int x) {
-          const int j = column + column_of(x);
-          return first[row_of(x)] <= j && j < end[row_of(x)];
-        },
-        [&](int x) { return lse[row_of(x)]; }, [&](int x) { return delta[row_of(x)]; },
-        [&] {
-          wgmma_await<0>();
-          wgmma_hold(dp);
-        },
-        [&](int x) {
-          const int h = row_of(x);
-          return slope_with_options<T>(c, s[x], dp[x], lse[h], delta[h], at.n, at.head, i[h],
-                                       column + column_of(x));
-        });
+    own.take_slopes<W>(c, at, s, dp, b * kStep, [&] {
+      wgmma_await<0>();
+      wgmma_hold(dp);
+    });
     round_weights<T>(weights, dp);
     wgmma_hold(sums);
     wgmma_begin();
@@ -209,12 +135,7 @@ __device__ __forceinline__ void sum_dq(const Call& c, const Stats& stats,
   }
   wgmma_await<0>();
   wgmma_hold(sums);
-  const bool may[2] = {true, true};
-  const unsigned nan =
-      store_results<T, kWidth>(c.dq, at, row, static_cast<int>(c.queries), c.width, c.packs, may,
-                               room.pieces + (group * 4 + warp) * W::kPieceBytes,
-                               [&](int x) { return element::result(sums[x], scale); });
-  if (lane == 0) again.set(at.n * c.heads + at.head, row, nan);
+  finish_dq<W>(c, at, row, sums, room.pieces + (group * 4 + warp) * kPieceBytes, again);
 }
 
 template <class W>
@@ -284,15 +205,9 @@ __device__ __forceinline__ void sum_dk_dv(const Call& c, const BackwardRoom<W>& 
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4,
             lane = static_cast<int>(threadIdx.x) % 32;
   const int row = at.tile * W::kOwn + group * 64 + warp * 16;
-  const float scale = static_cast<float>(c.scale);
   const char* const k = room.own + group * 64 * 128;
   const char* const v = k + W::kOwnBytes;
-  int j[2], first[2], end[2];  // queries that see the lane's keys
-  for (int h = 0; h < 2; ++h) {
-    j[h] = row + lane / 4 + 8 * h;
-    const Range seen = j[h] < c.keys ? queries_of(c, j[h]) : Range{0, 0};
-    first[h] = static_cast<int>(seen.first), end[h] = static_cast<int>(seen.end);
-  }
+  const OwnKeys own(c, row + lane / 4);
   float s[kStep / 2] = {}, dp[kStep / 2] = {}, dk[kWidth / 2], dv[kWidth / 2];
   std::uint32_t weights[kStep / 4];
 #pragma unroll
@@ -312,30 +227,11 @@ __device__ __forceinline__ void sum_dk_dv(const Call& c, const BackwardRoom<W>& 
       wgmma_end();
       wgmma_await<1>();
       wgmma_hold(s);
-      const float* const lse = reinterpret_cast<const float*>(room.stat(turn.stage, 0));
-      const float* const delta = reinterpret_cast<const float*>(room.stat(turn.stage, 1));
-      const int start = b * kStep, column = lane % 4 * 2;
-      const bool whole = __all_sync(0xffffffffu, first[0] <= start && start + kStep <= end[0] &&
-                                                     first[1] <= start && start + kStep <= end[1]);
-      const bool total = __all_sync(0xffffffffu, lse[lane] < math::infinity_of(0.0f) &&
-                                                     lse[lane + 32] < math::infinity_of(0.0f));
-      take_slopes<W>(
-          s, dp, scale, whole, total,
-          [&](int x) {
-            const int i = start + column + column_of(x);
-            return first[row_of(x)] <= i && i < end[row_of(x)];
-          },
-          [&](int x) { return lse[column + column_of(x)]; },
-          [&](int x) { return delta[column + column_of(x)]; },
-          [&] {
-            wgmma_await<0>();
-            wgmma_hold(dp);
-          },
-          [&](int x) {
-            const int place = column + column_of(x);
-            return slope_with_options<T>(c, s[x], dp[x], lse[place], delta[place], at.n, head,
-                                         start + place, j[row_of(x)]);
-          });
+      own.take_slopes<W>(c, at, head, room.stat(turn.stage, 0), room.stat(turn.stage, 1), s, dp,
+                         b * kStep, [&] {
+                           wgmma_await<0>();
+                           wgmma_hold(dp);
+                         });
       round_weights<T>(weights, s);
       wgmma_hold(dv);
       wgmma_begin();
@@ -352,15 +248,7 @@ __device__ __forceinline__ void sum_dk_dv(const Call& c, const BackwardRoom<W>& 
       wgmma_hold(dk);
       if (threadIdx.x % 128 == 0) arrive(room.empty + turn.stage);
     }
-  const bool may[2] = {true, true};
-  const float of_dv = W::kOptions && c.drops ? enlarged<float>(c) : 1.0f;
-  char* const piece = room.pieces + (group * 4 + warp) * W::kPieceBytes;
-  const int keys = static_cast<int>(c.keys);
-  unsigned nan = store_results<T, kWidth>(c.dv, at, row, keys, c.out_width, c.packs, may, piece,
-                                          [&](int x) { return element::result(dv[x], of_dv); });
-  nan |= store_results<T, kWidth>(c.dk, at, row, keys, c.width, c.packs, may, piece,
-                                  [&](int x) { return element::result(dk[x], scale); });
-  if (lane == 0) again.set(at.n * c.groups + at.head, row, nan);
+  finish_dk_dv<W>(c, at, row, dk, dv, room.pieces + (group * 4 + warp) * kPieceBytes, again);
 }
 
 template <class W>

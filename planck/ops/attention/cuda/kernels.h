@@ -11,15 +11,18 @@ PLANCK_CUDA_LIBRARY Result<void> attention_cuda(const Stream&, Workspace, const 
                                                 const Operands&);
 std::size_t attention_cuda_workspace(const AttentionProblem&);
 
-// cuda:warpgroups; bf16 and f16 on tensor cores. Operands that the copy engine cannot read go to
-// cuda:rows.
+// cuda:warpgroups and cuda:mma_sync; bf16 and f16 on tensor cores. Operands that are not read in
+// chunks of 16 bytes go to cuda:rows.
 PLANCK_CUDA_LIBRARY Result<void> attention_warpgroups(const Stream&, Workspace,
                                                       const AttentionProblem&, const Operands&);
+PLANCK_CUDA_LIBRARY Result<void> attention_mma_sync(const Stream&, Workspace,
+                                                    const AttentionProblem&, const Operands&);
 std::string attention_warpgroups_refusal(const AttentionProblem&);
-std::size_t attention_warpgroups_workspace(const AttentionProblem&);
+std::string attention_mma_sync_refusal(const AttentionProblem&);
+std::size_t attention_tensor_cores_workspace(const AttentionProblem&);
 
-// Where the parts of its workspace begin, in bytes: delta and lse of all queries, each head filled
-// up to whole steps, and a bit for each row that is done again.
+// Where the parts of their workspace begin, in bytes: delta and lse of all queries, each head
+// filled up to whole steps, and a bit for each row that is done again.
 struct AttentionTilesLayout {
   std::int64_t rows_of_head;
   std::size_t delta, lse, again, again_keys, bytes;

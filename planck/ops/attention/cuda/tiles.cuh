@@ -19,6 +19,7 @@ namespace planck::attention_device {
 using namespace gemm_device;
 
 inline constexpr int kBoxRows = 64, kBoxColumns = 64;
+inline constexpr int kPieceBytes = 16 * 160;  // where a warp turns results to rows
 
 template <int kWidth, int kRows>
 inline constexpr int kTileBytes = kWidth* kRows * 2;

@@ -6,7 +6,7 @@
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
 #include "planck/ops/attention/cuda/backward.cuh"
 #include "planck/ops/attention/cuda/forward.cuh"
-#include "planck/ops/attention/cuda/warpgroups.cuh"
+#include "planck/ops/attention/cuda/tensor_cores.cuh"
 
 namespace planck::attention_device {
 
@@ -43,9 +43,9 @@ Result<void> sum_as(const Stream& stream, const Call& c, const TileMaps& maps, c
 }
 
 template <class T, int kWidth>
-Result<void> sum_tiles(const Stream& stream, const Call& c, const TileMaps& maps, const float* lse,
-                       const ChosenRows& again_dq, const ChosenRows& again_dk_dv) {
-  const Stats stats{lse, static_cast<const float*>(c.delta)};
+Result<void> sum_tiles(const Stream& stream, const Call& c, const TileMaps& maps,
+                       const Stats& stats, const ChosenRows& again_dq,
+                       const ChosenRows& again_dk_dv) {
   if constexpr (kWidth == 128)
     if (has_options(c))
       return sum_as<Backward<T, kWidth, true>>(stream, c, maps, stats, again_dq, again_dk_dv);
@@ -59,5 +59,5 @@ Result<void> sum_tiles(const Stream& stream, const Call& c, const TileMaps& maps
   template Result<void> attend_tiles<T, WIDTH>(const Stream&, const Call&, const TileMaps&,      \
                                                const ChosenRows&);                               \
   template Result<void> sum_tiles<T, WIDTH>(const Stream&, const Call&, const TileMaps&,         \
-                                            const float*, const ChosenRows&, const ChosenRows&); \
+                                            const Stats&, const ChosenRows&, const ChosenRows&); \
   }

@@ -10,18 +10,17 @@ std::size_t attention_cuda_workspace(const AttentionProblem& p) {
   return bytes_for(compute_dtype(p.element_dtype), p.batch() * p.heads() * p.queries());
 }
 
-std::string attention_warpgroups_refusal(const AttentionProblem& p) {
+namespace {
+
+std::int64_t widest(const AttentionProblem& p) { return std::max(p.width(), p.out_width()); }
+
+// What both kernels of tensor cores cannot do.
+std::string tensor_cores_refusal(const AttentionProblem& p) {
   if (p.element_dtype != Dtype::bf16 && p.element_dtype != Dtype::f16)
     return "multiplies bf16 and f16, q is " + std::string(name(p.element_dtype));
   for (const std::int64_t width : {p.width(), p.out_width()})
     if (width % 8 != 0)
       return "reads 16 bytes at a time, which heads of width " + std::to_string(width) + " are not";
-  const ScaledDotProductOptions& o = p.options;
-  const bool options = p.mask || o.soft_cap != 0 || o.alibi || o.dropout > 0;
-  if (const std::int64_t width = std::max(p.width(), p.out_width());
-      width > 128 && (p.backward() || options))
-    return std::string(p.backward() ? "backward has heads" : "masks and options have heads") +
-           " of width up to 128, these have " + std::to_string(width);
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   for (const std::int64_t extent :
        {p.queries(), p.keys(), p.batch() * p.heads() * (p.queries() / 64 + 1),
@@ -30,6 +29,23 @@ std::string attention_warpgroups_refusal(const AttentionProblem& p) {
       return "counts rows and blocks up to " + std::to_string(kMost) + ", there are " +
              std::to_string(extent);
   return "";
+}
+
+}  // namespace
+
+std::string attention_warpgroups_refusal(const AttentionProblem& p) {
+  const ScaledDotProductOptions& o = p.options;
+  const bool options = p.mask || o.soft_cap != 0 || o.alibi || o.dropout > 0;
+  if (widest(p) > 128 && (p.backward() || options))
+    return std::string(p.backward() ? "backward has heads" : "masks and options have heads") +
+           " of width up to 128, these have " + std::to_string(widest(p));
+  return tensor_cores_refusal(p);
+}
+
+std::string attention_mma_sync_refusal(const AttentionProblem& p) {
+  if (widest(p) > 128)
+    return "has heads of width up to 128, these have " + std::to_string(widest(p));
+  return tensor_cores_refusal(p);
 }
 
 AttentionTilesLayout::AttentionTilesLayout(const AttentionProblem& p) {
@@ -49,7 +65,7 @@ AttentionTilesLayout::AttentionTilesLayout(const AttentionProblem& p) {
   bytes = end;
 }
 
-std::size_t attention_warpgroups_workspace(const AttentionProblem& p) {
+std::size_t attention_tensor_cores_workspace(const AttentionProblem& p) {
   return AttentionTilesLayout(p).bytes;
 }
 

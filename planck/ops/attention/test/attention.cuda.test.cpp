@@ -1,6 +1,6 @@
-// cuda:warpgroups against the CPU's bits: whole and broken tiles of queries and keys, several tiles
-// and stages, heads of every width of tiles, groups, limits, what scores become, and rows that have
-// to be done again.
+// cuda:warpgroups and cuda:mma_sync against the CPU's bits: whole and broken tiles of queries and
+// keys, several tiles and stages, heads of every width of tiles, groups, limits, what scores
+// become, and rows that have to be done again.
 #include <gtest/gtest.h>
 
 #include "planck/ops/attention/attention.problem.h"
@@ -58,18 +58,19 @@ void spoil(HostTensor& x, std::int64_t row) {
 }
 
 // spoilt: a NaN among ordinary numbers, at this row of operand number `spoilt_operand`.
-void expect_cpu_bits(AttentionKind kind, Dtype dtype, Fill fill, std::size_t spoilt_operand = 99,
-                     std::int64_t spoilt = 0) {
+void expect_cpu_bits_by(std::string_view kernel, AttentionKind kind, Dtype dtype, Fill fill,
+                        std::size_t spoilt_operand, std::int64_t spoilt) {
   int tried = 0;
   for (const Heads& x : kHeads) {
     AttentionProblem p{
         kind,      dtype, {x.n, x.h, x.l, x.d}, {x.n, x.g, x.s, x.d}, {x.n, x.g, x.s, x.e},
         x.options, {}};
     if (x.mask) p.mask = *x.mask == Dtype::boolean ? Dtype::boolean : dtype;
+    const int here = cuda::compute_capability(0).value_or(0);
     bool serves = false;
     for (const Kernel<AttentionProblem>& k : p.kernels())
-      serves = serves || (k.name == "cuda:warpgroups" && k.reject(p).empty() &&
-                          k.capability == cuda::compute_capability(0).value_or(0));
+      serves = serves || (k.name == kernel && k.reject(p).empty() &&
+                          (k.capability == 0 || k.capability == here));
     if (!serves) continue;
     verify::TestTensors before;
     const auto specs = p.specs();
@@ -85,15 +86,21 @@ void expect_cpu_bits(AttentionKind kind, Dtype dtype, Fill fill, std::size_t spo
     }
     std::vector<verify::DeviceRun> runs = {laid_out(Layout::contiguous), laid_out(Layout::sliced),
                                            laid_out(Layout::contiguous)};
-    for (verify::DeviceRun& run : runs) run.preference.kernel = "cuda:warpgroups";
+    for (verify::DeviceRun& run : runs) run.preference.kernel = kernel;
     runs[2].replays = 2;
-    SCOPED_TRACE(std::string(p.info().name) + " " + std::string(name(dtype)) + " " +
-                 to_string(p.q) + " " + to_string(p.v) +
+    SCOPED_TRACE(std::string(kernel) + " " + std::string(p.info().name) + " " +
+                 std::string(name(dtype)) + " " + to_string(p.q) + " " + to_string(p.v) +
                  (fill == Fill::normal ? "" : " adversarial"));
     verify::expect_cpu_bits(p, before, runs);
     ++tried;
   }
-  EXPECT_TRUE(tried >= 14 || cuda::compute_capability(0).value_or(0) != 90) << tried;
+  const bool any = kernel == "cuda:mma_sync" || cuda::compute_capability(0).value_or(0) == 90;
+  EXPECT_TRUE(tried >= 14 || !any) << kernel << ": " << tried;
+}
+void expect_cpu_bits(AttentionKind kind, Dtype dtype, Fill fill, std::size_t spoilt_operand = 99,
+                     std::int64_t spoilt = 0) {
+  for (const std::string_view kernel : {"cuda:warpgroups", "cuda:mma_sync"})
+    expect_cpu_bits_by(kernel, kind, dtype, fill, spoilt_operand, spoilt);
 }
 
 TEST(AttentionCuda, ForwardOfBf16) {

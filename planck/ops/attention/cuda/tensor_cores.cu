@@ -1,10 +1,10 @@
-// cuda:warpgroups: chooses the width of tiles, makes maps for the copy engine, and lets rows that
-// have a NaN be done again by definition.
+// cuda:warpgroups, cuda:mma_sync: chooses the width of tiles, makes maps for the copy engine, and
+// lets rows that have a NaN be done again by definition.
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/loops/cuda/tensor_map.cuh"
 #include "planck/ops/attention/cuda/call.cuh"
 #include "planck/ops/attention/cuda/kernels.h"
-#include "planck/ops/attention/cuda/warpgroups.cuh"
+#include "planck/ops/attention/cuda/tensor_cores.cuh"
 
 namespace planck {
 
@@ -40,7 +40,7 @@ __global__ void find_stats(Call c, float* lse, int lanes) {
   }
 }
 
-// Whether the copy engine reads x, [N, H, rows, width], of 16-bit elements.
+// Whether x, [N, H, rows, width] of 16-bit elements, is read in chunks of 16 bytes.
 bool copyable(const View& x) {
   if (reinterpret_cast<std::uintptr_t>(x.data) % 16 != 0 || x.strides[3] != 1) return false;
   for (int d = 0; d < 3; ++d) {
@@ -75,18 +75,21 @@ bool packs(const View& x) {
 }
 
 template <class T>
-Result<void> run_forward(const Stream& stream, const Call& c, const TileMaps& maps,
+Result<void> run_forward(const Stream& stream, const Call& c, const TileMaps* maps,
                          const ChosenRows& again) {
   const int width = std::max(c.width, c.out_width);
-  auto ok = width > 128                    ? attend_tiles<T, 256>(stream, c, maps, again)
-            : width > 64 || has_options(c) ? attend_tiles<T, 128>(stream, c, maps, again)
-                                           : attend_tiles<T, 64>(stream, c, maps, again);
+  const bool wide = width > 64 || has_options(c);
+  auto ok = maps == nullptr ? wide ? attend_warps<T, 128>(stream, c, again)
+                                   : attend_warps<T, 64>(stream, c, again)
+            : width > 128 ? attend_tiles<T, 256>(stream, c, *maps, again)
+            : wide          ? attend_tiles<T, 128>(stream, c, *maps, again)
+                            : attend_tiles<T, 64>(stream, c, *maps, again);
   if (!ok) return ok;
   return attend_again<T>(stream, c, again, Part::forward);
 }
 
 template <class T>
-Result<void> run_backward(const Stream& stream, const Call& c, const TileMaps& maps, float* lse,
+Result<void> run_backward(const Stream& stream, const Call& c, const TileMaps* maps, float* lse,
                           const ChosenRows& dq, const ChosenRows& dk_dv) {
   int lanes = 1;
   while (8 * lanes < c.out_width) lanes *= 2;
@@ -97,18 +100,28 @@ Result<void> run_backward(const Stream& stream, const Call& c, const TileMaps& m
                        lanes);
       !ok)
     return ok;
-  auto ok = std::max(c.width, c.out_width) > 64 || has_options(c)
-                ? sum_tiles<T, 128>(stream, c, maps, lse, dq, dk_dv)
-                : sum_tiles<T, 64>(stream, c, maps, lse, dq, dk_dv);
+  const Stats stats{lse, static_cast<const float*>(c.delta)};
+  const bool wide = std::max(c.width, c.out_width) > 64 || has_options(c);
+  auto ok = maps == nullptr ? wide ? sum_warps<T, 128>(stream, c, stats, dq, dk_dv)
+                                   : sum_warps<T, 64>(stream, c, stats, dq, dk_dv)
+            : wide ? sum_tiles<T, 128>(stream, c, *maps, stats, dq, dk_dv)
+                            : sum_tiles<T, 64>(stream, c, *maps, stats, dq, dk_dv);
   if (!ok) return ok;
   if (ok = attend_again<T>(stream, c, dq, Part::dq); !ok) return ok;
   return attend_again<T>(stream, c, dk_dv, Part::dk_dv);
 }
 
-}  // namespace
+Result<void> make_maps(TileMaps& maps, const AttentionProblem& p, const Operands& o) {
+  using namespace attention_operand;
+  for (const auto& [map, operand] :
+       {std::pair(&maps.q, q), std::pair(&maps.k, k), std::pair(&maps.v, v)})
+    if (auto ok = make_map(*map, o[operand]); !ok) return ok;
+  return p.backward() ? make_map(maps.dy, o[dy]) : Result<void>();
+}
 
-Result<void> attention_warpgroups(const Stream& stream, Workspace workspace,
-                                  const AttentionProblem& p, const Operands& o) {
+// Operands that are not read in chunks go to cuda:rows.
+Result<void> run(const Stream& stream, Workspace workspace, const AttentionProblem& p,
+                 const Operands& o, bool by_warpgroups) {
   using namespace attention_operand;
   const bool backward = p.backward();
   bool fits = copyable(o[q]) && copyable(o[k]) && copyable(o[v]) && p.queries() > 0 && p.keys() > 0;
@@ -121,20 +134,30 @@ Result<void> attention_warpgroups(const Stream& stream, Workspace workspace,
   char* const room = static_cast<char*>(workspace.data);
   c.delta = room + layout.delta, c.delta_rows = layout.rows_of_head;
   c.packs = backward ? packs(o[dq]) && packs(o[dk]) && packs(o[dv]) : packs(o[y]);
-  TileMaps maps;
-  for (const auto& [map, operand] :
-       {std::pair(&maps.q, q), std::pair(&maps.k, k), std::pair(&maps.v, v)})
-    if (auto ok = make_map(*map, o[operand]); !ok) return ok;
+  TileMaps made;
+  const TileMaps* const maps = by_warpgroups ? &made : nullptr;
+  if (by_warpgroups)
+    if (auto ok = make_maps(made, p, o); !ok) return ok;
   const ChosenRows again{reinterpret_cast<RowBits*>(room + layout.again), c.queries},
       again_keys{reinterpret_cast<RowBits*>(room + layout.again_keys), c.keys};
   const bool is_f16 = p.element_dtype == Dtype::f16;
   if (!backward)
     return is_f16 ? run_forward<f16>(stream, c, maps, again)
                   : run_forward<bf16>(stream, c, maps, again);
-  if (auto ok = make_map(maps.dy, o[dy]); !ok) return ok;
   float* const lse = reinterpret_cast<float*>(room + layout.lse);
   return is_f16 ? run_backward<f16>(stream, c, maps, lse, again, again_keys)
                 : run_backward<bf16>(stream, c, maps, lse, again, again_keys);
+}
+
+}  // namespace
+
+Result<void> attention_warpgroups(const Stream& stream, Workspace workspace,
+                                  const AttentionProblem& p, const Operands& o) {
+  return run(stream, workspace, p, o, true);
+}
+Result<void> attention_mma_sync(const Stream& stream, Workspace workspace,
+                                const AttentionProblem& p, const Operands& o) {
+  return run(stream, workspace, p, o, false);
 }
 
 }  // namespace planck
