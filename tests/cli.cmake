@@ -3,19 +3,21 @@
 # and are skipped without them.
 find_package(Python3 COMPONENTS Interpreter)
 if(PLANCK_BUILD_TOOLS AND Python3_FOUND)
-  foreach(topic quantize compare demo embedding gradients grid_sample hostile outputs refusals run shapes usage memory kill sources
-      gguf formats compressed_tensors completion)
-    add_test(NAME cli.${topic}
-      COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_${topic}.py)
-    set_tests_properties(cli.${topic} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
-      "PLANCK=$<TARGET_FILE:planck_cli>;PLANCK_SANITIZE=${PLANCK_SANITIZE};PYTHONDONTWRITEBYTECODE=1;PYTHONPATH=${PROJECT_SOURCE_DIR}/build/clients")
+  set(cli ${CMAKE_CURRENT_SOURCE_DIR}/cli)
+  foreach(topic quantize compare demo hostile outputs refusals usage memory kill sources gguf formats compressed_tensors completion
+      ops/embedding ops/gradients ops/grid_sample ops/run ops/shapes)
+    get_filename_component(name ${topic} NAME)
+    string(REGEX REPLACE "${name}$" "test_${name}.py" script ${topic})
+    add_test(NAME cli.${name} COMMAND Python3::Interpreter ${cli}/${script})
+    set_tests_properties(cli.${name} PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT
+      "PLANCK=$<TARGET_FILE:planck_cli>;PLANCK_SANITIZE=${PLANCK_SANITIZE};PYTHONDONTWRITEBYTECODE=1;PYTHONPATH=${cli}:${PROJECT_SOURCE_DIR}/build/clients")
   endforeach()
   set_tests_properties(cli.memory PROPERTIES LABELS long)
   set_tests_properties(cli.demo cli.hostile PROPERTIES COST 1000)  # the longest ones start first
 
   # One program for every instruction set: `cpu_targets IN OUT TARGET OPTIONS…` quantizes as if this CPU had no more.
-  add_executable(cpu_targets cli/cpu_targets.cpp ${PROJECT_SOURCE_DIR}/tools/planck/console.cpp
-    ${PROJECT_SOURCE_DIR}/tools/planck/progress.cpp ${PROJECT_SOURCE_DIR}/tools/planck/table.cpp)
+  add_executable(cpu_targets cli/cpu_targets.cpp ${PROJECT_SOURCE_DIR}/tools/planck/print/console.cpp
+    ${PROJECT_SOURCE_DIR}/tools/planck/print/progress.cpp ${PROJECT_SOURCE_DIR}/tools/planck/print/table.cpp)
   target_link_libraries(cpu_targets PRIVATE planck_checkpoint planck_build_flags)
   add_test(NAME cli.cpu_targets
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/cli/test_cpu_targets.py)

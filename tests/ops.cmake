@@ -4,7 +4,7 @@ include(GoogleTest)
 
 get_property(tests GLOBAL PROPERTY PLANCK_OPS_TESTS)
 add_executable(ops_test main.cpp ${PROJECT_SOURCE_DIR}/planck/core/test/architectures.test.cpp
-  ${PROJECT_SOURCE_DIR}/planck/core/test/cpu_target.test.cpp ${tests})
+  ${PROJECT_SOURCE_DIR}/planck/core/test/target.test.cpp ${tests})
 target_link_libraries(ops_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest)
 # Naive references: sanitizers watch the library that is compared with them.
 set_target_properties(ops_test PROPERTIES PLANCK_UNWATCHED ON)

@@ -9,7 +9,7 @@
 #include "planck/backend/faults.h"
 #include "planck/backend/staging.h"
 #include "planck/core/cuda/runtime.h"
-#include "planck/core/recording.h"
+#include "planck/core/stream/recording.h"
 #include "planck/ops/elementwise/elementwise.problem.h"
 
 namespace planck {

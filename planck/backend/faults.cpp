@@ -10,8 +10,8 @@
 #include "planck/backend/cuda/kernels.h"
 #include "planck/backend/planned.h"
 #include "planck/core/cuda/runtime.h"
-#include "planck/core/recording.h"
-#include "planck/core/stream_end.h"
+#include "planck/core/stream/end.h"
+#include "planck/core/stream/recording.h"
 
 namespace planck {
 

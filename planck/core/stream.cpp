@@ -8,7 +8,7 @@
 
 #include "planck/core/cuda/architectures.h"
 #include "planck/core/cuda/runtime.h"
-#include "planck/core/stream_end.h"
+#include "planck/core/stream/end.h"
 
 namespace planck {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "planck/core/cpu_target.h"
+#include "planck/core/cpu/target.h"
 #include "planck/core/cuda/runtime.h"
 
 namespace planck::plan_detail {

@@ -36,7 +36,7 @@
 #include <tuple>
 #include <vector>
 
-#include "planck/core/recording.h"
+#include "planck/core/stream/recording.h"
 #include "planck/optim/loss_scale.h"
 #include "planck/optim/optimizer.h"
 

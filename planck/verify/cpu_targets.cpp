@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "planck/core/cpu_target.h"
+#include "planck/core/cpu/target.h"
 
 namespace planck::verify {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "planck/core/cpu_target.h"
+#include "planck/core/cpu/target.h"
 #include "tools/planck/checkpoint/checkpoint_quantizer.h"
 
 int main(int argc, char** argv) {

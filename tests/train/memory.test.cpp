@@ -4,7 +4,7 @@
 #include <set>
 
 #include "planck/core/allocator.h"
-#include "planck/core/recording.h"
+#include "planck/core/stream/recording.h"
 #include "tests/nn/thrown.h"
 
 namespace planck::test {

@@ -6,7 +6,7 @@
 
 #include "planck/backend/profile.h"
 #include "planck/core/allocator.h"
-#include "planck/core/recording.h"
+#include "planck/core/stream/recording.h"
 #include "planck/train/step.h"
 #include "tests/nn/thrown.h"
 #include "tests/train/models.h"

@@ -10,7 +10,7 @@
 #include "planck/dist/transport/mpi.h"
 #include "tools/planck/allreduce_model.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/table.h"
+#include "tools/planck/print/table.h"
 
 namespace planck::cli {
 

@@ -6,14 +6,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "planck/core/cpu_target.h"
+#include "planck/core/cpu/target.h"
 #include "planck/core/cuda/runtime.h"
 #include "planck/ops/ops.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/device_option.h"
-#include "tools/planck/filter.h"
-#include "tools/planck/progress.h"
-#include "tools/planck/table.h"
+#include "tools/planck/options/device_option.h"
+#include "tools/planck/options/filter.h"
+#include "tools/planck/print/progress.h"
+#include "tools/planck/print/table.h"
 
 namespace planck::cli {
 

@@ -12,10 +12,10 @@
 #include "tools/planck/checkpoint/checkpoint_quantizer.h"
 #include "tools/planck/checkpoint/sample_checkpoint.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/device_option.h"
 #include "tools/planck/folder_aside.h"
-#include "tools/planck/output_option.h"
-#include "tools/planck/table.h"
+#include "tools/planck/options/device_option.h"
+#include "tools/planck/options/output_option.h"
+#include "tools/planck/print/table.h"
 
 namespace planck::cli {
 

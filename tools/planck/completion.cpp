@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "tools/planck/commands.h"
-#include "tools/planck/console.h"
+#include "tools/planck/print/console.h"
 
 namespace planck::cli {
 

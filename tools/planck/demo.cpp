@@ -18,12 +18,12 @@
 #include "planck/io/sha256.h"
 #include "planck/verify/cpu_targets.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/demo_progress.h"
-#include "tools/planck/demo_results.h"
-#include "tools/planck/device_option.h"
+#include "tools/planck/digits/demo_progress.h"
 #include "tools/planck/digits/onnx.h"
-#include "tools/planck/output_option.h"
-#include "tools/planck/table.h"
+#include "tools/planck/options/device_option.h"
+#include "tools/planck/options/output_option.h"
+#include "tools/planck/print/table.h"
+#include "tools/planck/report/demo_results.h"
 
 namespace planck::cli {
 

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "tools/planck/commands.h"
-#include "tools/planck/device_option.h"
 #include "tools/planck/digits/training.h"
-#include "tools/planck/table.h"
+#include "tools/planck/options/device_option.h"
+#include "tools/planck/print/table.h"
 
 namespace planck::cli {
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "planck/core/result.h"
-#include "tools/planck/console.h"
+#include "tools/planck/print/console.h"
 
 namespace planck::cli {
 

@@ -8,9 +8,9 @@
 #include "planck/io/checkpoint/source.h"
 #include "tools/planck/checkpoint/quantized_checkpoint.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/gguf_values.h"
-#include "tools/planck/left_out.h"
-#include "tools/planck/table.h"
+#include "tools/planck/print/gguf_values.h"
+#include "tools/planck/print/left_out.h"
+#include "tools/planck/print/table.h"
 
 namespace planck::cli {
 

@@ -11,8 +11,8 @@
 #include "planck/core/cuda/runtime.h"
 #include "planck/plan/nearest_name.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/console.h"
-#include "tools/planck/strict_numbers.h"
+#include "tools/planck/options/strict_numbers.h"
+#include "tools/planck/print/console.h"
 
 namespace planck::cli {
 

@@ -6,9 +6,9 @@
 
 #include "tools/planck/checkpoint/name_pattern.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/console.h"
 #include "tools/planck/ops/op_table.h"
 #include "tools/planck/ops/shape_ops.h"
+#include "tools/planck/print/console.h"
 
 namespace planck::cli {
 

@@ -9,9 +9,9 @@
 #include "planck/io/npy.h"
 #include "planck/plan/attributes.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/device_option.h"
 #include "tools/planck/digits/training.h"
-#include "tools/planck/table.h"
+#include "tools/planck/options/device_option.h"
+#include "tools/planck/print/table.h"
 
 namespace planck::cli {
 

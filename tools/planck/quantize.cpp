@@ -13,10 +13,10 @@
 #include "tools/planck/checkpoint/compressed_tensors.h"
 #include "tools/planck/checkpoint/size_option.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/device_option.h"
-#include "tools/planck/left_out.h"
-#include "tools/planck/output_option.h"
-#include "tools/planck/table.h"
+#include "tools/planck/options/device_option.h"
+#include "tools/planck/options/output_option.h"
+#include "tools/planck/print/left_out.h"
+#include "tools/planck/print/table.h"
 
 namespace planck::cli {
 

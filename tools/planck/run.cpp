@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/planck/commands.h"
-#include "tools/planck/console.h"
-#include "tools/planck/device_option.h"
 #include "tools/planck/ops/op_table.h"
 #include "tools/planck/ops/run_op.h"
 #include "tools/planck/ops/run_request.h"
 #include "tools/planck/ops/shape_ops.h"
-#include "tools/planck/output_option.h"
+#include "tools/planck/options/device_option.h"
+#include "tools/planck/options/output_option.h"
+#include "tools/planck/print/console.h"
 
 namespace planck::cli {
 

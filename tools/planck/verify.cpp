@@ -7,7 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "planck/core/cpu_target.h"
+#include "planck/core/cpu/target.h"
 #include "planck/core/cuda/runtime.h"
 #include "planck/ops/ops.h"
 #include "planck/verify/case_lists.h"
@@ -16,9 +16,9 @@
 #include "planck/verify/cpu_targets.h"
 #include "planck/verify/runner.h"
 #include "tools/planck/commands.h"
-#include "tools/planck/filter.h"
-#include "tools/planck/progress.h"
-#include "tools/planck/table.h"
+#include "tools/planck/options/filter.h"
+#include "tools/planck/print/progress.h"
+#include "tools/planck/print/table.h"
 
 namespace planck::cli {
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "planck/core/cpu_target.h"
+#include "planck/core/cpu/target.h"
 #include "planck/loops/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -9,7 +9,7 @@
 #include "tools/planck/checkpoint/mxfp4_pairs.h"
 #include "tools/planck/checkpoint/quantized_checkpoint.h"
 #include "tools/planck/checkpoint/units/unit_pool.h"
-#include "tools/planck/progress.h"
+#include "tools/planck/print/progress.h"
 
 namespace planck::cli {
 

@@ -12,7 +12,7 @@
 #include "tools/planck/checkpoint/units/kept_floats.h"
 #include "tools/planck/checkpoint/units/shared_scales.h"
 #include "tools/planck/checkpoint/units/unit_pool.h"
-#include "tools/planck/progress.h"
+#include "tools/planck/print/progress.h"
 
 namespace planck::cli {
 

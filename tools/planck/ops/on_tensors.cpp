@@ -7,7 +7,7 @@
 
 #include "planck/backend/device_backend.h"
 #include "planck/core/exception.h"
-#include "tools/planck/table.h"
+#include "tools/planck/print/table.h"
 
 namespace planck::cli {
 

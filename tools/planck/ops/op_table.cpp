@@ -11,7 +11,7 @@
 #include "planck/plan/this_cpu.h"
 #include "planck/verify/case_lists.h"
 #include "tools/planck/ops/shape_ops.h"
-#include "tools/planck/table.h"
+#include "tools/planck/print/table.h"
 
 namespace planck::cli {
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/planck/print/table.h"
 #include "tools/planck/report/confusion_chart.h"
 #include "tools/planck/report/report_charts.h"
 #include "tools/planck/report/report_style.h"
 #include "tools/planck/report/report_text.h"
-#include "tools/planck/table.h"
 
 namespace planck::cli {
 

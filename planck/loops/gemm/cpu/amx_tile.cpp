@@ -1,6 +1,6 @@
 #include "planck/loops/gemm/cpu/amx_tile.h"
 
-#include "planck/core/cpu_target.h"
+#include "planck/core/cpu/target.h"
 
 #if defined(__x86_64__) && defined(__linux__)
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "planck/core/cpu_target.h"
+#include "planck/core/cpu/target.h"
 
 #if defined(__x86_64__)
 

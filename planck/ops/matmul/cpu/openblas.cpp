@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "planck/core/cpu_target.h"
+#include "planck/core/cpu/target.h"
 #include "planck/loops/cpu/portions.h"
 #include "planck/loops/gemm/geometry.h"
 #include "planck/loops/parallel.h"

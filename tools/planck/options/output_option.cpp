@@ -1,4 +1,4 @@
-#include "tools/planck/output_option.h"
+#include "tools/planck/options/output_option.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

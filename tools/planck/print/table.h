@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/planck/console.h"
+#include "tools/planck/print/console.h"
 
 namespace planck::cli {
 

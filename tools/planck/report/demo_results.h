@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tools/planck/digits/training.h"
-#include "tools/planck/provenance.h"
+#include "tools/planck/report/provenance.h"
 #include "tools/planck/report/report.h"
 
 namespace planck::cli {

@@ -1,13 +1,13 @@
 // What a kernel's dispatch finds is what cpu_target_name() says, also when the tests run with
 // --cpu_target.
-#include "planck/core/cpu_target.h"
+#include "planck/core/cpu/target.h"
 
 #include <cstdint>
 
 #include "planck/loops/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "planck/core/test/cpu_target.test.cpp"
+#define HWY_TARGET_INCLUDE "planck/core/test/target.test.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

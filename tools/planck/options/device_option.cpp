@@ -1,4 +1,4 @@
-#include "tools/planck/device_option.h"
+#include "tools/planck/options/device_option.h"
 
 #include <fmt/format.h>
 

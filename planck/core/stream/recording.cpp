@@ -1,4 +1,4 @@
-#include "planck/core/recording.h"
+#include "planck/core/stream/recording.h"
 
 #include <string>
 

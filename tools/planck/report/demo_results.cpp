@@ -1,11 +1,11 @@
-#include "tools/planck/demo_results.h"
+#include "tools/planck/report/demo_results.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tools/planck/table.h"
+#include "tools/planck/print/table.h"
 
 namespace planck::cli {
 

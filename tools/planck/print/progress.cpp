@@ -1,4 +1,4 @@
-#include "tools/planck/progress.h"
+#include "tools/planck/print/progress.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-#include "tools/planck/table.h"
+#include "tools/planck/print/table.h"
 
 namespace planck::cli {
 

@@ -1,4 +1,4 @@
-#include "tools/planck/provenance.h"
+#include "tools/planck/report/provenance.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "planck/core/cpu_target.h"
+#include "planck/core/cpu/target.h"
 #include "planck/core/cuda/runtime.h"
 #include "planck/io/printable.h"
 

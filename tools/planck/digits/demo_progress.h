@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tools/planck/digits/training.h"
-#include "tools/planck/progress.h"
+#include "tools/planck/print/progress.h"
 
 namespace planck::cli {
 

@@ -1,4 +1,4 @@
-#include "planck/core/cpu_target.h"
+#include "planck/core/cpu/target.h"
 
 #include <hwy/targets.h>
 

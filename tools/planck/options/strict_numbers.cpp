@@ -1,4 +1,4 @@
-#include "tools/planck/strict_numbers.h"
+#include "tools/planck/options/strict_numbers.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tools/planck/console.h"
+#include "tools/planck/print/console.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

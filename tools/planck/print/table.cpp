@@ -1,4 +1,4 @@
-#include "tools/planck/table.h"
+#include "tools/planck/print/table.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
