@@ -1,7 +1,7 @@
 // cuda:implicit: convolutions of tensor_core whose windows the copy engine brings itself
-// (implicit.cuh), tap by tap or, of few filters, patch by patch (patches.cuh). Where channels do not
-// lie side by side, they are brought there first; sums go to the output where its channels do, else
-// through the workspace.
+// (implicit.cuh), tap by tap or, of few filters, patch by patch (patches.cuh). Where channels do
+// not lie side by side, they are brought there first; sums go to the output where its channels do,
+// else through the workspace.
 #include "planck/ops/conv/cuda/chunk_sums.cuh"
 #include "planck/ops/conv/cuda/few_filters.cuh"
 #include "planck/ops/conv/cuda/implicit.cuh"

@@ -167,9 +167,9 @@ __global__ void __launch_bounds__(W::kThreads, 1)
 #endif
 }
 
-// The tiles that take the least time by this count: per 128 bytes of k a tile multiplies for 4 clocks
-// per column or waits for its bytes, of which the L2 cache gives 60 per clock to one processor and
-// 3,100 to all; then it stores. pairs: whether two blocks may share 64 columns.
+// The tiles that take the least time by this count: per 128 bytes of k a tile multiplies for 4
+// clocks per column or waits for its bytes, of which the L2 cache gives 60 per clock to one
+// processor and 3,100 to all; then it stores. pairs: whether two blocks may share 64 columns.
 inline gemm_device::TileChoice choose_windows(std::int64_t m, std::int64_t n, std::int64_t batches,
                                               std::int64_t steps, int processors, bool pairs) {
   constexpr gemm_device::TileChoice kTiles[] = {{256, 2}, {128, 2}, {64, 2}, {64, 1}};
