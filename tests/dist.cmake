@@ -3,7 +3,7 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 set(dist ${PROJECT_SOURCE_DIR}/planck/dist)
 
-add_executable(dist_test ${dist}/test/all_reduce.test.cpp ${dist}/test/buckets.test.cpp ${dist}/test/cores.test.cpp
+add_executable(dist_test ${dist}/test/all_reduce.test.cpp ${dist}/test/backoff.test.cpp ${dist}/test/buckets.test.cpp ${dist}/test/cores.test.cpp
   ${dist}/test/data_parallel.test.cpp ${dist}/test/grains.test.cpp ${dist}/test/meeting.test.cpp
   ${dist}/test/own_backend.test.cpp ${dist}/test/sharded.test.cpp ${dist}/test/staged.test.cpp ${dist}/test/sync_batch_norm.test.cpp
   ${dist}/test/tensor_parallel.test.cpp ${dist}/test/traffic.test.cpp)
@@ -23,9 +23,9 @@ endif()
 # workers that are slow, and trains the demo to its end.
 find_package(Python3 COMPONENTS Interpreter)
 if(PLANCK_BUILD_TOOLS AND Python3_FOUND AND NOT PLANCK_SANITIZE)
-  foreach(tests IN ITEMS Workers Long)
-    string(TOLOWER dist.${tests} name)
-    add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/dist/test_workers.py ${tests})
+  foreach(tests IN ITEMS workers failures long)
+    set(name dist.${tests})
+    add_test(NAME ${name} COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/dist/test_${tests}.py)
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 COST 500 RUN_SERIAL ON)
     set_property(TEST ${name} PROPERTY ENVIRONMENT PYTHONDONTWRITEBYTECODE=1 PLANCK=$<TARGET_FILE:planck_cli>
       MPI_TEST=$<TARGET_FILE:mpi_test> "PLANCK_WITH_MPI=$<$<BOOL:${PLANCK_WITH_MPI}>:1>")

@@ -131,16 +131,17 @@ void Buckets::complete(std::size_t slot, bool present, const Stream& written, bo
         cuda::follow(bucket.place.device().ordinal, bucket.place.native(), written.native()));
   --bucket.missing;
   for (; next_ < buckets_.size() && buckets_[next_].missing == 0; ++next_)
-    courier_.give([this, bucket = &buckets_[next_]] { reduce(*bucket); });
+    if (next_ + 1 < buckets_.size())
+      courier_.give([this, bucket = &buckets_[next_]] { reduce(*bucket); });
 }
 
 double Buckets::finish(std::span<const double> numbers) {
   if (next_ < buckets_.size())
     refuse("buckets: {} of {} are complete",
            {static_cast<std::int64_t>(next_), static_cast<std::int64_t>(buckets_.size())});
-  double sum = 0;
-  courier_.give([&] { sum = sum_numbers(numbers); });
   courier_.wait();
+  if (!buckets_.empty()) reduce(buckets_.back());
+  const double sum = sum_numbers(numbers);
   workers_->wait();
   return sum;
 }

@@ -1,5 +1,7 @@
 // Buckets: many small arrays that are summed over the grains of all workers as a few large ones,
-// each as soon as it is complete, while others are still being computed.
+// each as soon as it is complete, while others are still being computed: by a thread of its own,
+// but for the last. Nothing is computed beside that one, and whoever waits for it sends it, so that
+// few arrays need no other thread, which would want a core.
 //
 // A slot is one array, of which a worker has a root for each subtree of its share. Slots are filled
 // in any order; buckets are sent in theirs, the same on every worker. How slots are put into

@@ -1,6 +1,6 @@
 // The ordered all-reduce among processes, against a recursive sum: a program for mpirun. The last
 // line of the first worker is a hash that no number of workers changes. With an argument: what is
-// wrong, or only slow, among them; tests/dist/test_workers.py says how each must end.
+// wrong, or only slow, among them; tests/dist/test_failures.py says how each must end.
 #include "planck/dist/transport/mpi.h"
 
 #include <sys/resource.h>

@@ -22,6 +22,8 @@ const Stream kOne = Stream::cpu(1);
 
 struct Counts {
   std::atomic<std::int64_t> exchanges{0}, bytes{0};
+  std::atomic<std::int64_t> by_other_threads{0};  // exchanges, than the one that counts from here
+  const std::thread::id thread = std::this_thread::get_id();
 };
 
 // Passes everything on. Duplicates count into the same numbers.
@@ -37,6 +39,7 @@ class Counting final : public Communicator {
     inner_.exchange(outgoing, incoming, arrived);
     for (const Outgoing& o : outgoing) counts_.bytes += static_cast<std::int64_t>(o.bytes);
     ++counts_.exchanges;
+    if (std::this_thread::get_id() != counts_.thread) ++counts_.by_other_threads;
   }
   void abort(std::string_view line) override {
     inner_.abort(line);
@@ -112,6 +115,19 @@ TEST(Traffic, LeafHooksSendWhileBackwardGoesOn) {
       });
       EXPECT_GE(during, kHalf);
       EXPECT_EQ(found.gradients.size(), 4u);
+    });
+}
+
+// Of two buckets the first has a thread; one alone, which is complete when backward ends, has none.
+TEST(Traffic, TheLastBucketIsSentByWhoWaitsForIt) {
+  for (const bool one : {true, false})
+    Threads::run(2, [&](Communicator& threads) {
+      Counts counts;
+      Counting c(threads, counts);
+      Net net(Rng{.seed = 1});
+      DataParallel<A> parallel(c, {.bucket_bytes = one ? std::size_t{1} << 20 : 20000});
+      (void)parallel(net, 2, [&](std::int64_t g) { return sum(square(net(input(g)))) * 0.01; });
+      EXPECT_EQ(counts.by_other_threads > 0, !one);
     });
 }
 

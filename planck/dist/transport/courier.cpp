@@ -4,9 +4,7 @@
 
 namespace planck::dist {
 
-Courier::Courier(bool own_thread) {
-  if (own_thread) thread_ = std::thread([this] { work(); });
-}
+Courier::Courier(bool own_thread) : own_thread_(own_thread) {}
 Courier::~Courier() {
   {
     std::lock_guard lock(mutex_);
@@ -18,7 +16,8 @@ Courier::~Courier() {
 }
 
 void Courier::give(std::function<void()> job) {
-  if (!thread_.joinable()) return job();
+  if (!own_thread_) return job();
+  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   {
     std::lock_guard lock(mutex_);
     if (!failed_) jobs_.push_back(std::move(job));

@@ -1,5 +1,5 @@
 // A thread that does jobs one after the other, in the order in which they were given. The first
-// that throws is the last: wait() throws it again.
+// that throws is the last: wait() throws it again. The thread begins with the first of them.
 #pragma once
 
 #include <condition_variable>
@@ -24,6 +24,7 @@ class Courier {
  private:
   void work();
 
+  const bool own_thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;

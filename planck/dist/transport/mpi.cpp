@@ -16,6 +16,7 @@
 
 #include "planck/core/exception.h"
 #include "planck/core/refuse.h"
+#include "planck/dist/transport/backoff.h"
 #include "planck/dist/transport/cores.h"
 #include "planck/dist/transport/mpi_watch-inl.h"
 
@@ -57,6 +58,15 @@ void check_length(const MPI_Status& status, int failed, int bytes, int from, int
   MPI_Get_count(&status, MPI_BYTE, &count);
   if (count != bytes)
     refuse("exchange: worker {} sent {} bytes, worker {} expects {}", {from, count, rank, bytes});
+}
+
+// MPI's own waiting keeps a core busy.
+void wait_for(MPI_Request& request, const char* what) {
+  int done = 0;
+  for (Backoff backoff;; backoff.pause()) {
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
+    if (done != 0) return;
+  }
 }
 
 // Where an exchange throws, nothing may be written any more into memory that its caller frees. What
@@ -191,11 +201,17 @@ void Mpi::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming>
     });
   std::vector<int> which(requests.size());
   std::vector<MPI_Status> statuses(requests.size());
+  Backoff backoff;
   for (std::size_t done = 0; done < requests.size();) {
     int count = 0;
-    const int code = MPI_Waitsome(static_cast<int>(requests.size()), requests.data(), &count,
+    const int code = MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count,
                                   which.data(), statuses.data());
-    if (code != MPI_ERR_IN_STATUS) check(code, "MPI_Waitsome");
+    if (code != MPI_ERR_IN_STATUS) check(code, "MPI_Testsome");
+    if (count <= 0) {
+      backoff.pause();
+      continue;
+    }
+    backoff.found();
     MpiWatch::moved();
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
       const auto request = static_cast<std::size_t>(which[i]);
@@ -214,8 +230,11 @@ void Mpi::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming>
 void Mpi::broadcast(void* data, std::size_t bytes, int from) {
   const MpiWatch::Call call;
   in_parts(bytes, [&](std::size_t at, int count) {
-    check(MPI_Bcast(static_cast<std::byte*>(data) + at, count, MPI_BYTE, from, session_->comm),
-          "MPI_Bcast");
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(MPI_Ibcast(static_cast<std::byte*>(data) + at, count, MPI_BYTE, from, session_->comm,
+                     &request),
+          "MPI_Ibcast");
+    wait_for(request, "MPI_Ibcast");
     MpiWatch::moved();
   });
 }
@@ -229,7 +248,9 @@ void Mpi::all_gather(const void* mine, std::size_t bytes, void* all) {
 }
 void Mpi::barrier() {
   const MpiWatch::Call call;
-  check(MPI_Barrier(session_->comm), "MPI_Barrier");
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(session_->comm, &request), "MPI_Ibarrier");
+  wait_for(request, "MPI_Ibarrier");
 }
 
 bool Mpi::takes_device_memory() const {
