@@ -4,6 +4,7 @@
 #pragma once
 
 #include "planck/nn/module.h"
+#include "planck/ops/elementwise/creation.functions.h"
 #include "planck/ops/grid_sample/grid_sample.functions.h"
 #include "planck/ops/shape/shape.functions.h"
 
@@ -22,10 +23,8 @@ struct SpatialTransformer {
   // pixel.
   Tensor<B> operator()(const Tensor<B>& x) {
     const auto wide = widened(x);
-    const auto identity =
-        Tensor<Inner<B>>::from({1.f, 0.f, 0.f, 0.f, 1.f, 0.f}, {6}, wide.device());
-    const auto theta =
-        as_dtype(localizer(x), wide.dtype()) + as_dtype(constant<B>(identity), wide.dtype());
+    const auto identity = reshape(eye<Inner<B>>(2, 3, wide.dtype(), wide.device()), {6});
+    const auto theta = as_dtype(localizer(x), wide.dtype()) + constant<B>(identity);
     const std::int64_t n = wide.extent(0);
     const auto grid = affine_grid(reshape(theta, {n, 2, 3}), {n, wide.extent(1), size[0], size[1]});
     return as_dtype(grid_sample(wide, grid), x.dtype());

@@ -24,8 +24,15 @@
 // It is recorded anew where the model was moved, loaded, frozen, or changed between training and
 // evaluation, and where the loss scale changed; where anything else of the function changes,
 // forget() says so. A step that cannot be recorded runs as it is written, and why_not() says why:
-// the CPU; random draws (the same ones would be drawn again); a tensor that the host reads or
-// makes; gradients of rows; hooks of leaves.
+// the CPU; random draws from generators that are no part of the model; a tensor that the host reads
+// or makes; gradients of rows; hooks of leaves.
+//
+// With a function that takes a Grain first (grains.h), a batch may be cut into `grain` samples each,
+// which a recorded step runs one after the other or, with `side_by_side`, at once:
+//
+//   train::Step step(model, adam, [&](const train::Grain& g, const auto& x, const auto& labels) {
+//     return sum(cross_entropy(model(x), labels)) * (1.0 / g.batch);   // its part of the loss
+//   }, {.grain = 16});
 #pragma once
 
 #include <algorithm>
@@ -39,6 +46,9 @@
 #include "planck/core/stream/recording.h"
 #include "planck/optim/loss_scale.h"
 #include "planck/optim/optimizer.h"
+#include "planck/train/generators.h"
+#include "planck/train/grains.h"
+#include "planck/train/recorded_model.h"
 
 namespace planck::train {
 
@@ -48,88 +58,15 @@ struct StepOptions {
   // A loss that is not finite is an error, "the loss of step 7 is nan", and nothing is changed. On
   // CUDA it is thrown where the host waits next, and nothing is changed until then.
   bool check_loss = false;
-  bool record = true;  // where that can be done
+  bool record = true;         // where that can be done
+  std::int64_t grain = 0;     // samples that run forward and backward at a time; 0: all of them
+  bool side_by_side = false;  // grains of a recorded step: faster, in the memory of all of them
 };
 
 namespace detail {
 
-StoredView own_copy(const StoredView& t);
-void copy_over(const StoredView& from, const StoredView& to);
 void check_loss(const StoredView& loss, std::int64_t step);
 bool watched();  // by a Profile or an Anomaly
-
-// What a recorded step reads of a model: where its tensors lie, and what the host decides by.
-struct Seen {
-  std::vector<const void*> places;
-  std::vector<bool> modes;
-  friend bool operator==(const Seen&, const Seen&) = default;
-};
-template <class A>
-Seen seen(const nn::PartList& parts) {
-  Seen s;
-  parts.for_each<nn::Parameter<A>>([&](const std::string&, nn::Parameter<A>& p) {
-    s.places.push_back(p.value().primitive().view.data);
-    s.modes.push_back(p.requires_grad());
-  });
-  const auto buffer = [&](const std::string&, auto& b) {
-    s.places.push_back(b.value.primitive().view.data);
-  };
-  parts.for_each<nn::Buffer<A>>(buffer);
-  parts.for_each<nn::IntBuffer<A>>(buffer);
-  parts.for_each<nn::Mode>(
-      [&](const std::string&, nn::Mode& mode) { s.modes.push_back(mode.training); });
-  return s;
-}
-
-// Buffers of a model, which a forward pass may give other values: those it had.
-template <class A>
-class BuffersBefore {
- public:
-  using B = nn::Inner<A>;
-
-  explicit BuffersBefore(const nn::PartList& parts) {
-    const auto keep = [](auto& all) {
-      return [&all](const std::string&, auto& b) { all.emplace_back(&b, b.value); };
-    };
-    parts.for_each<nn::Buffer<A>>(keep(floats_));
-    parts.for_each<nn::IntBuffer<A>>(keep(integers_));
-  }
-  BuffersBefore(const BuffersBefore&) = delete;
-  ~BuffersBefore() {
-    for (auto& [buffer, value] : floats_) buffer->value = std::move(value);
-    for (auto& [buffer, value] : integers_) buffer->value = std::move(value);
-  }
-  // Puts the new values where the old ones are; those that it wrote to.
-  std::vector<const void*> write() {
-    std::vector<const void*> written;
-    const auto write = [&](const auto& all) {
-      for (const auto& [buffer, value] : all) {
-        const StoredView &from = buffer->value.primitive(), &to = value.primitive();
-        if (from.view.data == to.view.data) continue;
-        copy_over(from, to);
-        written.push_back(to.view.data);
-      }
-    };
-    write(floats_);
-    write(integers_);
-    return written;
-  }
-
- private:
-  std::vector<std::pair<nn::Buffer<A>*, Tensor<B>>> floats_;
-  std::vector<std::pair<nn::IntBuffer<A>*, Tensor<B, IntKind>>> integers_;
-};
-
-// Calls f(buffer) for all buffers of a model.
-template <class A, class F>
-void for_each_buffer(const nn::PartList& parts, const F& f) {
-  parts.for_each<nn::Buffer<A>>([&](const std::string&, auto& b) { f(b); });
-  parts.for_each<nn::IntBuffer<A>>([&](const std::string&, auto& b) { f(b); });
-}
-template <class Buffer>
-bool held_alone(const Buffer& buffer) {
-  return buffer.value.primitive().storage->writable();
-}
 
 // What a function gave, as a tuple without history.
 template <class B, class K>
@@ -162,9 +99,11 @@ class Step {
       : model_(model), optimizer_(optimizer), loss_(std::move(loss)), options_(options) {
     if (!(options.highest_norm > 0))
       refuse("step: the highest norm is {}, it must be positive", {options.highest_norm});
+    if (options.grain < 0) refuse("step: grains of {} samples", {options.grain});
   }
 
-  // One step. What the function gave: the loss, or a tuple that begins with it.
+  // One step. What the function gave: the loss, or a tuple that begins with it; of one that takes
+  // grains the loss alone, in f64.
   template <class... K>
   auto operator()(const Tensor<A, K>&... inputs) {
     auto results = done(inputs...);
@@ -204,6 +143,7 @@ class Step {
     Specs specs;
     double scale = 1;
     detail::Seen seen;
+    detail::Generators generators;
     std::vector<StoredView> inputs;
     std::optional<Recorded> work;
     optim::ModelGradients<B> gradients;
@@ -222,14 +162,44 @@ class Step {
   };
   template <class... K>
   auto find(const nn::PartList& parts, const Tensor<A, K>&... inputs) {
-    const auto given = loss_(inputs...);
-    const Tensor<A>& loss = detail::loss_of(given);
-    Found found;
-    found.gradients = optim::collect_parts<A>(
+    if constexpr (std::is_invocable_v<Loss&, const Grain&, const Tensor<A, K>&...>) {
+      auto [gradients, loss] = of_grains(parts, inputs...);
+      return std::pair(clipped(std::move(gradients)), std::tuple(std::move(loss)));
+    } else {
+      if (options_.grain > 0)
+        refuse("step: grains of {} samples, but the function takes no Grain", {options_.grain});
+      const auto given = loss_(inputs...);
+      return std::pair(clipped(gradients_of(parts, detail::loss_of(given))),
+                       detail::results_of(given));
+    }
+  }
+  optim::ModelGradients<B> gradients_of(const nn::PartList& parts, const Tensor<A>& loss) {
+    return optim::collect_parts<A>(
         parts, (options_.loss_scale ? (*options_.loss_scale)(loss) : loss).backward());
+  }
+  Found clipped(optim::ModelGradients<B>&& gradients) {
+    Found found{std::move(gradients), {}};
     if (options_.loss_scale || options_.highest_norm < std::numeric_limits<double>::infinity())
       found.clip = optim::clip(found.gradients, options_.highest_norm, scale());
-    return std::pair(std::move(found), detail::results_of(given));
+    return found;
+  }
+  template <class... K>
+  auto of_grains(const nn::PartList& parts, const Tensor<A, K>&... inputs) {
+    const std::int64_t batch = detail::samples_of({inputs.extent(0)...});
+    const std::int64_t each = options_.grain > 0 ? std::min(options_.grain, batch) : batch;
+    detail::GrainSums<A> sums(parts);
+    std::optional<Recording::Branches> branches;
+    if constexpr (optim::detail::kIsStored<B>)
+      if (options_.side_by_side && place_) branches.emplace(*place_);
+    for (std::int64_t first = 0; first < batch; first += each) {
+      const Grain grain{first, std::min(batch, first + each), batch};
+      if (branches) branches->next();
+      sums.begin();
+      const Tensor<A> loss = loss_(grain, slice(inputs, 0, grain.first, grain.end)...);
+      sums.add(loss, gradients_of(parts, loss));
+    }
+    if (branches) branches->join();
+    return sums.finish();
   }
   void update(const nn::PartList& parts, const Tensor<B>& loss,
               const optim::ModelGradients<B>& gradients, const optim::Clip<B>& clip) {
@@ -260,15 +230,12 @@ class Step {
           if (Run* run = find_or_record(parts, specs, inputs...))
             return replay(parts, *run, inputs...);
         } else {
-          const std::uint64_t draws = Rng::draws_of_this_thread;
           // What is recorded for other shapes finds buffers where they were.
           std::optional<detail::BuffersBefore<A>> buffers;
           if (!runs_.empty() && still_fits(parts, *runs_.back())) buffers.emplace(parts);
           auto results = as_written(parts, inputs...);
           if (buffers) buffers->write();
           known_.push_back(specs);
-          if (Rng::draws_of_this_thread != draws && why_not_.empty())
-            why_not_ = "the step draws random numbers: a recorded one would draw the same again";
           return results;
         }
       }
@@ -318,7 +285,7 @@ class Step {
     return runs_.back().get();
   }
   bool still_fits(const nn::PartList& parts, const Run& run) const {
-    if (detail::seen<A>(parts) != run.seen) return false;
+    if (detail::seen<A>(parts) != run.seen || !run.generators.fit(parts)) return false;
     bool alone = true;
     detail::for_each_buffer<A>(parts, [&](const auto& b) {
       const void* place = b.value.primitive().view.data;
@@ -342,9 +309,12 @@ class Step {
       b.value = T(typename T::Primitive{detail::own_copy(b.value.primitive())});
     });
     run->seen = detail::seen<A>(parts);
+    run->generators = detail::Generators(parts, *place_);
     const std::uint64_t draws = Rng::draws_of_this_thread;
-    detail::BuffersBefore<A> buffers(parts);  // puts them back
+    const detail::GeneratorsBefore generators(parts);  // these put back what a run is to change
+    detail::BuffersBefore<A> buffers(parts);
     Recording recording(*place_);
+    recording.draw_from(run->generators.places());
     {
       auto [found, results] = [&]<std::size_t... I>(std::index_sequence<I...>) {
         return find(parts, held<K>(run->inputs, I)...);
@@ -355,10 +325,8 @@ class Step {
       run->clip = std::move(found.clip);
       std::apply([&](const auto&... t) { (run->results.push_back(t.primitive()), ...); }, results);
     }
+    run->generators.finish(parts, recording, Rng::draws_of_this_thread - draws);
     run->work.emplace(recording.finish());
-    if (Rng::draws_of_this_thread != draws)
-      raise(ErrorCode::unsupported,
-            "the step draws random numbers: a recorded one would draw the same again");
     return run;
   }
   // An input of the recorded step, where it lies.
@@ -371,6 +339,7 @@ class Step {
   auto replay(const nn::PartList& parts, Run& run, const Tensor<A, K>&... inputs) {
     std::size_t i = 0;
     (detail::copy_over(nn::plain(inputs).primitive(), run.inputs[i++]), ...);
+    run.generators.advance(parts);
     run.work->run();
     ++replayed_;
     using Results = decltype(find(parts, inputs...).second);

@@ -40,6 +40,12 @@ struct Check {
   }
 };
 
+// Whether nothing was found before: kernels of a graph may look at the same time.
+__device__ bool is_first(std::int64_t id, Fault* fault) {
+  return atomicCAS(reinterpret_cast<unsigned long long*>(&fault->id), 0ull,
+                   static_cast<unsigned long long>(id)) == 0;
+}
+
 __global__ void __launch_bounds__(kThreads)
     find_bad_index(const __grid_constant__ Check check, const std::int64_t* count, Fault* fault) {
   const std::int64_t bad = *count;
@@ -54,7 +60,7 @@ __global__ void __launch_bounds__(kThreads)
       break;
     }
   __syncthreads();
-  if (threadIdx.x != 0) return;
+  if (threadIdx.x != 0 || !is_first(check.id, fault)) return;
   fault->count = bad;
   fault->place = -1;
   if (first != kNone) {
@@ -63,14 +69,12 @@ __global__ void __launch_bounds__(kThreads)
     fault->value = check.indices[n];
     fault->least = check.least(n);
   }
-  fault->id = check.id;
 }
 
 __global__ void find_not_finite(const void* number, bool wide, std::int64_t id, Fault* fault) {
   const double v = wide ? *static_cast<const double*>(number) : *static_cast<const float*>(number);
-  if (isfinite(v) || fault->id != 0) return;
+  if (isfinite(v) || !is_first(id, fault)) return;
   fault->number = v;
-  fault->id = id;
 }
 
 }  // namespace

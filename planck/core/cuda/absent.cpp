@@ -35,6 +35,8 @@ tl::unexpected<Error> absent() { return fail(ErrorCode::device, "this build has 
 [[gnu::weak]] Result<void> begin_capture(int, void*) { return absent(); }
 [[gnu::weak]] Result<void*> end_capture(int, void*) { return absent(); }
 [[gnu::weak]] Result<void> replay(int, void*, void*) { return absent(); }
+[[gnu::weak]] Result<std::vector<void*>> capture_front(int, void*) { return absent(); }
+[[gnu::weak]] Result<void> set_capture_front(int, void*, std::vector<void*>) { return absent(); }
 [[gnu::weak]] void destroy_graph(void*) {}
 [[gnu::weak]] Result<void*> create_event(int) { return absent(); }
 [[gnu::weak]] void destroy_event(void*) {}

@@ -201,6 +201,40 @@ Result<void> replay(int ordinal, void* stream, void* graph) {
       "cuda replay graph");
 }
 
+Result<std::vector<void*>> capture_front(int ordinal, void* stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaGraphNode_t* nodes = nullptr;
+  std::size_t count = 0;
+  const auto ask = [&] {
+    cudaStream_t s = as_stream(stream);
+#if CUDART_VERSION >= 13000
+    const cudaGraphEdgeData* edges = nullptr;
+    return cudaStreamGetCaptureInfo(s, &status, nullptr, nullptr, &nodes, &edges, &count);
+#else
+    return cudaStreamGetCaptureInfo_v2(s, &status, nullptr, nullptr, &nodes, &count);
+#endif
+  };
+  if (auto r = ok_or(on(ordinal, ask), "cuda capture info"); !r) return tl::unexpected(r.error());
+  return std::vector<void*>(nodes, nodes + count);
+}
+
+Result<void> set_capture_front(int ordinal, void* stream, std::vector<void*> launches) {
+  std::vector<cudaGraphNode_t> nodes;
+  for (void* launch : launches) nodes.push_back(static_cast<cudaGraphNode_t>(launch));
+  return ok_or(on(ordinal,
+                  [&] {
+                    cudaStream_t s = as_stream(stream);
+#if CUDART_VERSION >= 13000
+                    return cudaStreamUpdateCaptureDependencies(
+                        s, nodes.data(), nullptr, nodes.size(), cudaStreamSetCaptureDependencies);
+#else
+                    return cudaStreamUpdateCaptureDependencies(
+                        s, nodes.data(), nodes.size(), cudaStreamSetCaptureDependencies);
+#endif
+                  }),
+               "cuda capture front");
+}
+
 void destroy_graph(void* graph) { (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
 
 Result<void*> create_event(int ordinal) {

@@ -23,6 +23,12 @@ void Recorded::run() const {
   value_or_throw(cuda::replay(s.device().ordinal, s.native(), parts_->graph));
 }
 
+std::size_t Recorded::bytes() const {
+  std::size_t all = parts_->arena.bytes();
+  for (const auto& branch : parts_->branches) all += branch->bytes();
+  return all;
+}
+
 Recording::Recording(const Stream& stream) {
   if (current != nullptr) raise(ErrorCode::unsupported, "recording: one is under way");
   if (stream.device().kind != DeviceKind::cuda)
@@ -47,6 +53,65 @@ Recorded Recording::finish() {
   const Stream& s = parts_->stream;
   parts_->graph = value_or_throw(cuda::end_capture(s.device().ordinal, s.native()));
   return Recorded(std::move(parts_));
+}
+
+Result<Recording::Draw> Recording::draw(std::uint64_t seed, std::uint64_t offset) {
+  const Generator* of = nullptr;
+  std::size_t alike = 0;
+  for (const Generator& g : generators_) {
+    if (g.seed != seed || offset < g.first) continue;
+    if (of != nullptr && of->first != g.first)
+      return fail(ErrorCode::unsupported,
+                  "recording: two generators have the seed " + std::to_string(seed));
+    of = &g;
+    ++alike;
+  }
+  if (of == nullptr)
+    return fail(ErrorCode::unsupported,
+                "recording: numbers are drawn from a generator that is no part of the model");
+  drawn_[{seed, offset}] = alike;
+  return Draw{of->now, offset - of->first};
+}
+std::size_t Recording::draws() const {
+  std::size_t all = 0;
+  for (const auto& [place, alike] : drawn_) all += alike;
+  return all;
+}
+
+Recording::Branches::Branches(const Stream& stream) : recording_(Recording::of(stream)) {
+  if (recording_ == nullptr) return;
+  // A launch that all of them come after.
+  Buffer word = value_or_throw(allocate(stream, sizeof(std::uint64_t)));
+  const int ordinal = stream.device().ordinal;
+  value_or_throw(cuda::fill(ordinal, stream.native(), word.data(), 0, word.bytes()));
+  recording_->keep(std::make_shared<const Buffer>(std::move(word)));
+  first_ = value_or_throw(cuda::capture_front(ordinal, stream.native()));
+}
+void Recording::Branches::leave() {
+  const Stream& s = recording_->parts_->stream;
+  for (void* launch : value_or_throw(cuda::capture_front(s.device().ordinal, s.native())))
+    last_.push_back(launch);
+}
+void Recording::Branches::next() {
+  if (recording_ == nullptr) return;
+  if (inside_) leave();
+  auto& parts = *recording_->parts_;
+  const Stream& s = parts.stream;
+  value_or_throw(cuda::set_capture_front(s.device().ordinal, s.native(), first_));
+  parts.branches.push_back(std::make_unique<Arena>(s));
+  recording_->use_.reset();
+  recording_->use_.emplace(*parts.branches.back());
+  inside_ = true;
+}
+void Recording::Branches::join() {
+  if (recording_ == nullptr || !inside_) return;
+  leave();
+  auto& parts = *recording_->parts_;
+  const Stream& s = parts.stream;
+  value_or_throw(cuda::set_capture_front(s.device().ordinal, s.native(), last_));
+  recording_->use_.reset();
+  recording_->use_.emplace(parts.arena);
+  inside_ = false;
 }
 
 Recording* Recording::of(const Stream& stream) {

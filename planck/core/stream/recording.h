@@ -6,14 +6,18 @@
 //   Recorded work = recording.finish();    // and now
 //   work.run();                            // as often as one likes
 //
-// The work reads and writes the same memory every time. What it allocates comes from an arena of
-// its own, which lives as long as the Recorded. The host cannot look while nothing runs: reading a
+// The work reads and writes the same memory every time. What it allocates comes from arenas of
+// its own, which live as long as the Recorded. What is drawn from generators that draw_from() was
+// told of is drawn, in every run, from where they are by then. The host cannot look while nothing runs: reading a
 // tensor, making one of values of the host and waiting are refused, by check_not_recorded or by
 // CUDA, and then nothing is recorded. Errors are thrown.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "planck/core/allocator.h"
@@ -29,7 +33,7 @@ class Recorded {
 
   // Queues all of it.
   void run() const;
-  std::size_t bytes() const { return parts_->arena.bytes(); }
+  std::size_t bytes() const;
 
  private:
   friend class Recording;
@@ -38,6 +42,7 @@ class Recorded {
     ~Parts();
     Stream stream;
     Arena arena;
+    std::vector<std::unique_ptr<Arena>> branches;
     std::vector<std::shared_ptr<const void>> kept;  // as long as the work may run
     void* graph = nullptr;
   };
@@ -56,11 +61,54 @@ class Recording {
   static Recording* of(const Stream& stream);
   void keep(std::shared_ptr<const void> what) { parts_->kept.push_back(std::move(what)); }
 
+  class Branches;
+
+  // A generator (core/rng.h) whose draws are recorded. `now`: two words on the device, its seed and
+  // its offset when a run begins; `first`: its offset when the recording began.
+  struct Generator {
+    std::uint64_t seed, first;
+    const std::uint64_t* now;
+  };
+  void draw_from(std::vector<Generator> generators) { generators_ = std::move(generators); }
+  // For kernels that draw: of which generator, and how far from `now`.
+  struct Draw {
+    const std::uint64_t* now;
+    std::uint64_t ahead;
+  };
+  Result<Draw> draw(std::uint64_t seed, std::uint64_t offset);
+  // How many draws kernels have seen. Of generators that are alike each makes those of the others.
+  std::size_t draws() const;
+
  private:
   void end();
 
   std::unique_ptr<Recorded::Parts> parts_;
   std::optional<Arena::Use> use_;
+  std::vector<Generator> generators_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> drawn_;  // seed and offset
+};
+
+// Parts of a recording that do not wait for one another: a GPU runs them side by side.
+//
+//   Recording::Branches branches(stream);
+//   for (…) { branches.next(); … }
+//   branches.join();   // what comes now waits for all of them
+//
+// Each begins behind what came before the first, and has an arena of its own, so that none takes
+// memory that another has let go of. Does nothing where the stream is not recorded.
+class Recording::Branches {
+ public:
+  explicit Branches(const Stream& stream);
+  Branches(const Branches&) = delete;
+  void next();
+  void join();
+
+ private:
+  void leave();
+
+  Recording* const recording_;
+  std::vector<void*> first_, last_;  // launches: before all of them, at the end of each
+  bool inside_ = false;
 };
 
 // Refuses what the host does with a stream that is recorded: "the host reads …".

@@ -51,4 +51,14 @@ struct SquareRow {
   Dtype dtype;
 };
 
+// Dense elements of tensors that are added up: `parts` of them, null where one is missing.
+struct SumRow {
+  void* out;
+  const void* const* parts;
+  std::int64_t count;
+  Dtype from, to;
+  bool wide() const { return from == Dtype::f64 || to == Dtype::f64; }
+};
+inline constexpr int kMostSummands = 1024;
+
 }  // namespace planck::optim

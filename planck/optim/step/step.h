@@ -7,6 +7,7 @@
 // squares of several tensors are added in f64 in their order.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -56,6 +57,15 @@ StoredView squares_of(const Stream& stream, std::span<const StoredView> tensors)
 StoredView norm_and_factor(const StoredView& squares, double highest, double scale);
 // out[i] = ‖a[i]‖ / ‖b[i]‖; 1 where either is 0. All f64 [n].
 void ratios_of(const StoredView& squares_a, const StoredView& squares_b, const StoredView& out);
+
+// What is added up to one tensor: as many parts as all others have, of one dtype and shape; one
+// that is missing counts as +0, and one at least is there.
+struct Summands {
+  std::vector<std::optional<StoredView>> parts;
+  Dtype to;  // of the sum
+};
+// Canonical sums over the parts, in f64 where parts or sum are f64, else in f32; rounded once.
+std::vector<StoredView> sums_of(const Stream& stream, std::span<const Summands> all);
 
 // table[rows[k], :] = values[k, :], in place; rows are distinct i64, all dense.
 void put_rows(const StoredView& table, const StoredView& rows, const StoredView& values);

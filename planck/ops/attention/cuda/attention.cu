@@ -219,6 +219,7 @@ Result<void> attention_cuda(const Stream& stream, Workspace workspace, const Att
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
   Call c = attention_device::call_of(p, o);
+  if (auto ok = attention_device::find_random(stream, p, c); !ok) return ok;
   c.delta = workspace.data, c.delta_rows = c.queries;
   switch (p.element_dtype) {
     case Dtype::f64:

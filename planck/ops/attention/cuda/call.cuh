@@ -13,7 +13,7 @@ inline Operand operand_of(const View& x) {
   return o;
 }
 
-// All but delta.
+// All but delta and the place of what dropout draws.
 inline Call call_of(const AttentionProblem& p, const Operands& o) {
   Call c{};
   c.q = operand_of(o[attention_operand::q]);
@@ -35,10 +35,17 @@ inline Call call_of(const AttentionProblem& p, const Operands& o) {
   c.masked = p.mask.has_value(), c.boolean = p.mask == Dtype::boolean;
   c.soft_cap = p.options.soft_cap, c.alibi = p.options.alibi;
   c.dropout = p.options.dropout, c.drops = p.options.dropout > 0;
-  c.random = {p.options.seed, p.options.offset};
   c.first_query = p.first_query, c.first_key = p.first_key;
   c.all_queries = p.all_queries.value_or(p.queries()), c.all_keys = p.all_keys.value_or(p.keys());
   return c;
+}
+
+inline Result<void> find_random(const Stream& stream, const AttentionProblem& p, Call& c) {
+  if (!c.drops) return {};
+  const auto place = random_place(stream, p.options.seed, p.options.offset);
+  if (!place) return tl::unexpected(place.error());
+  c.random = *place;
+  return {};
 }
 
 // Of a call with products of tensor cores: chosen rows again, by definition.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "planck/loops/cuda/floats.cuh"
+#include "planck/loops/cuda/random.cuh"
 #include "planck/math/products/tensor_core.h"
 #include "planck/ops/attention/attention.math.h"
 
@@ -28,7 +29,7 @@ struct Call {
   bool packs;       // of warpgroups: rows of results are whole chunks of 16 bytes
   double soft_cap;  // 0: none
   double dropout;
-  PhiloxStream random;
+  RandomPlace random;
   Index first_query, first_key, all_queries, all_keys;  // of packed sequences; dropout counts these
 };
 
@@ -156,7 +157,7 @@ __device__ Compute<T> score(const Call& c, Index n, Index head, Index i, Index j
 template <class C>
 __device__ bool keeps(const Call& c, Index n, Index head, Index i, Index j) {
   const Index row = (n * c.heads + head) * c.all_queries + c.first_query + i;
-  return element::kept(c.random, static_cast<std::uint64_t>(row * c.all_keys + c.first_key + j),
+  return element::kept(c.random.stream(), static_cast<std::uint64_t>(row * c.all_keys + c.first_key + j),
                        static_cast<C>(1 - c.dropout));
 }
 template <class C>

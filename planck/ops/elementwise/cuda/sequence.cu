@@ -1,4 +1,5 @@
 // arange and random numbers: a thread makes the numbers of one counter, for logical positions.
+#include "planck/loops/cuda/random.cuh"
 #include "planck/math/random.h"
 #include "planck/ops/elementwise/cast.math.h"
 #include "planck/ops/elementwise/cuda/functions.cuh"
@@ -13,9 +14,9 @@ struct Random {
   static constexpr int kCount = RandomBlock<T>::kCount;
   ElementwiseOp op;
   em::Scalars<T> s;
-  PhiloxStream stream;
+  RandomPlace random;
   __device__ __forceinline__ void make(std::int64_t counter, T (&y)[kCount]) const {
-    const Philox4 w = stream.words(static_cast<std::uint64_t>(counter));
+    const Philox4 w = random.stream().words(static_cast<std::uint64_t>(counter));
     const bool normal = op == ElementwiseOp::random_normal;
     const RandomBlock<T> v = normal ? RandomBlock<T>::normal(w) : RandomBlock<T>::uniform(w);
 #pragma unroll
@@ -114,10 +115,11 @@ Result<void> launch_sequence(const Stream& stream, const ElementwiseProblem& p, 
       return launch_as(stream, map, p.dtype, Arange<std::int64_t>{em::scalars_of<std::int64_t>(p)});
     return launch_as(stream, map, p.dtype, Arange<double>{em::scalars_of<double>(p)});
   }
-  const PhiloxStream random{p.seed, p.offset};
+  const auto place = random_place(stream, p.seed, p.offset);
+  if (!place) return tl::unexpected(place.error());
   if (p.dtype == Dtype::f64)
-    return launch_as(stream, map, p.dtype, Random<double>{p.op, em::scalars_of<double>(p), random});
-  return launch_as(stream, map, p.dtype, Random<float>{p.op, em::scalars_of<float>(p), random});
+    return launch_as(stream, map, p.dtype, Random<double>{p.op, em::scalars_of<double>(p), *place});
+  return launch_as(stream, map, p.dtype, Random<float>{p.op, em::scalars_of<float>(p), *place});
 }
 
 }  // namespace planck::elementwise_device

@@ -8,4 +8,7 @@ namespace planck::optim {
 // Elements [begin, begin + n) of a row.
 void step_range(const StepRow& row, std::int64_t begin, std::int64_t n);
 
+// The same of a sum of so many parts.
+void sum_range(const SumRow& row, int parts, std::int64_t begin, std::int64_t n);
+
 }  // namespace planck::optim

@@ -31,6 +31,9 @@ PLANCK_CUDA_LIBRARY Result<void> norm_and_factor_cuda(const Stream&, const doubl
 PLANCK_CUDA_LIBRARY Result<void> ratios_cuda(const Stream&, const double* a, const double* b,
                                              std::int64_t n, double* out);
 
+// Sums of so many parts each, in one launch per few hundred tensors.
+PLANCK_CUDA_LIBRARY Result<void> sums_cuda(const Stream&, std::span<const SumRow> rows, int parts);
+
 // Rows of `bytes`, an even number; those out of [0, all) are left out.
 PLANCK_CUDA_LIBRARY Result<void> put_rows_cuda(const Stream&, void* table, const std::int64_t* rows,
                                                const void* values, std::int64_t count,

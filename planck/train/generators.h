@@ -1,0 +1,44 @@
+// The generators of a model, whose draws are recorded: each run draws from where they are by then.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "planck/backend/primitive.h"
+#include "planck/core/recording.h"
+#include "planck/nn/module.h"
+
+namespace planck::train::detail {
+
+// Puts a model's generators where they were.
+class GeneratorsBefore {
+ public:
+  explicit GeneratorsBefore(const nn::PartList& parts);
+  GeneratorsBefore(const GeneratorsBefore&) = delete;
+  ~GeneratorsBefore();
+
+ private:
+  std::vector<std::pair<Rng*, Rng>> all_;
+};
+
+class Generators {
+ public:
+  Generators() = default;
+  // As a recording begins.
+  Generators(const nn::PartList& parts, const Stream& stream);
+  std::vector<Recording::Generator> places() const;
+  // As it ends: how far each has moved. Throws where others drew, too.
+  void finish(const nn::PartList& parts, const Recording& recording, std::uint64_t draws);
+
+  // Whether those that were alike still are.
+  bool fit(const nn::PartList& parts) const;
+  // Before a run: it draws from where the model's generators are, and they move on.
+  void advance(const nn::PartList& parts) const;
+
+ private:
+  std::vector<Rng> first_;
+  std::vector<std::uint64_t> moved_;
+  std::optional<StoredView> now_;  // seed and offset of each
+};
+
+}  // namespace planck::train::detail
