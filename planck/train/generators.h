@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "planck/backend/primitive.h"
-#include "planck/core/recording.h"
+#include "planck/core/stream/recording.h"
 #include "planck/nn/module.h"
 
 namespace planck::train::detail {

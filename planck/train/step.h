@@ -27,8 +27,8 @@
 // the CPU; random draws from generators that are no part of the model; a tensor that the host reads
 // or makes; gradients of rows; hooks of leaves.
 //
-// With a function that takes a Grain first (grains.h), a batch may be cut into `grain` samples each,
-// which a recorded step runs one after the other or, with `side_by_side`, at once:
+// With a function that takes a Grain first (grains.h), a batch may be cut into `grain` samples
+// each, which a recorded step runs one after the other or, with `side_by_side`, at once:
 //
 //   train::Step step(model, adam, [&](const train::Grain& g, const auto& x, const auto& labels) {
 //     return sum(cross_entropy(model(x), labels)) * (1.0 / g.batch);   // its part of the loss

@@ -8,9 +8,9 @@
 //
 // The work reads and writes the same memory every time. What it allocates comes from arenas of
 // its own, which live as long as the Recorded. What is drawn from generators that draw_from() was
-// told of is drawn, in every run, from where they are by then. The host cannot look while nothing runs: reading a
-// tensor, making one of values of the host and waiting are refused, by check_not_recorded or by
-// CUDA, and then nothing is recorded. Errors are thrown.
+// told of is drawn, in every run, from where they are by then. The host cannot look while nothing
+// runs: reading a tensor, making one of values of the host and waiting are refused, by
+// check_not_recorded or by CUDA, and then nothing is recorded. Errors are thrown.
 #pragma once
 
 #include <map>

@@ -2,7 +2,7 @@
 // run again (core/recording.h), so far from where its generator is by then.
 #pragma once
 
-#include "planck/core/recording.h"
+#include "planck/core/stream/recording.h"
 #include "planck/math/philox.h"
 
 namespace planck {
