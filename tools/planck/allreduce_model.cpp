@@ -115,12 +115,9 @@ double CostModel::predicted(const dist::Grains& grains, dist::Way way, std::int6
   const std::int64_t w = grains.workers(), roots = grains.most_roots();
   if (w == 1) return 0;
   const double add = addition(bytes);
-  if (way == dist::Way::gather) {  // what is known doubles with each round
-    double seconds = static_cast<double>((roots * w - 1) * bytes) * add;
-    for (std::int64_t known = 1; known < w; known *= 2)
-      seconds += exchange(std::min(known, w - known) * roots * bytes, bytes);
-    return seconds;
-  }
+  if (way == dist::Way::gather)
+    return static_cast<double>(w - 1) * exchange(roots * bytes, bytes) +
+           static_cast<double>((roots * w - 1) * bytes) * add;
   const std::int64_t segment = std::min(bytes, segment_);
   const auto part = [&](std::int64_t parts) {  // of a segment, in whole numbers
     return std::max<std::int64_t>(4, segment / parts / 4 * 4);

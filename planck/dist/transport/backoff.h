@@ -3,17 +3,19 @@
 //
 //   for (Backoff backoff; !look();) backoff.pause();
 //
-// At first it looks at once, for what takes microseconds; then whoever else wants the core has it;
-// then it sleeps between looks, a 64th of what it has waited, so that waiting ends late by little.
+// For a tenth of a millisecond, and as long as the bytes take within a machine, it looks at once
+// again; then it sleeps between looks, a 64th of what it has waited, so that waiting ends late by
+// little.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 
 namespace planck::dist {
 
 class Backoff {
  public:
-  Backoff() = default;
+  explicit Backoff(std::size_t bytes = 0);  // that are waited for
   ~Backoff();
   Backoff(const Backoff&) = delete;
 
@@ -21,6 +23,7 @@ class Backoff {
   void found() { looks_ = 0; }  // after one that has, where more is to come
 
  private:
+  const std::chrono::nanoseconds awake_;
   int looks_ = 0;
   std::chrono::steady_clock::time_point since_;
   int slack_ = -1;  // of this thread's timers before, ns; < 0: unchanged

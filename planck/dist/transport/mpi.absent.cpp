@@ -29,7 +29,6 @@ int Mpi::cores() const { return Communicator::cores(); }
 void Mpi::wait_to_speak() {}
 void Mpi::exchange(std::span<const Outgoing>, std::span<const Incoming>, const Arrived&) {}
 void Mpi::broadcast(void*, std::size_t, int) {}
-void Mpi::all_gather(const void*, std::size_t, void*) {}
 void Mpi::barrier() {}
 bool Mpi::takes_device_memory() const { return false; }
 void Mpi::abort(std::string_view line) { raise(ErrorCode::device, std::string(line)); }

@@ -201,7 +201,10 @@ void Mpi::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming>
     });
   std::vector<int> which(requests.size());
   std::vector<MPI_Status> statuses(requests.size());
-  Backoff backoff;
+  std::size_t all_bytes = 0;
+  for (const Outgoing& o : outgoing) all_bytes += o.bytes;
+  for (const Incoming& i : incoming) all_bytes += i.bytes;
+  Backoff backoff(all_bytes);
   for (std::size_t done = 0; done < requests.size();) {
     int count = 0;
     const int code = MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count,
@@ -237,14 +240,6 @@ void Mpi::broadcast(void* data, std::size_t bytes, int from) {
     wait_for(request, "MPI_Ibcast");
     MpiWatch::moved();
   });
-}
-void Mpi::all_gather(const void* mine, std::size_t bytes, void* all) {
-  if (bytes * static_cast<std::size_t>(size()) > kMostBytes)
-    return Communicator::all_gather(mine, bytes, all);
-  const MpiWatch::Call call;
-  const int count = static_cast<int>(bytes);
-  check(MPI_Allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, session_->comm),
-        "MPI_Allgather");
 }
 void Mpi::barrier() {
   const MpiWatch::Call call;

@@ -26,7 +26,6 @@ class Mpi final : public Communicator {
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
                 const Arrived& arrived = nullptr) override;
   void broadcast(void* data, std::size_t bytes, int from) override;
-  void all_gather(const void* mine, std::size_t bytes, void* all) override;
   void barrier() override;
   bool takes_device_memory() const override;
   // One line on standard error, then MPI_Abort.
