@@ -166,10 +166,12 @@ def report(machine, rows, found, failed):
         print(f"| {what} | {t} | {way} | {speed} | {ideal:.2f} | {f'{possible:.2f}' if kind == 'job' else ''} | {waiting} |")
         if kind == "job":
             best[n, t] = max(best.get((n, t), (0, 0, "")), (ideal, possible, way))
-    missed = False
+    missed = not best
     print()
     for t in sorted({r[2] for r in rows}):
         n = max((r[1] for r in rows if r[0] == "job" and r[2] == t), default=0)
+        if n == 0:
+            continue  # a machine with fewer cores
         if (n, t) not in best:
             missed = True
             print(f"{t} thread{'s' * (t > 1)} each: not measured")
