@@ -1,16 +1,14 @@
 // The subcommands of `planck`, one file each: add_NAME declares its options on the app and, when it
-// is called, leaves its exit code. 0: done. 1: a guarantee did not hold. 2: bad input, said in one
-// line on standard error. 3: the same, after an output was put in place.
+// is called, leaves its exit code.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <string_view>
 
 #include "planck/core/result.h"
+#include "tools/planck/exit_codes.h"
 
 namespace planck::cli {
-
-inline constexpr int kOk = 0, kBroken = 1, kBadInput = 2, kBadAfterOutput = 3;
 
 void add_ops(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);

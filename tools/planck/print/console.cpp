@@ -12,7 +12,7 @@
 
 #include "planck/io/mapped_file.h"
 #include "planck/io/output_file.h"
-#include "tools/planck/commands.h"
+#include "tools/planck/exit_codes.h"
 
 namespace planck::cli {
 
