@@ -20,7 +20,11 @@ bool alike(const Rng& a, const Rng& b) { return a.seed == b.seed && a.offset == 
 GeneratorsBefore::GeneratorsBefore(const nn::PartList& parts) {
   for (Rng* rng : generators_of(parts)) all_.emplace_back(rng, *rng);
 }
-GeneratorsBefore::~GeneratorsBefore() {
+bool GeneratorsBefore::others_drew() const {
+  return Rng::draws_of_this_thread != draws_ &&
+         std::ranges::all_of(all_, [](const auto& a) { return alike(*a.first, a.second); });
+}
+void GeneratorsBefore::put_back() const {
   for (const auto& [rng, before] : all_) *rng = before;
 }
 

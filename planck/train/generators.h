@@ -10,14 +10,16 @@
 
 namespace planck::train::detail {
 
-// Puts a model's generators where they were.
+// Where a model's generators are.
 class GeneratorsBefore {
  public:
   explicit GeneratorsBefore(const nn::PartList& parts);
-  GeneratorsBefore(const GeneratorsBefore&) = delete;
-  ~GeneratorsBefore();
+  // Whether numbers were drawn since then, and none from these.
+  bool others_drew() const;
+  void put_back() const;
 
  private:
+  std::uint64_t draws_ = Rng::draws_of_this_thread;
   std::vector<std::pair<Rng*, Rng>> all_;
 };
 

@@ -233,9 +233,12 @@ class Step {
           // What is recorded for other shapes finds buffers where they were.
           std::optional<detail::BuffersBefore<A>> buffers;
           if (!runs_.empty() && still_fits(parts, *runs_.back())) buffers.emplace(parts);
+          const detail::GeneratorsBefore generators(parts);
           auto results = as_written(parts, inputs...);
           if (buffers) buffers->write();
           known_.push_back(specs);
+          if (generators.others_drew() && why_not_.empty())
+            why_not_ = "the step draws random numbers of a generator that is no part of the model";
           return results;
         }
       }
@@ -311,8 +314,11 @@ class Step {
     run->seen = detail::seen<A>(parts);
     run->generators = detail::Generators(parts, *place_);
     const std::uint64_t draws = Rng::draws_of_this_thread;
-    const detail::GeneratorsBefore generators(parts);  // these put back what a run is to change
-    detail::BuffersBefore<A> buffers(parts);
+    const struct Generators {
+      detail::GeneratorsBefore before;
+      ~Generators() { before.put_back(); }
+    } generators{detail::GeneratorsBefore(parts)};
+    detail::BuffersBefore<A> buffers(parts);  // both put back what a run is to change
     Recording recording(*place_);
     recording.draw_from(run->generators.places());
     {

@@ -279,16 +279,6 @@ void expect_as_written(const std::string& why, const F& function) {
 }
 
 template <class B>
-struct Dropping : Perceptron<B> {
-  nn::Dropout drop{0.5, 9};
-  explicit Dropping(Rng& rng) : Perceptron<B>(rng) {}
-  Tensor<B> operator()(const Tensor<B>& x) { return this->second(drop(relu(this->first(x)))); }
-  void visit(auto&& part) {
-    Perceptron<B>::visit(part);
-    part("drop", drop);
-  }
-};
-template <class B>
 struct Rows {
   nn::Embedding<B> tokens;
   nn::Linear<B> output;
@@ -308,8 +298,6 @@ TEST(StepOnCuda, SaysWhyItIsNotRecorded) {
     const auto usual = [](auto& model, const auto& x, const auto& labels) {
       return loss_of<A>(model, x, labels);
     };
-    expect_as_written<A, Dropping<A>>(
-        "the step draws random numbers: a recorded one would draw the same again", usual);
     expect_as_written<A, Rows<A>>("gradients of rows: the host reads how many there are", usual);
     expect_as_written<A, Perceptron<A>>("recording: the host reads a tensor of shape []",
                                         [](auto& model, const auto& x, const auto& labels) {

@@ -9,6 +9,7 @@
 
 #include "planck/balanced.h"
 #include "planck/dist/data_parallel.h"
+#include "planck/train/step.h"
 #include "tools/planck/digits/measure.h"
 
 namespace planck::digits {
@@ -67,9 +68,21 @@ class Run {
       adam.load_state(now_.optimizer, stream_);
       if (scaled()) scale.load_state(now_.loss_scale);
     }
+    train::Step step(net, adam,
+                     [&](const train::Grain& grain, const Tensor<A>& pictures, const auto& labels) {
+                       return loss_of(net, pictures, labels, grain.batch);
+                     },
+                     {.highest_norm = 1.0,
+                      .loss_scale = scaled() ? &scale : nullptr,
+                      .check_loss = true,
+                      .grain = options_.grain,
+                      .side_by_side = true});
     Curve& curve = now_.curves[now_.stage];
     for (; now_.epoch < stage.epochs; ++now_.epoch) {
-      const auto [loss, seconds, waits] = train_epoch(stage, net, adam, scale);
+      nn::train(net);
+      const auto [loss, seconds, waits] = workers_.size() == 1
+                                              ? epoch_alone(stage, net, adam, step)
+                                              : shared_epoch(stage, net, adam, scale);
       if (stage.form.kind == Form::Kind::floats) {
         trained_images_ += data_.train.count;
         training_seconds_ += seconds;
@@ -104,11 +117,84 @@ class Run {
   }
   // Gradients of f16 would vanish without.
   bool scaled() const { return options_.dtype == Dtype::f16; }
-  Epoch train_epoch(const Stage& stage, Net<A>& net, optim::Adam<A>& adam,
-                    optim::LossScale& scale) {
-    nn::train(net);
-    const auto begin = std::chrono::steady_clock::now();
+  double rate(const Stage& stage, std::int64_t step, std::int64_t per_epoch) const {
+    return stage.rate * optim::warm_up(step, per_epoch) *
+           optim::cosine(step, stage.epochs * per_epoch, 0.01);
+  }
+
+  // Without others: steps on pictures that are on the device, whose losses the host reads when the
+  // epoch ends; on the CPU they are there at once.
+  template <class Step>
+  Epoch epoch_alone(const Stage& stage, Net<A>& net, optim::Adam<A>& adam, Step& step) {
+    constexpr std::int64_t kAtOnce = 4096;  // pictures that are distorted in one go
+    if (!pictures_) pictures_.emplace(data_.train, stream_);
+    const bool on_cpu = stream_.device().kind == DeviceKind::cpu;
+    const auto begin = Clock::now();
     const auto epoch = static_cast<std::uint64_t>(now_.epoch) + 1;  // 0 calibrates
+    const auto order = shuffled(data_.train.count, options_.seed, epoch);
+    const auto batches = value_or_throw(Batches::create(order, options_.batch));
+    const std::int64_t count = batches.count(), batch = options_.batch,
+                       at_once = std::max<std::int64_t>(1, kAtOnce / batch) * batch;
+    std::vector<Tensor<D>> losses;
+    std::optional<Batch<D>> seen;
+    double sum = 0;
+    try {
+      for (std::int64_t b = 0; b < count; ++b) {
+        const std::int64_t first = b * batch % at_once,
+                           n = static_cast<std::int64_t>(batches[b].size());
+        if (first == 0) {
+          const auto rest = std::span(order).subspan(static_cast<std::size_t>(b * batch));
+          seen = pictures_->batch(
+              training(epoch),
+              rest.first(std::min(rest.size(), static_cast<std::size_t>(at_once))));
+        }
+        adam.options.rate = rate(stage, now_.epoch * count + b, count);
+        losses.push_back(step(nn::constant<A>(slice(seen->pictures, 0, first, first + n)),
+                              nn::constant<A>(slice(seen->labels, 0, first, first + n))));
+        if (on_cpu) {
+          sum += losses.back().template item<double>();
+          watch(stage, b + 1, count, sum / static_cast<double>(b + 1), since(begin), 0);
+        }
+      }
+      if (!on_cpu) {
+        for (const double loss : stack(losses).template to_vector<double>()) sum += loss;
+        watch(stage, count, count, sum / static_cast<double>(count), since(begin), 0);
+      }
+    } catch (const Exception& e) {
+      if (e.code() != ErrorCode::not_a_number) throw;
+      blame(stage, net, epoch, batches, losses);
+      throw;
+    }
+    return {sum / static_cast<double>(count), since(begin),
+            std::vector<double>(static_cast<std::size_t>(count))};
+  }
+  // No step has changed anything since the one whose loss is no number.
+  void blame(const Stage& stage, Net<A>& net, std::uint64_t epoch, const Batches& batches,
+             const std::vector<Tensor<D>>& losses) const {
+    std::int64_t bad = 0;
+    for (const auto& loss : losses) {
+      if (!std::isfinite(loss.template item<double>())) break;
+      ++bad;
+    }
+    refuse_losses(at(stage, epoch, batches.count(), bad), net, epoch, batches[bad]);
+  }
+  static std::string at(const Stage& stage, std::uint64_t epoch, std::int64_t per_epoch,
+                        std::int64_t in_epoch) {
+    const auto before = static_cast<std::int64_t>(epoch - 1) * per_epoch;
+    return fmt::format("{}, epoch {}, step {}", stage.name, epoch, before + in_epoch + 1);
+  }
+  void watch(const Stage& stage, std::int64_t done, std::int64_t per_epoch, double loss,
+             double seconds, double waited) const {
+    const auto& known = now_.curves[now_.stage].accuracy;
+    watch_({stage, now_.epoch, now_.epoch * per_epoch + done, stage.epochs * per_epoch, loss,
+            known.empty() ? 0 : known.back(), static_cast<double>(done * options_.batch) / seconds,
+            waited});
+  }
+
+  Epoch shared_epoch(const Stage& stage, Net<A>& net, optim::Adam<A>& adam,
+                     optim::LossScale& scale) {
+    const auto begin = Clock::now();
+    const auto epoch = static_cast<std::uint64_t>(now_.epoch) + 1;
     const auto batches = value_or_throw(
         Batches::create(shuffled(data_.train.count, options_.seed, epoch), options_.batch));
     const auto per_epoch = batches.count();
@@ -117,7 +203,7 @@ class Run {
     std::int64_t in_epoch = 0;
     for (const std::span<const std::int64_t> which : batches) {
       const auto grain = static_cast<std::size_t>(options_.grain);
-      const double share = 1 / static_cast<double>(which.size());
+      const auto samples = static_cast<std::int64_t>(which.size());
       const auto grains = static_cast<std::int64_t>((which.size() + grain - 1) / grain);
       const double factor = scaled() ? scale.value() : 1;
       const auto of_grain = [&](std::int64_t g) {
@@ -125,17 +211,18 @@ class Run {
         return part.first(std::min(part.size(), grain));
       };
       const auto found = parallel_(net, grains, [&](std::int64_t g) {
-        const auto loss = planck::sum(losses(net, epoch, of_grain(g))) * share;
+        const auto part = make_batch<D>(training(epoch), of_grain(g), stream_);
+        const auto loss =
+            loss_of(net, nn::constant<A>(part.pictures), nn::constant<A>(part.labels), samples);
         return scaled() ? scale(loss) : loss;
       });
-      const std::int64_t step = now_.epoch * per_epoch + in_epoch, steps = stage.epochs * per_epoch;
       if (!std::isfinite(found.loss)) {
-        const std::string at = fmt::format("{}, epoch {}, step {}", stage.name, epoch, step + 1);
-        for (std::int64_t g = 0; g < grains; ++g) refuse_losses(at, net, epoch, of_grain(g));
-        refuse("{}: the loss is {}, those of its pictures are finite", {at, found.loss / factor});
+        const std::string where = at(stage, epoch, per_epoch, in_epoch);
+        refuse_losses(where, net, epoch, which);
+        refuse("{}: the loss is {}, those of its pictures are finite",
+               {where, found.loss / factor});
       }
-      adam.options.rate =
-          stage.rate * optim::warm_up(step, per_epoch) * optim::cosine(step, steps, 0.01);
+      adam.options.rate = rate(stage, now_.epoch * per_epoch + in_epoch, per_epoch);
       if (scaled())
         scale.step(adam, net, found.gradients, 1.0);
       else
@@ -144,33 +231,33 @@ class Run {
       waits.push_back(found.seconds_waited);
       waited += found.seconds_waited;
       ++in_epoch;
-      const auto& known = now_.curves[now_.stage].accuracy;
-      const double seconds =
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      watch_({stage, now_.epoch, step + 1, steps, sum / static_cast<double>(in_epoch),
-              known.empty() ? 0 : known.back(),
-              static_cast<double>(in_epoch * options_.batch) / seconds, waited});
+      watch(stage, in_epoch, per_epoch, sum / static_cast<double>(in_epoch), since(begin), waited);
     }
-    return {sum / static_cast<double>(per_epoch),
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), waits};
+    return {sum / static_cast<double>(per_epoch), since(begin), waits};
   }
 
-  // Of each of these pictures, as the epoch distorts them.
-  Tensor<A> losses(Net<A>& net, std::uint64_t epoch, std::span<const std::int64_t> which) const {
-    const auto batch = make_batch<D>(training(epoch), which, stream_);
-    const auto logits = nn::widened(net(nn::constant<A>(batch.pictures)));
-    return cross_entropy(logits, nn::constant<A>(batch.labels));
+  // What some pictures add to the loss of a batch.
+  static Tensor<A> loss_of(Net<A>& net, const Tensor<A>& pictures, const Tensor<A, IntKind>& labels,
+                           std::int64_t batch) {
+    return planck::sum(cross_entropy(nn::widened(net(pictures)), labels)) *
+           (1 / static_cast<double>(batch));
   }
   // Of a step whose loss is no number, before it changes anything: names the picture.
   void refuse_losses(const std::string& at, Net<A>& net, std::uint64_t epoch,
-                     std::span<const std::int64_t> which) const {
+                     std::span<const std::int64_t> batch) const {
     const NoGrad no_graph;
-    const auto each =
-        nn::as_dtype(losses(net, epoch, which), Dtype::f64).template to_vector<double>();
-    for (std::size_t i = 0; i < each.size(); ++i)
-      if (!std::isfinite(each[i]))
-        refuse("{}: the loss of training picture {}, which is a {}, is {}",
-               {at, which[i], data_.train.labels[static_cast<std::size_t>(which[i])], each[i]});
+    const auto grain = static_cast<std::size_t>(options_.grain);
+    for (std::size_t first = 0; first < batch.size(); first += grain) {
+      const auto which = batch.subspan(first, std::min(grain, batch.size() - first));
+      const auto part = make_batch<D>(training(epoch), which, stream_);
+      const auto losses = cross_entropy(nn::widened(net(nn::constant<A>(part.pictures))),
+                                        nn::constant<A>(part.labels));
+      const auto each = nn::as_dtype(losses, Dtype::f64).template to_vector<double>();
+      for (std::size_t i = 0; i < each.size(); ++i)
+        if (!std::isfinite(each[i]))
+          refuse("{}: the loss of training picture {}, which is a {}, is {}",
+                 {at, which[i], data_.train.labels[static_cast<std::size_t>(which[i])], each[i]});
+    }
   }
 
   // The accuracy of a model in training.
@@ -204,6 +291,11 @@ class Run {
     return o;
   }
 
+  using Clock = std::chrono::steady_clock;
+  static double since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
   const RunOptions& options_;
   const ImageData& data_;
   NetOptions net_options_;
@@ -211,6 +303,7 @@ class Run {
   dist::Communicator& workers_;
   dist::DataParallel<A> parallel_;
   const Watch& watch_;
+  std::optional<PicturesThere<D>> pictures_;
   std::string fingerprint_;
   std::vector<Stage> stages_;
   Snapshot now_;
