@@ -2,7 +2,7 @@
 // wherever the generators are by then; what cannot be recorded says so.
 #include <gtest/gtest.h>
 
-#include "planck/core/recording.h"
+#include "planck/core/stream/recording.h"
 #include "planck/train/step.h"
 #include "tests/nn/thrown.h"
 #include "tests/train/models.h"
