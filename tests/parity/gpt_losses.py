@@ -27,29 +27,39 @@ BOUNDS = ((20, 1e-5), (100, 1e-4), (200, 1e-3))
 CURVES = 0.05  # of bf16: the difference of means over the last 20 steps
 
 
-def main():
-    p = gpt_torch.parser()
-    p.description = __doc__
-    p.add_argument("--dtype", default="f32", choices=("f32", "bf16"))
-    p.add_argument("--json", action="store_true")
-    p.set_defaults(steps=200, batch=16)
-    gpt_steps, rest = sys.argv[1] if len(sys.argv) > 1 else "-h", sys.argv[2:]
-    a = p.parse_args(["-h"] if gpt_steps.startswith("-") else rest)
+def compared(gpt_steps, a, timeout=None):
+    """Losses of both, and how far apart they are: (steps, largest difference, bound) …"""
     with tempfile.TemporaryDirectory() as folder:
         start = str(pathlib.Path(folder) / "start.safetensors")
         options = ["--preset", a.preset, "--batch", a.batch, "--length", a.length, "--steps", a.steps, "--threads", a.threads,
                    "--device", a.device, "--dtype", a.dtype, "--start", start]
-        ours = json.loads(subprocess.run([gpt_steps, a.text, *map(str, options)], check=True, capture_output=True,
-                                         text=True).stdout)["losses"]
+        ours = json.loads(subprocess.run([gpt_steps, a.text, *map(str, options)], check=True, capture_output=True, text=True,
+                                         timeout=timeout).stdout)["losses"]
         torch.set_num_threads(a.threads)
         run = gpt_torch.Training(a.text, a.preset, a.batch, a.length, a.steps, a.device, a.dtype == "bf16", start=start)
-        theirs = [run.step(i) for i in range(a.steps)]
+        theirs = torch.stack([run.step(i) for i in range(a.steps)]).tolist()
     apart = [abs(x - y) for x, y in zip(ours, theirs)]
     if a.dtype == "f32":
         found = [(until, max(apart[:until]), bound) for until, bound in BOUNDS if until <= a.steps]
     else:
         last = min(20, a.steps)
         found = [(a.steps, abs(sum(ours[-last:]) - sum(theirs[-last:])) / last, CURVES)]
+    return ours, theirs, apart, found
+
+
+def parser():
+    p = gpt_torch.parser()
+    p.description = __doc__
+    p.add_argument("--dtype", default="f32", choices=("f32", "bf16"))
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(steps=200, batch=16)
+    return p
+
+
+def main():
+    gpt_steps, rest = sys.argv[1] if len(sys.argv) > 1 else "-h", sys.argv[2:]
+    a = parser().parse_args(["-h"] if gpt_steps.startswith("-") else rest)
+    ours, theirs, apart, found = compared(gpt_steps, a)
     if a.json:
         json.dump({"planck": ours, "torch": theirs, "version": torch.__version__, "dtype": a.dtype,
                    "apart": [{"steps": n, "is": d, "bound": b} for n, d, b in found]}, sys.stdout)

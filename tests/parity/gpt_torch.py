@@ -1,4 +1,4 @@
-"""The model of examples/07_gpt in PyTorch, and its training step. Used by gpt_losses.py.
+"""The model of examples/07_gpt in PyTorch, and its training step. Used by gpt_losses.py and whole_models.py.
 
     gpt_torch.py TEXT OPTIONS   runs some steps and prints what tests/parity/gpt_steps.cpp prints, without a hash
 """
@@ -95,7 +95,7 @@ class Training:
             model.load_state_dict(state)
         else:
             self.places = torch.randint(len(self.text) - length, (steps, batch))
-        model = model.to(device)
+        model, self.text, self.places = model.to(device), self.text.to(device), self.places.to(device)
         bare = [p for n, p in model.named_parameters() if n.endswith("bias") or "before_" in n or n.startswith("last")]
         rest = [p for p in model.parameters() if not any(p is q for q in bare)]
         self.adam = torch.optim.AdamW([{"params": rest, "weight_decay": 0.1}, {"params": bare, "weight_decay": 0}],
@@ -103,8 +103,9 @@ class Training:
         self.model, self.run = model, torch.compile(model) if compiled else model
 
     def step(self, i):
-        at = self.places[i][:, None] + torch.arange(self.length)
-        inputs, targets = self.text[at].to(self.device), self.text[at + 1].flatten().to(self.device)
+        """The loss, on the device."""
+        at = self.places[i][:, None] + torch.arange(self.length, device=self.device)
+        inputs, targets = self.text[at], self.text[at + 1].flatten()
         for group in self.adam.param_groups:
             group["lr"] = rate_of(i, self.steps, self.rate)
         with torch.autocast(self.device, torch.bfloat16, enabled=self.amp):
@@ -114,7 +115,7 @@ class Training:
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.adam.step()
-        return loss.item()
+        return loss.detach()
 
 
 def process_mib(name):
@@ -147,7 +148,7 @@ def main():
     before, milliseconds, cpu, losses = process_mib("VmRSS"), [], [], []
     for i in range(a.steps):
         begin, cpu_begin = time.perf_counter(), time.process_time()
-        losses.append(run.step(i))
+        losses.append(run.step(i).item())
         milliseconds.append(1e3 * (time.perf_counter() - begin))
         cpu.append(1e3 * (time.process_time() - cpu_begin))
     out = {"tokens": a.batch * a.length, "milliseconds": milliseconds, "cpu_milliseconds": cpu, "losses": losses,
