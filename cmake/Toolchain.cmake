@@ -84,8 +84,13 @@ endif()
 
 # What is read and compiled more often than it changes: headers once for each target, and many small
 # sources as a few. Headers of ours are given as <planck/…>, so that no path of this checkout is in what is compiled.
+# planck_precompile(TARGET HEADER…), or planck_precompile(TARGET REUSE_FROM OTHER) of a target with the same flags.
 function(planck_precompile target)
-  target_precompile_headers(${target} PRIVATE ${ARGN})
+  if("${ARGV1}" STREQUAL REUSE_FROM)
+    target_precompile_headers(${target} ${ARGN})
+  else()
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
                                            "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 endfunction()

@@ -36,7 +36,7 @@ add_executable(tape_test tape/borrowed.test.cpp tape/contracts.test.cpp tape/fai
   tape/observers.test.cpp tape/replay.test.cpp tape/scopes.test.cpp tape/threads.test.cpp)
 find_package(nlohmann_json REQUIRED)
 target_link_libraries(tape_test PRIVATE planck::planck planck_build_flags nlohmann_json::nlohmann_json GTest::gtest_main)
-planck_precompile(tape_test <gtest/gtest.h> <planck/training.h>)
+planck_precompile(tape_test <gtest/gtest.h> <planck/training.h>)  # and other tests reuse it
 gtest_discover_tests(tape_test TEST_PREFIX tape. DISCOVERY_TIMEOUT 60)
 
 # Several threads under the thread sanitizer, in its build alone: cmake --preset tsan. The Reference

@@ -8,6 +8,7 @@ add_executable(dist_test ${dist}/test/all_reduce.test.cpp ${dist}/test/backoff.t
   ${dist}/test/own_backend.test.cpp ${dist}/test/sharded.test.cpp ${dist}/test/staged.test.cpp ${dist}/test/sync_batch_norm.test.cpp
   ${dist}/test/tensor_parallel.test.cpp ${dist}/test/traffic.test.cpp)
 target_link_libraries(dist_test PRIVATE planck::dist planck::planck planck_build_flags GTest::gtest_main)
+planck_precompile(dist_test REUSE_FROM tape_test)
 gtest_discover_tests(dist_test TEST_PREFIX dist. DISCOVERY_TIMEOUT 60)
 
 add_executable(mpi_test ${dist}/test/mpi.test.cpp)

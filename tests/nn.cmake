@@ -18,9 +18,10 @@ add_executable(nn_test
   nn/stored.test.cpp
   parity/modules.test.cpp
   parity/parity.test.cpp)
-target_compile_definitions(nn_test PRIVATE PLANCK_PARITY_FOLDER="${CMAKE_CURRENT_SOURCE_DIR}/parity")
+set_source_files_properties(parity/modules.test.cpp parity/parity.test.cpp PROPERTIES
+  COMPILE_DEFINITIONS PLANCK_PARITY_FOLDER="${CMAKE_CURRENT_SOURCE_DIR}/parity")
 target_link_libraries(nn_test PRIVATE planck::planck planck_build_flags GTest::gtest_main)
-planck_precompile(nn_test <gtest/gtest.h> <planck/training.h>)
+planck_precompile(nn_test REUSE_FROM tape_test)
 gtest_discover_tests(nn_test TEST_PREFIX nn. DISCOVERY_TIMEOUT 60)
 
 # For tests/parity/compare.py.
@@ -59,6 +60,7 @@ endif()
 add_executable(gpt_test nn/gpt.test.cpp)
 target_include_directories(gpt_test PRIVATE ${PROJECT_SOURCE_DIR})
 target_link_libraries(gpt_test PRIVATE planck::dist planck::planck planck_build_flags GTest::gtest_main)
+planck_precompile(gpt_test REUSE_FROM tape_test)
 gtest_discover_tests(gpt_test TEST_PREFIX nn. DISCOVERY_TIMEOUT 60)
 
 # For tests/parity/gpt_losses.py.
