@@ -51,7 +51,7 @@ FAMILIES = [
 BESIDE = {"embedding": ["planck/autodiff/row_leaf.h"]}
 MODULES = ["linear", "conv", "conv1d", "conv3d", "norm", "layers", "attention", "spatial_transformer", "module",
            "quantize/quantizable", "quantize/layers", "quantize/stored", "quantize/fake_quant"]
-HELPERS = [
+NN_FUNCTIONS = [
     ("losses", "Losses"),
     ("attention", "Attention"),
     ("rope", "Rotary positions"),
@@ -216,7 +216,7 @@ def page():
     rows = [r for name in MODULES for r in p.modules(ROOT / f"planck/nn/{name}.h")]
     p.section("Modules", "A module is constructed once and called: `auto y = layer(x)`. [training.md](training.md) says "
               "how models are made of them.\n\n" + table(rows, "module", "forward", "meaning"))
-    for name, title in HELPERS:
+    for name, title in NN_FUNCTIONS:
         opening, rows = p.functions(ROOT / f"planck/nn/{name}.h")
         p.section(title, table(rows, "function", "meaning"), "###")
     text = ""
@@ -247,7 +247,7 @@ def left_out(p):
     headers = {path.relative_to(ROOT).as_posix(): path
                for folder in ("ops", "nn", "optim") for path in (ROOT / "planck" / folder).rglob("*.h")}
     known = {path.relative_to(ROOT).as_posix() for f, _ in FAMILIES for path in headers_of(f)}
-    known |= {f"planck/nn/{name}.h" for name, _ in HELPERS} | {f"planck/optim/{name}.h" for name in OPTIM}
+    known |= {f"planck/nn/{name}.h" for name, _ in NN_FUNCTIONS} | {f"planck/optim/{name}.h" for name in OPTIM}
     modules = {f"planck/nn/{name}.h" for name in MODULES}
     for name, path in sorted(headers.items()):
         if name.startswith("planck/ops/") and not name.endswith(".functions.h") or path.name == "compiled.h" or \
