@@ -1,5 +1,5 @@
 // Where a kernel draws random numbers: a stream of Philox, by value; in work that is recorded and
-// run again (core/recording.h), so far from where its generator is by then.
+// run again (core/stream/recording.h), so far from where its generator is by then.
 #pragma once
 
 #include "planck/core/stream/recording.h"
