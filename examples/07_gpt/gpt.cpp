@@ -10,6 +10,7 @@
 // that was killed and went on.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -171,9 +172,11 @@ int train(const Arguments& a, const Stream& device, dist::Communicator& workers)
   const std::int64_t first = run.step_count();
   StepLog steps_log(a.text("log"), workers.rank(), workers.size(), first > 0);
   const std::int64_t shown = std::max<std::int64_t>(1, options.steps / 50);
+  std::size_t kept = 0;  // from step to step: weights and what the optimizer has
   while (run.step_count() < options.steps) {
     (void)run.step();
     const std::int64_t done = run.step_count();
+    if (done == first + 1) kept = allocator_stats(device.device()).in_use;
     const bool shows = done % shown == 0 || done == options.steps || done == first + 1;
     if (shows && (speaks || !a.text("log").empty())) {
       const double loss = run.loss();
@@ -194,8 +197,10 @@ int train(const Arguments& a, const Stream& device, dist::Communicator& workers)
   if (const std::string& why = run.why_not_recorded();
       device.device().kind == DeviceKind::cuda && !why.empty())
     fmt::print("steps were not recorded: {}\n", why);
-  fmt::print("peak memory {:.1f} MiB\n",
-             static_cast<double>(allocator_stats(device.device()).peak) / 0x1p20);
+  const std::size_t peak = allocator_stats(device.device()).peak;
+  fmt::print("peak memory {:.1f} MiB, {:.1f} of them a step's activations and gradients\n",
+             static_cast<double>(peak) / 0x1p20,
+             static_cast<double>(peak - std::min(kept, peak)) / 0x1p20);
   if (a.count("sample", 0) > 0) {
     const NoGrad no_graph;
     const auto written = sample(run.model(), tokens.encoded(a.text("prompt")),

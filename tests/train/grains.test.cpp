@@ -82,6 +82,29 @@ Found shared(const auto& make, int steps, Dtype dtype) {
   return found;
 }
 
+// Turns its picture first: an affine grid, its samples, and gradients of both.
+template <class B>
+struct Flat {
+  nn::Linear<B> theta;
+  explicit Flat(Rng& rng) : theta(rng, {12, 6}) {}
+  Tensor<B> operator()(const Tensor<B>& x) { return theta(reshape(x, {x.extent(0), -1})) * 0.1; }
+  void visit(auto&& part) { part("theta", theta); }
+};
+template <class B>
+struct Turned {
+  nn::SpatialTransformer<B, Flat<B>> upright;
+  Perceptron<B> read;
+  explicit Turned(Rng& rng) : upright(Flat<B>(rng), {3, 4}), read(rng) {}
+  Tensor<B> operator()(const Tensor<B>& x) {
+    const auto seen = upright(reshape(x, {-1, 1, 3, 4}));
+    return read(reshape(seen, {x.extent(0), -1}));
+  }
+  void visit(auto&& part) {
+    part("upright", upright);
+    part("read", read);
+  }
+};
+
 template <template <class> class M>
 auto plain_model() {
   return []<class A>(std::type_identity<A>) {
@@ -100,6 +123,7 @@ void for_each_model(const auto& f) {
   f("perceptron", plain_model<Perceptron>(), Dtype::f32);
   f("pictures with batch norm", plain_model<Pictures>(), Dtype::f32);
   f("text", plain_model<Text>(), Dtype::f32);
+  f("a spatial transformer", plain_model<Turned>(), Dtype::f32);
   f("perceptron in bf16", narrow_model(Dtype::bf16), Dtype::bf16);
   f("perceptron in f64", narrow_model(Dtype::f64), Dtype::f64);
 }

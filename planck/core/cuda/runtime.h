@@ -48,7 +48,7 @@ Result<void> fill(int ordinal, void* stream, void* to, std::uint8_t value, std::
 Result<void> begin_capture(int ordinal, void* stream);
 Result<void*> end_capture(int ordinal, void* stream);  // a cudaGraphExec_t
 Result<void> replay(int ordinal, void* stream, void* graph);
-// What is recorded next runs after these of the launches recorded so far, each a cudaGraphNode_t.
+// What is recorded next runs after these of the launches so far; each is a cudaGraphNode_t.
 Result<std::vector<void*>> capture_front(int ordinal, void* stream);
 Result<void> set_capture_front(int ordinal, void* stream, std::vector<void*> launches);
 void destroy_graph(void* graph);

@@ -157,9 +157,8 @@ __device__ Compute<T> score(const Call& c, Index n, Index head, Index i, Index j
 template <class C>
 __device__ bool keeps(const Call& c, Index n, Index head, Index i, Index j) {
   const Index row = (n * c.heads + head) * c.all_queries + c.first_query + i;
-  return element::kept(c.random.stream(),
-                       static_cast<std::uint64_t>(row * c.all_keys + c.first_key + j),
-                       static_cast<C>(1 - c.dropout));
+  const auto index = static_cast<std::uint64_t>(row * c.all_keys + c.first_key + j);
+  return element::kept(c.random.stream(), index, static_cast<C>(1 - c.dropout));
 }
 template <class C>
 __device__ C enlarged(const Call& c) {
