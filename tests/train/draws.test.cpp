@@ -1,5 +1,5 @@
-// Recorded steps that draw random numbers: each run draws what the step as it is written would,
-// wherever the generators are by then; what cannot be recorded says so.
+// Steps that draw random numbers. On CUDA each run of a recorded step draws what the step as it is
+// written would, wherever generators are by then; what cannot be recorded says so.
 #include <gtest/gtest.h>
 
 #include "planck/core/stream/recording.h"
@@ -82,6 +82,12 @@ void expect_same_draws(const std::string& what) {
   expect_bits(what + ", on the CPU", found, written_out<Autodiff<Cpu>, M>(20));
 }
 
+TEST(Draws, OfAStepAreThoseOfTheLoopByHand) {
+  using A = Autodiff<Cpu>;
+  expect_bits("dropping", stepped<A, Dropping>(6), written_out<A, Dropping>(6));
+  expect_bits("again", stepped<A, Checkpointed>(6), written_out<A, Dropping>(6));
+  expect_bits("noisy", stepped<A, NoisyText>(6), written_out<A, NoisyText>(6));
+}
 TEST(DrawsOnCuda, OfDropoutAreThoseOfEveryStep) {
   on_cuda([]<class A>(std::type_identity<A>) { expect_same_draws<A, Dropping>("dropping"); });
 }
