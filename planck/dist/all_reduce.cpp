@@ -25,7 +25,9 @@ void copy(const Stream& stream, void* to, const void* from, std::size_t bytes) {
 Way way_for(const Grains& grains, std::size_t bytes) {
   const auto arrays =
       static_cast<std::size_t>(grains.most_roots()) * static_cast<std::size_t>(grains.workers());
-  if (bytes * arrays <= kGatherBytes) return Way::gather;
+  const bool halves_at_once =
+      grains.is_binary() && bytes > kAtOnceBytes && bytes <= 2 * kAtOnceBytes;
+  if (bytes * arrays <= kGatherBytes && !halves_at_once) return Way::gather;
   return grains.is_binary() ? Way::halving : Way::direct;
 }
 

@@ -24,6 +24,9 @@ constexpr std::string_view name(Way way) {
   return kNames[static_cast<int>(way)];
 }
 inline constexpr std::size_t kGatherBytes = 32 << 10;
+// What Open MPI sends without asking first, which costs 2 µs: halves of that length are sooner
+// there than a whole array that is longer.
+inline constexpr std::size_t kAtOnceBytes = 4000;
 // Large arrays are summed in segments of so many pieces, one after the other: what has arrived is
 // added, sent on and read by others while it lies in a cache.
 inline constexpr std::size_t kSegmentPieces = 16;

@@ -283,5 +283,18 @@ TEST(Threads, MessagesOfOtherLengthsAreRefused) {
   }
 }
 
+TEST(AllReduce, FewBytesAreGathered) {
+  const Grains two(2, 2), three(3, 3), many(64, 64);
+  EXPECT_EQ(way_for(two, kAtOnceBytes), Way::gather);
+  EXPECT_EQ(way_for(two, kAtOnceBytes + 4), Way::halving) << "whose messages go at once";
+  EXPECT_EQ(way_for(two, 2 * kAtOnceBytes), Way::halving);
+  EXPECT_EQ(way_for(two, 2 * kAtOnceBytes + 4), Way::gather) << "nobody's do";
+  EXPECT_EQ(way_for(two, kGatherBytes / 2), Way::gather);
+  EXPECT_EQ(way_for(two, kGatherBytes / 2 + 4), Way::halving);
+  EXPECT_EQ(way_for(three, kAtOnceBytes + 4), Way::gather);
+  EXPECT_EQ(way_for(three, kGatherBytes / 2), Way::direct);
+  EXPECT_EQ(way_for(many, 1024), Way::halving);
+}
+
 }  // namespace
 }  // namespace planck::dist
