@@ -118,6 +118,7 @@ def main():
     parser.add_argument("--threads", default="1,2", help="of each worker; so many cores must be there for each")
     parser.add_argument("--epochs", type=int, default=3, help="of 64 steps, for each run")
     parser.add_argument("--seconds", type=float, default=58, help="for everything: rows are tried again while there is time")
+    parser.add_argument("--tries", type=int, default=100, help="of each row, at most")
     parser.add_argument("--oversubscribe", action="store_true", help="rows with fewer cores than threads, too: no speed")
     a = parser.parse_args()
     a.began, a.planck = time.time(), os.path.abspath(a.planck)
@@ -132,7 +133,7 @@ def main():
 # The best of what each row was tried; why others failed.
 def measured(machine, rows):
     found, failed, took = {}, {}, {}
-    for again in range(100):
+    for again in range(machine.a.tries):
         for row in rows:
             if row in failed or machine.left() < 1.2 * took.get(row, 3):
                 continue

@@ -99,6 +99,14 @@ class Workers(Job):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"\n\| all-reduce on 2, from 1 MiB on, times MPI's \| \d+\.\d\d \| ≤ 1\.15 \| (yes|NO) \|\n")
 
+    def test_how_training_scales_is_measured(self):
+        done = self.run_job([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "measure_scaling.py"), PLANCK,
+                             "--workers", "2", "--threads", "1", "--epochs", "1", "--seconds", "120", "--tries", "1", "--oversubscribe"])
+        self.assertIn(done.returncode, (0, 1), done.stderr)  # 1: the machine had something else to do
+        for row in (r"1 program \| 1 \| ", r"2 programs \| 1 \| ", r"2 workers \| 1 \| none"):
+            self.assertRegex(done.stdout, r"\n\| " + row + r" \| \d+ \| \d\.\d\d \| ")
+        self.assertRegex(done.stdout, r"\n2 workers with 1 thread each, bound as .*: (held|MISSED)\n")
+
     def test_all_reduce_is_timed(self):
         done = self.run_job([*mpirun(3), PLANCK, "allreduce", "--bytes", "4096,100000", "--min-time", "0.01", "--json"])
         self.assertEqual(done.returncode, 0, done.stderr)
