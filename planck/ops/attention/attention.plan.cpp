@@ -85,12 +85,14 @@ std::size_t room_of_each(const AttentionProblem& p) {
 
 static_assert(attention_math::kBlock == kAttentionBlock);
 constexpr Room kCudaRoom = room_of_each<attention_cuda_workspace>,
-               kTilesRoom = room_of_each<attention_tensor_cores_workspace>,
+               kTilesRoom = room_of_each<attention_tiles_workspace>,
                kCpuRoom = room_of_each<attention_cpu_workspace>;
-constexpr Run kCudaRun = of_each<attention_cuda>, kTilesRun = of_each<attention_warpgroups>,
+constexpr Run kCudaRun = of_each<attention_cuda>, kTilesRun = of_each<attention_tiles>,
+              kWarpgroupsRun = of_each<attention_warpgroups>,
               kWarpsRun = of_each<attention_mma_sync>, kCpuRun = of_each<attention_cpu>;
 
 constexpr Kernel<AttentionProblem> kChain[] = {
+    {"cuda:tiles", kCuda, attention_tiles_refusal, kTilesRoom, guarantee, kTilesRun},
     {"cuda:rows", kCuda, accept, kCudaRoom, guarantee, kCudaRun},
     {"cpu:fma_chain", kCpu, accept, kCpuRoom, guarantee, kCpuRun},
 };
@@ -106,8 +108,8 @@ std::string follows_mma_sync(const AttentionProblem& p, Device device) {
 }
 
 constexpr Kernel<AttentionProblem> kTensorCore[] = {
-    {"cuda:warpgroups", kCuda, attention_warpgroups_refusal, kTilesRoom, guarantee, kTilesRun, 90,
-     follows},
+    {"cuda:warpgroups", kCuda, attention_warpgroups_refusal, kTilesRoom, guarantee, kWarpgroupsRun,
+     90, follows},
     {"cuda:mma_sync", kCuda, attention_mma_sync_refusal, kTilesRoom, guarantee, kWarpsRun, 0,
      follows_mma_sync},
     {"cuda:rows", kCuda, accept, kCudaRoom, guarantee, kCudaRun},

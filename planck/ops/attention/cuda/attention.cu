@@ -1,7 +1,8 @@
 // cuda:rows: the definition itself, on any GPU, for every dtype, math and stride. A warp has one
 // query (dk and dv: one key): its lanes have scores, 128 at a time, which then lie in shared memory
 // as weights, and columns of what is summed. Products of tensor_core math are integer arithmetic
-// (planck/math/products/tensor_core.h). cuda:warpgroups lets it do what it could not.
+// (planck/math/products/tensor_core.h). cuda:warpgroups and cuda:tiles let it do what they
+// could not.
 #include <algorithm>
 
 #include "planck/loops/cuda/chain.cuh"
@@ -242,13 +243,15 @@ Result<void> attend_again(const Stream& stream, const Call& c, const ChosenRows&
                           Part part) {
   const Index heads = c.batch * (part == Part::dk_dv ? c.groups : c.heads);
   const Rows rows{heads * chosen.in_head, chosen};
-  const auto kernel = part == Part::forward ? forward<T, false>
-                      : part == Part::dq    ? find_dq<T, false>
-                                            : find_dk_dv<T, false>;
+  constexpr bool kChain = std::is_same_v<T, float>;
+  const auto kernel = part == Part::forward ? forward<T, kChain>
+                      : part == Part::dq    ? find_dq<T, kChain>
+                                            : find_dk_dv<T, kChain>;
   return launch_next(stream, "attention", kernel, 264, 32 * kWarps, c, rows);
 }
 template Result<void> attend_again<bf16>(const Stream&, const Call&, const ChosenRows&, Part);
 template Result<void> attend_again<f16>(const Stream&, const Call&, const ChosenRows&, Part);
+template Result<void> attend_again<float>(const Stream&, const Call&, const ChosenRows&, Part);
 
 }  // namespace attention_device
 

@@ -19,10 +19,15 @@ PLANCK_CUDA_LIBRARY Result<void> attention_mma_sync(const Stream&, Workspace,
                                                     const AttentionProblem&, const Operands&);
 std::string attention_warpgroups_refusal(const AttentionProblem&);
 std::string attention_mma_sync_refusal(const AttentionProblem&);
-std::size_t attention_tensor_cores_workspace(const AttentionProblem&);
 
-// Where the parts of their workspace begin, in bytes: delta and lse of all queries, each head
-// filled up to whole steps, and a bit for each row that is done again.
+// cuda:tiles; f32 by chains, any strides.
+PLANCK_CUDA_LIBRARY Result<void> attention_tiles(const Stream&, Workspace, const AttentionProblem&,
+                                                 const Operands&);
+std::string attention_tiles_refusal(const AttentionProblem&);
+
+// Where the parts of the workspace of all three begin, in bytes: delta and lse of all queries, each
+// head filled up to whole steps, and a bit for each row that is done again.
+std::size_t attention_tiles_workspace(const AttentionProblem&);
 struct AttentionTilesLayout {
   std::int64_t rows_of_head;
   std::size_t delta, lse, again, again_keys, bytes;

@@ -14,13 +14,8 @@ namespace {
 
 std::int64_t widest(const AttentionProblem& p) { return std::max(p.width(), p.out_width()); }
 
-// What both kernels of tensor cores cannot do.
-std::string tensor_cores_refusal(const AttentionProblem& p) {
-  if (p.element_dtype != Dtype::bf16 && p.element_dtype != Dtype::f16)
-    return "multiplies bf16 and f16, q is " + std::string(name(p.element_dtype));
-  for (const std::int64_t width : {p.width(), p.out_width()})
-    if (width % 8 != 0)
-      return "reads 16 bytes at a time, which heads of width " + std::to_string(width) + " are not";
+// Of kernels that own tiles of 64 rows.
+std::string too_many_rows(const AttentionProblem& p) {
   constexpr std::int64_t kMost = std::int64_t{1} << 30;
   for (const std::int64_t extent :
        {p.queries(), p.keys(), p.batch() * p.heads() * (p.queries() / 64 + 1),
@@ -29,6 +24,16 @@ std::string tensor_cores_refusal(const AttentionProblem& p) {
       return "counts rows and blocks up to " + std::to_string(kMost) + ", there are " +
              std::to_string(extent);
   return "";
+}
+
+// What both kernels of tensor cores cannot do.
+std::string tensor_cores_refusal(const AttentionProblem& p) {
+  if (p.element_dtype != Dtype::bf16 && p.element_dtype != Dtype::f16)
+    return "multiplies bf16 and f16, q is " + std::string(name(p.element_dtype));
+  for (const std::int64_t width : {p.width(), p.out_width()})
+    if (width % 8 != 0)
+      return "reads 16 bytes at a time, which heads of width " + std::to_string(width) + " are not";
+  return too_many_rows(p);
 }
 
 }  // namespace
@@ -48,6 +53,14 @@ std::string attention_mma_sync_refusal(const AttentionProblem& p) {
   return tensor_cores_refusal(p);
 }
 
+std::string attention_tiles_refusal(const AttentionProblem& p) {
+  if (p.element_dtype != Dtype::f32)
+    return "multiplies f32, q is " + std::string(name(p.element_dtype));
+  if (widest(p) > 128)
+    return "has heads of width up to 128, these have " + std::to_string(widest(p));
+  return too_many_rows(p);
+}
+
 AttentionTilesLayout::AttentionTilesLayout(const AttentionProblem& p) {
   const std::int64_t heads = p.batch() * p.heads();
   rows_of_head = (p.queries() + 63) / 64 * 64;
@@ -65,7 +78,7 @@ AttentionTilesLayout::AttentionTilesLayout(const AttentionProblem& p) {
   bytes = end;
 }
 
-std::size_t attention_tensor_cores_workspace(const AttentionProblem& p) {
+std::size_t attention_tiles_workspace(const AttentionProblem& p) {
   return AttentionTilesLayout(p).bytes;
 }
 

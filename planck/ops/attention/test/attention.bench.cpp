@@ -62,6 +62,9 @@ std::vector<BenchCase> attention_benches(DeviceKind device) {
     for (const Shape& x : {many, long_ones, longer})
       for (const bool causal : {false, true}) add(Dtype::bf16, x, x, causal);
     add(Dtype::f16, long_ones, long_ones, false);
+    const Shape of_gpt{8, 12, 1024, 64}, of_small_gpt{64, 4, 128, 32}, wider{4, 16, 1024, 128};
+    for (const Shape& x : {of_gpt, of_small_gpt, wider}) add(Dtype::f32, x, x, true);
+    add(Dtype::f32, of_gpt, of_gpt, false);
     add(Dtype::bf16, {4, 16, 1024, 32}, {4, 16, 1024, 32}, true);
     benches.push_back(
         make_bench("attention", Dtype::bf16, {4, 16, 2048, 256}, {4, 16, 2048, 256}, false));

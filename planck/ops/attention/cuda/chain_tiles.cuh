@@ -1,0 +1,242 @@
+// What the kernels of cuda:tiles have in common: f32 attention by tiles in registers, each number
+// one chain of fused multiply-adds, as `chain` means it.
+//
+// A block of four warps owns 64 rows (queries; for dk and dv keys), each warp 16 of them, and walks
+// over rows of the other side, `steps`. A warp is 4 × 8 lanes. A lane owns rows down + 4 r of its
+// warp's, r < 4, and of scores the columns across + 8 c: so keys that are counted in one of the
+// eight sums of powers belong to one lane. Of sums over steps it owns chunks of four columns.
+//
+// Scores are products of rows with rows: both are read from shared memory 16 bytes along k, four k
+// at a time. Rows of a tile lie four words apart in banks, so that eight neighbours are read at
+// once. Scores become weights and go to shared memory, to be read by the lanes of the same warp
+// alone: these wait for nobody else. Rows and columns that are not there are zeros, and a product
+// of zeros changes at most the sign of a zero, which shows in no result.
+//
+// A row whose result is NaN is done again by definition, as with cuda:warpgroups (tiles.cuh): a
+// product with a weight of 0 is 0 whatever the other factor is.
+#pragma once
+
+#include "planck/loops/cuda/async_copy.cuh"
+#include "planck/loops/cuda/launch.cuh"
+#include "planck/ops/attention/cuda/scores.cuh"
+
+namespace planck::attention_device {
+
+inline constexpr int kChainThreads = 128, kOwnRows = 64;
+inline constexpr int kDown = 4;  // rows of a lane
+
+// Which lane of its warp a thread is.
+struct ChainLane {
+  int warp, lane, down, across;
+  __device__ ChainLane()
+      : warp(static_cast<int>(threadIdx.x) / 32),
+        lane(static_cast<int>(threadIdx.x) % 32),
+        down(lane / 8),
+        across(lane % 8) {}
+  // Of the block's own rows: the first of the warp's 16, and the first of the lane's.
+  __device__ int warp_row() const { return warp * 16; }
+  __device__ int row() const { return warp_row() + down; }
+};
+
+// Which 64 rows of which head block number `at` owns: the first rows of all heads, or where
+// `backwards` the last ones, then the next. With causal these see most, and so come first.
+struct OwnRows {
+  int n, head, row;
+  __device__ OwnRows(Index at, Index batch, Index heads, Index rows, bool backwards) {
+    const Index tile = at / (batch * heads), of_all = at % (batch * heads);
+    const Index tiles = (rows + kOwnRows - 1) / kOwnRows;
+    n = static_cast<int>(of_all / heads), head = static_cast<int>(of_all % heads);
+    row = static_cast<int>(backwards ? tiles - 1 - tile : tile) * kOwnRows;
+  }
+};
+
+// Rows of one head in global memory. chunks: 16 bytes can be copied at once.
+struct HeadRows {
+  const float* data;
+  Index row, element;  // strides
+  int rows, width;
+  bool chunks;
+
+  __device__ HeadRows(const Operand& x, Index n, Index head, Index rows_, int width_, bool chunks_)
+      : data(static_cast<const float*>(x.data) + n * x.stride[0] + head * x.stride[1]),
+        row(x.stride[2]),
+        element(x.stride[3]),
+        rows(static_cast<int>(rows_)),
+        width(width_),
+        chunks(chunks_) {}
+};
+
+// All threads bring kRows × kColumns numbers to shared memory, kStride from row to row; those that
+// are not there are zeros. They are there after the copies are awaited and the block has met.
+template <int kRows, int kColumns, int kStride>
+__device__ __forceinline__ void bring(float* to, const HeadRows& x, int row, int column) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (x.chunks) {
+    constexpr int kAcross = kColumns / 4, kAtOnce = kChainThreads / kAcross;
+    static_assert(kRows % kAtOnce == 0);
+    const int first = thread / kAcross, at = thread % kAcross * 4;
+    const bool inside = column + at < x.width;
+    const float* const from = x.data + Index{row + first} * x.row + column + at;
+    const Index step = kAtOnce * x.row;
+#pragma unroll
+    for (int r = 0; r < kRows / kAtOnce; ++r) {
+      const bool there = inside && row + first + r * kAtOnce < x.rows;
+      copy_async_if(there, to + (first + r * kAtOnce) * kStride + at,
+                    there ? from + r * step : x.data);
+    }
+  } else {
+#pragma unroll 1
+    for (int i = thread; i < kRows * kColumns; i += kChainThreads) {
+      const int r = i / kColumns, e = i % kColumns;
+      const bool there = row + r < x.rows && column + e < x.width;
+      to[r * kStride + e] = there ? x.data[Index{row + r} * x.row + (column + e) * x.element] : 0;
+    }
+  }
+}
+
+__device__ __forceinline__ float4 read_four(const float* shared) {
+  return *reinterpret_cast<const float4*>(shared);
+}
+
+// s[r][c] += own row r · step row c over `words` of k, in rising order; own and step point to the
+// lane's first rows. words is filled up to a multiple of 8.
+template <int kColumns, int kOwnStride, int kStepStride>
+__device__ __forceinline__ void add_scores(float (&s)[kDown][kColumns], const float* own,
+                                           const float* step, int words) {
+  const auto add_four = [&](int k) {
+    float4 a[kDown];
+#pragma unroll
+    for (int r = 0; r < kDown; ++r) a[r] = read_four(own + r * 4 * kOwnStride + k);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      const float4 b = read_four(step + c * 8 * kStepStride + k);
+#pragma unroll
+      for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a[r].x, b.x, s[r][c]);
+#pragma unroll
+      for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a[r].y, b.y, s[r][c]);
+#pragma unroll
+      for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a[r].z, b.z, s[r][c]);
+#pragma unroll
+      for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a[r].w, b.w, s[r][c]);
+    }
+  };
+#pragma unroll 1
+  for (int k = 0; k < words; k += 8) add_four(k), add_four(k + 4);
+}
+
+// sums[r][·] += the sum of weights[r][j] * x[j][·], j rising from `from`, a multiple of 8, to `end`,
+// filled up to one. weights points to the lane's first row, x to its first columns; chunks lie 32
+// columns apart.
+template <int kWidth, int kWeightStride, int kStride>
+__device__ __forceinline__ void add_rows(float (&sums)[kDown][kWidth / 8], const float* weights,
+                                         const float* x, int from, int end) {
+  const auto add_row = [&](int j, float w0, float w1, float w2, float w3) {
+    const float w[kDown] = {w0, w1, w2, w3};
+#pragma unroll
+    for (int chunk = 0; chunk < kWidth / 32; ++chunk) {
+      const float4 b = read_four(x + j * kStride + chunk * 32);
+#pragma unroll
+      for (int r = 0; r < kDown; ++r) {
+        float* const sum = sums[r] + chunk * 4;
+        sum[0] = __fmaf_rn(w[r], b.x, sum[0]), sum[1] = __fmaf_rn(w[r], b.y, sum[1]);
+        sum[2] = __fmaf_rn(w[r], b.z, sum[2]), sum[3] = __fmaf_rn(w[r], b.w, sum[3]);
+      }
+    }
+  };
+  const auto add_four = [&](int j) {
+    float4 w[kDown];
+#pragma unroll
+    for (int r = 0; r < kDown; ++r) w[r] = read_four(weights + r * 4 * kWeightStride + j);
+    add_row(j, w[0].x, w[1].x, w[2].x, w[3].x);
+    add_row(j + 1, w[0].y, w[1].y, w[2].y, w[3].y);
+    add_row(j + 2, w[0].z, w[1].z, w[2].z, w[3].z);
+    add_row(j + 3, w[0].w, w[1].w, w[2].w, w[3].w);
+  };
+#pragma unroll 1
+  for (int j = from; j < end; j += 8) add_four(j), add_four(j + 4);
+}
+
+// A lane's weights to where add_rows reads them.
+template <int kWeightStride, int kColumns>
+__device__ __forceinline__ void put_weights(float* weights, const float (&s)[kDown][kColumns]) {
+#pragma unroll
+  for (int c = 0; c < kColumns; ++c)
+#pragma unroll
+    for (int r = 0; r < kDown; ++r) weights[r * 4 * kWeightStride + c * 8] = s[r][c];
+}
+
+// Which columns the lane's rows see: row r those from first[r] to end[r] - 1.
+struct Seen {
+  int first[kDown], end[kDown];
+
+  // range(row) of each row below `rows`; others see nothing.
+  template <class F>
+  __device__ __forceinline__ Seen(int row, Index rows, F range) {
+#pragma unroll
+    for (int r = 0; r < kDown; ++r) {
+      const Range seen = row + 4 * r < rows ? range(row + 4 * r) : Range{0, 0};
+      first[r] = static_cast<int>(seen.first), end[r] = static_cast<int>(seen.end);
+    }
+  }
+  __device__ bool has(int r, int column) const { return first[r] <= column && column < end[r]; }
+  // The first column that a row of the warp sees, of those that see any, and the end of the last.
+  __device__ __forceinline__ int warp_first() const {
+    int least = INT32_MAX;
+#pragma unroll
+    for (int r = 0; r < kDown; ++r)
+      if (first[r] < end[r]) least = min(least, first[r]);
+    return __reduce_min_sync(0xffffffffu, least);
+  }
+  __device__ __forceinline__ int warp_end() const {
+    int most = 0;
+#pragma unroll
+    for (int r = 0; r < kDown; ++r)
+      if (first[r] < end[r]) most = max(most, end[r]);
+    return __reduce_max_sync(0xffffffffu, most);
+  }
+  // Whether all rows of the warp see all these columns.
+  __device__ __forceinline__ bool all(int from, int to) const {
+    bool whole = true;
+#pragma unroll
+    for (int r = 0; r < kDown; ++r) whole = whole && first[r] <= from && to <= end[r];
+    return __all_sync(0xffffffffu, whole);
+  }
+};
+
+// A warp's results: element(r, x) is number x of the lane's row r. Gives a bit for each row that
+// has a NaN, of those that may.
+template <int kWidth, class Element>
+__device__ __forceinline__ unsigned store_rows_of_warp(const Operand& to, const OwnRows& at,
+                                                       const ChainLane& lane, Index rows, int width,
+                                                       bool packs, const bool (&may)[kDown],
+                                                       Element element) {
+  unsigned found = 0;
+#pragma unroll
+  for (int r = 0; r < kDown; ++r) {
+    const int row = at.row + lane.row() + 4 * r;
+    const bool there = row < rows;
+    float* const out = static_cast<float*>(to.data) + at.n * to.stride[0] + at.head * to.stride[1] +
+                       (there ? row : 0) * to.stride[2];
+    bool nan = false;
+#pragma unroll
+    for (int chunk = 0; chunk < kWidth / 32; ++chunk) {
+      const int e = chunk * 32 + lane.across * 4;
+      float v[4];
+#pragma unroll
+      for (int x = 0; x < 4; ++x) {
+        v[x] = canonical_nan(element(r, chunk * 4 + x));
+        nan |= v[x] != v[x];
+        if (there && !packs && e + x < width) out[(e + x) * to.stride[3]] = v[x];
+      }
+      if (there && packs && e < width)
+        *reinterpret_cast<float4*>(out + e) = make_float4(v[0], v[1], v[2], v[3]);
+    }
+    const unsigned lanes = __ballot_sync(0xffffffffu, nan && may[r] && there);
+#pragma unroll
+    for (int down = 0; down < 4; ++down)
+      if ((lanes >> 8 * down & 255) != 0) found |= 1u << (down + 4 * r);
+  }
+  return found;
+}
+
+}  // namespace planck::attention_device
