@@ -98,6 +98,8 @@ constexpr Kernel<ConvProblem> kTensorCore[] = {
      conv_integer_lanes_cpu},
 };
 constexpr Kernel<ConvProblem> kExact[] = {
+    {"cuda:implicit_digits", kCuda, conv_implicit_digits_refusal, conv_implicit_digits_workspace,
+     guarantee_exact, conv_implicit_digits, 90},
     {"cuda:digits", kCuda, conv_warpgroups_refusal, conv_warpgroups_workspace, guarantee_exact,
      run_warpgroups, 90},
     {"cuda:integers", kCuda, accept, conv_integers_cuda_workspace, guarantee_exact,

@@ -157,8 +157,9 @@ class ImageProducts {
     constexpr int kThreads = 256;
     const std::int64_t all = w.places() * groups * rows();
     return launch(stream_, "conv2d", replace_not_finite,
-                  std::min<std::int64_t>(ceil_div(all, kThreads), 1 << 16), kThreads, w,
-                  Tensor4(image_), weight(), Tensor4(out_), groups, rows(), images_, weights_);
+                  std::min<std::int64_t>(ceil_div(all, kThreads), 2048), kThreads, w,
+                  Tensor4(image_), weight(), Tensor4(out_), groups, rows(), images_, weights_,
+                  keys_.of_image, keys_.of_other);
   }
   Result<void> multiply_digits(std::int64_t first, std::optional<std::int64_t> direct,
                                const Planes& windows, const Planes& weights) const {

@@ -38,6 +38,11 @@ inline std::optional<PixelImage> pixels_of(const View& v) {
   return p;
 }
 
+// Tiles of so many bytes of k have the swizzle of that width.
+inline CUtensorMapSwizzle swizzle_of(int bytes) {
+  return bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B;
+}
+
 // The map of `pixels` places and a block of channels at a time.
 template <class T>
 Result<CUtensorMap> window_map(const WindowWalk& walk, const PixelImage& image, int pixels) {
@@ -52,12 +57,13 @@ Result<CUtensorMap> window_map(const WindowWalk& walk, const PixelImage& image, 
   const int lower[2] = {walk.at[1], walk.at[0]}, upper[2] = {walk.last[1], walk.last[0]};
   const cuuint32_t steps[4] = {1, static_cast<cuuint32_t>(walk.step[1]),
                                static_cast<cuuint32_t>(walk.step[0]), 1};
+  constexpr CUtensorMapDataType kType = sizeof(T) == 4   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                                        : sizeof(T) == 2 ? CU_TENSOR_MAP_DATA_TYPE_UINT16
+                                                         : CU_TENSOR_MAP_DATA_TYPE_UINT8;
   CUtensorMap map;
-  if (encode(&map,
-             sizeof(T) == 4 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_UINT16, 4,
-             const_cast<void*>(image.data), extents, strides, lower, upper,
+  if (encode(&map, kType, 4, const_cast<void*>(image.data), extents, strides, lower, upper,
              static_cast<cuuint32_t>(walk.block), static_cast<cuuint32_t>(pixels), steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(walk.block * int{sizeof(T)}),
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
     return fail(ErrorCode::device, "conv2d: the driver refuses a window map");
   return map;

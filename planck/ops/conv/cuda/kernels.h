@@ -28,6 +28,12 @@ std::size_t conv_implicit_workspace(const ConvProblem&);
 PLANCK_CUDA_LIBRARY Result<void> conv_implicit(const Stream&, Workspace, const ConvProblem&,
                                                const Operands&);
 
+// cuda:implicit_digits, exact, 16 channels of a group or more: digits that the copy engine brings
+std::string conv_implicit_digits_refusal(const ConvProblem&);
+std::size_t conv_implicit_digits_workspace(const ConvProblem&);
+PLANCK_CUDA_LIBRARY Result<void> conv_implicit_digits(const Stream&, Workspace, const ConvProblem&,
+                                                      const Operands&);
+
 // cuda:integer_lanes, tensor_core; cuda:integers, exact: any GPU, any strides
 PLANCK_CUDA_LIBRARY Result<void> conv_integer_lanes_cuda(const Stream&, Workspace,
                                                          const ConvProblem&, const Operands&);

@@ -79,4 +79,16 @@ struct ImplicitLayout {
   explicit ImplicitLayout(const ConvProblem& p);
 };
 
+// cuda:implicit_digits: the image and the filters of one phase as digits, channels in blocks of
+// `block` bytes (digit_windows.cuh).
+struct DigitLayout {
+  std::int64_t block;
+  MagnitudesLayout magnitudes;
+  std::size_t image, filters, bytes;
+  explicit DigitLayout(const ConvProblem& p);
+
+ private:
+  DigitLayout(const ConvProblem& p, Parts parts);
+};
+
 }  // namespace planck::conv_device

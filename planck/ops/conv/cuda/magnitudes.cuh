@@ -2,6 +2,11 @@
 // and whether there is NaN or an infinity beside them.
 #pragma once
 
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "planck/loops/cuda/division.cuh"
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/math/products/exact_product.h"
 #include "planck/ops/conv/cuda/layout.h"
@@ -59,11 +64,107 @@ inline __global__ void find_magnitudes(Tensor4 x, std::int64_t planes_b, std::in
   if (odd != 0) atomicOr(out.odd + keys.of(a, b), 1u);
 }
 
+// The elements of keys as runs that lie side by side: key a · inner + b begins at
+// a · outer_step + b · inner_step, and its runs of `length` lie `step` apart.
+struct MagnitudeRuns {
+  const float* data = nullptr;
+  std::int64_t keys = 0, inner = 1, outer_step = 0, inner_step = 0, step = 0;
+  std::uint32_t elements = 0, parts = 1;  // of a key; blocks for it
+  Divisor length;
+  bool packs = false;  // four at a time
+  std::int64_t blocks() const { return keys * parts; }
+};
+
+inline constexpr int kRunThreads = 256, kRunPart = 8192;
+
+// The runs of a tensor, of which axes 0 and 1 say the key, if there are such.
+inline std::optional<MagnitudeRuns> runs_of(const View& v, const MagnitudeKeys& keys,
+                                            std::int64_t count) {
+  struct Axis {
+    std::int64_t extent, stride;
+  };
+  const Strides& s = v.strides;
+  MagnitudeRuns r;
+  r.data = static_cast<const float*>(v.data), r.keys = count;
+  std::vector<Axis> rest = {{v.shape[3], s[3]}, {v.shape[2], s[2]}};
+  // Each axis is all key, all summed over, or a key of groups of neighbours.
+  const std::int64_t a = v.shape[0], b = v.shape[1];
+  std::int64_t key_a = keys.per_a != 0 ? a : 1, key_b = 1;
+  if (keys.per_a_group != 0) key_a = ceil_div(a, keys.a_group);
+  if (keys.per_b != 0) key_b = ceil_div(b, keys.b_group);
+  if (key_a * key_b != count) return std::nullopt;
+  rest.push_back({b / key_b, s[1]}), rest.push_back({a / key_a, s[0]});
+  r.inner = key_b, r.outer_step = a / key_a * s[0], r.inner_step = b / key_b * s[1];
+  std::erase_if(rest, [](const Axis& x) { return x.extent == 1; });
+  std::sort(rest.begin(), rest.end(), [](auto& x, auto& y) { return x.stride < y.stride; });
+  std::vector<Axis> merged = {{1, 1}};
+  for (const Axis& x : rest) {
+    if (x.stride <= 0) return std::nullopt;
+    Axis& last = merged.back();
+    if (x.stride == last.stride * last.extent)
+      last.extent *= x.extent;
+    else
+      merged.push_back(x);
+  }
+  const std::int64_t runs = merged.size() > 1 ? merged[1].extent : 1;
+  const std::int64_t elements = merged[0].extent * runs;
+  if (merged.size() > 2 || elements >= kDivisorLimit / 2) return std::nullopt;
+  r.step = merged.size() > 1 ? merged[1].stride : 0;
+  r.elements = static_cast<std::uint32_t>(elements);
+  r.length = Divisor(static_cast<std::uint32_t>(merged[0].extent));
+  r.parts = static_cast<std::uint32_t>(ceil_div(elements, kRunPart));
+  r.packs = merged[0].extent % 4 == 0 && r.step % 4 == 0 && r.outer_step % 4 == 0 &&
+            r.inner_step % 4 == 0 && reinterpret_cast<std::uintptr_t>(v.data) % 16 == 0;
+  return r;
+}
+
+// A block for a part of a key.
+inline __global__ void __launch_bounds__(kRunThreads)
+    find_in_runs(const __grid_constant__ MagnitudeRuns r, Magnitudes out) {
+  __shared__ std::uint32_t of_block[2];
+  if (threadIdx.x < 2) of_block[threadIdx.x] = 0;
+  __syncthreads();
+  const std::int64_t key = blockIdx.x / r.parts;
+  const std::uint32_t part = blockIdx.x - static_cast<std::uint32_t>(key) * r.parts;
+  const float* const from = r.data + key / r.inner * r.outer_step + key % r.inner * r.inner_step;
+  const std::uint32_t end = min(r.elements, (part + 1) * kRunPart);
+  std::uint32_t most = 0, odd = 0;
+  const auto see = [&](float v) {
+    const std::uint32_t m = math::exact::magnitude_of(v);
+    if (m < 0x7f800000u)
+      most = max(most, m);
+    else
+      odd = 1;
+  };
+  const auto at = [&](std::uint32_t e) {
+    const std::uint32_t run = r.length.quotient(e);
+    return from + run * r.step + (e - run * r.length.value);
+  };
+  if (r.packs) {
+#pragma unroll 4
+    for (std::uint32_t e = part * kRunPart + threadIdx.x * 4; e < end; e += kRunThreads * 4) {
+      const float4 v = __ldg(reinterpret_cast<const float4*>(at(e)));
+      see(v.x), see(v.y), see(v.z), see(v.w);
+    }
+  } else {
+#pragma unroll 8
+    for (std::uint32_t e = part * kRunPart + threadIdx.x; e < end; e += kRunThreads) see(*at(e));
+  }
+  most = __reduce_max_sync(0xffffffffu, most);
+  odd = __reduce_or_sync(0xffffffffu, odd);
+  if (threadIdx.x % 32 == 0) atomicMax(of_block, most), atomicOr(of_block + 1, odd);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  atomicMax(out.largest + key, of_block[0]);
+  if (of_block[1] != 0) atomicOr(out.odd + key, 1u);
+}
+
+// `out` is zeros before.
 inline Result<void> find_magnitudes(const Stream& stream, const View& v, const MagnitudeKeys& keys,
                                     std::int64_t count, const Magnitudes& out) {
-  const auto cleared =
-      cudaMemsetAsync(out.largest, 0, static_cast<std::size_t>(8 * count), native(stream));
-  if (auto ok = cuda_result(cleared, "conv2d"); !ok) return ok;
+  if (numel(v.shape) == 0) return {};
+  if (const auto runs = runs_of(v, keys, count))
+    return launch(stream, "conv2d", find_in_runs, runs->blocks(), kRunThreads, *runs, out);
   const std::int64_t parts = ceil_div(v.shape[2] * v.shape[3], kMagnitudePart);
   return launch(stream, "conv2d",
                 static_cast<void (*)(Tensor4, std::int64_t, std::int64_t, std::int64_t,
@@ -78,6 +179,11 @@ inline Result<void> find_both_magnitudes(const Stream& stream, const ConvProblem
                                          const Magnitudes& other, const ExactKeys& keys) {
   const bool slopes = p.kind == ConvKind::conv2d_weight;
   const View &a = operands[conv_operand::first], &b = operands[conv_operand::second];
+  // Both lie in one piece of the workspace.
+  const auto end = reinterpret_cast<std::uintptr_t>(other.odd + keys.of_other);
+  const auto cleared = cudaMemsetAsync(
+      image.largest, 0, end - reinterpret_cast<std::uintptr_t>(image.largest), native(stream));
+  if (auto ok = cuda_result(cleared, "conv2d"); !ok) return ok;
   const MagnitudeKeys of_image =
       slopes ? keys_of_channels() : keys_of_images(p.groups(), a.shape[1] / p.groups());
   if (auto ok = find_magnitudes(stream, a, of_image, keys.of_image, image); !ok) return ok;

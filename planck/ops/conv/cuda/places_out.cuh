@@ -72,10 +72,20 @@ struct NotFiniteSum {
   }
 };
 
+// Whether any key has NaN or infinities; all threads of a block ask.
+__device__ __forceinline__ bool any_odd(const Magnitudes& m, std::int64_t keys) {
+  bool any = false;
+  for (std::int64_t k = threadIdx.x; k < keys; k += blockDim.x) any = any || m.odd[k] != 0;
+  return __syncthreads_or(any) != 0;
+}
+
 // Elements of y or dx whose image or weights hold NaN or infinities, which were cut to zero.
 inline __global__ void replace_not_finite(Windows w, Tensor4 image, WeightOperand weight,
                                           Tensor4 out, std::int64_t groups, std::int64_t rows,
-                                          Magnitudes images, Magnitudes weights) {
+                                          Magnitudes images, Magnitudes weights,
+                                          std::int64_t image_keys, std::int64_t weight_keys) {
+  const bool odd_images = any_odd(images, image_keys), odd_weights = any_odd(weights, weight_keys);
+  if (!odd_images && !odd_weights) return;
   const std::int64_t count = w.places() * groups * rows;
   for (std::int64_t at = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < count;
        at += std::int64_t{gridDim.x} * blockDim.x) {

@@ -93,6 +93,20 @@ ImplicitLayout::ImplicitLayout(const ConvProblem& p) {
   bytes = parts.end;
 }
 
+// Blocks of 128 bytes, unless they leave more free than blocks of 64.
+DigitLayout::DigitLayout(const ConvProblem& p) : DigitLayout(p, Parts{}) {}
+DigitLayout::DigitLayout(const ConvProblem& p, Parts parts)
+    : block(0), magnitudes(ExactKeys(p), parts) {
+  const std::int64_t channels = conv_detail::windows_of(p, 0).channels;
+  block = round_up(channels, 128) == round_up(channels, 64) ? 128 : 64;
+  const std::int64_t groups = p.groups(), pitch = 3 * round_up(channels, block);
+  const bool backward = p.kind == ConvKind::conv2d_input;
+  const std::int64_t pixels = p.batch() * (backward ? p.extent(0) * p.extent(1) : p.x[2] * p.x[3]);
+  image = parts.add(pixels * groups * pitch);
+  filters = parts.add(groups * conv_detail::rows_of(p) * conv_detail::most_taps(p) * pitch);
+  bytes = parts.end;
+}
+
 }  // namespace conv_device
 
 std::size_t conv_weight_cuda_workspace(const ConvProblem& p) {
@@ -138,6 +152,19 @@ std::size_t conv_implicit_workspace(const ConvProblem& p) {
   return conv_device::ImplicitLayout(p).bytes;
 }
 
+namespace {
+
+std::string walk_refusal(const ConvProblem& p, int block) {
+  for (std::int64_t phase = 0; phase < conv_detail::phases_of(p); ++phase) {
+    const auto w = conv_detail::windows_of(p, phase);
+    if (w.depth() > 0 && w.places() > 0 && !conv_detail::walk_of(w, block, p.weight[3]))
+      return "the copy engine walks 8 pixels a step and 127 beyond a border at most";
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string conv_implicit_refusal(const ConvProblem& p) {
   const bool tf32 = p.element_dtype == Dtype::f32;
   if (tf32 && p.kind == ConvKind::conv2d_weight)
@@ -149,13 +176,28 @@ std::string conv_implicit_refusal(const ConvProblem& p) {
     return "brings channels of one tap, " + std::to_string(least) + " or more, there are " +
            std::to_string(channels);
   if (auto refusal = conv_warpgroups_refusal(p); !refusal.empty()) return refusal;
-  for (std::int64_t phase = 0; phase < conv_detail::phases_of(p); ++phase) {
-    const auto w = conv_detail::windows_of(p, phase);
-    if (w.depth() > 0 && w.places() > 0 &&
-        !conv_detail::walk_of(w, conv_detail::kBlockBytes / (tf32 ? 4 : 2), p.weight[3]))
-      return "the copy engine walks 8 pixels a step and 127 beyond a border at most";
-  }
-  return "";
+  return walk_refusal(p, conv_detail::kBlockBytes / (tf32 ? 4 : 2));
+}
+
+std::size_t conv_implicit_digits_workspace(const ConvProblem& p) {
+  return conv_device::DigitLayout(p).bytes;
+}
+
+std::string conv_implicit_digits_refusal(const ConvProblem& p) {
+  constexpr std::int64_t kLeast = 16, kMostProducts = 65'024, kMostUnits = 65'535;
+  if (p.kind == ConvKind::conv2d_weight) return "brings windows of y and dx, this is dweight";
+  const std::int64_t channels = conv_detail::windows_of(p, 0).channels;
+  if (channels < kLeast)
+    return "brings channels of one tap, 16 or more, there are " + std::to_string(channels);
+  const std::int64_t depth = conv_detail::deepest(p);
+  if (depth > kMostProducts)
+    return "sums of digits hold 65024 products in 32 bits, there are " + std::to_string(depth);
+  const std::int64_t units = p.groups() * ((channels + 127) / 128 * 2);
+  if (units > kMostUnits)
+    return "cuts 65535 blocks of channels, there are " + std::to_string(units);
+  if (auto refusal = conv_warpgroups_refusal(p); !refusal.empty()) return refusal;
+  const auto block = static_cast<int>(conv_device::DigitLayout(p).block);
+  return walk_refusal(p, block);
 }
 
 }  // namespace planck

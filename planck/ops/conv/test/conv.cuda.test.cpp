@@ -3,6 +3,8 @@
 // for each kernel, so that one that fails hides no other.
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include "planck/ops/conv/conv.problem.h"
 #include "planck/verify/on_device.test.h"
 #include "planck/verify/tensors/fill.h"
@@ -31,34 +33,68 @@ const Convolution kConvolutions[] = {
     {{2, 16, 5, 5}, {16, 16, 2, 2}, {.stride = {4, 3}, .padding = {1, 1}}},  // phases without taps
 };
 
-void expect_cpu_bits(std::string_view kernel, Dtype dtype, ProductMath math) {
+// For digits: both widths of blocks, one to five tiles of filters, groups, steps beside dilations.
+const Convolution kOfDigits[] = {
+    {{3, 128, 10, 9}, {192, 128, 3, 3}, {.padding = {1, 1}}},
+    {{5, 200, 6, 6}, {256, 200, 1, 1}, {}},
+    {{2, 96, 15, 14}, {64, 48, 3, 3}, {.stride = {2, 1}, .padding = {1, 1}, .groups = 2}},
+    {{2, 300, 9, 9}, {320, 100, 2, 3}, {.padding = {0, 1}, .dilation = {3, 2}, .groups = 3}},
+    {{70, 64, 4, 4}, {128, 64, 3, 3}, {.padding = {1, 1}}},  // tiles of many images
+    {{1, 17, 3, 200}, {33, 17, 3, 5}, {.stride = {1, 3}, .padding = {2, 2}}},
+    {{2, 64, 30, 30}, {64, 64, 5, 5}, {.stride = {3, 2}, .padding = {2, 1}, .dilation = {2, 1}}},
+};
+constexpr Fill kTwoFills[] = {Fill::normal, Fill::adversarial};
+constexpr Fill kFourFills[] = {Fill::normal, Fill::adversarial, Fill::rare, Fill::wide};
+
+bool is_served(const ConvProblem& p, std::string_view kernel) {
+  for (const Kernel<ConvProblem>& k : p.kernels())
+    if (k.name == kernel && k.reject(p).empty() &&
+        plan_detail::unfit(k, p, Device::cuda(0)).empty())
+      return true;
+  return false;
+}
+
+verify::TestTensors filled(const ConvProblem& p, Fill fill) {
+  verify::TestTensors tensors;
+  for (const OperandSpec& spec : p.specs()) {
+    HostTensor t(spec.dtype, spec.shape);
+    verify::fill(t, fill, 5 + tensors.size(), 0);
+    tensors.emplace_back(std::move(t));
+  }
+  return tensors;
+}
+
+void expect_cpu_bits(std::string_view kernel, const ConvProblem& p, std::string_view what,
+                     const verify::TestTensors& before) {
+  std::vector<verify::DeviceRun> runs = {laid_out(Layout::contiguous),
+                                         laid_out(Layout::channels_last), laid_out(Layout::sliced)};
+  for (verify::DeviceRun& run : runs) run.preference.kernel = kernel;
+  SCOPED_TRACE(std::string(kernel) + " " + std::string(p.info().name) + " " +
+               std::string(name(p.element_dtype)) + " " + to_string(p.x) + " " +
+               to_string(p.weight) + " " + std::string(what));
+  verify::expect_cpu_bits(p, before, runs);
+}
+
+std::size_t expect_cpu_bits(std::string_view kernel, Dtype dtype, ProductMath math,
+                            std::span<const Convolution> convolutions,
+                            std::span<const Fill> fills) {
   std::size_t tried = 0;
-  for (const Convolution& v : kConvolutions)
+  for (const Convolution& v : convolutions)
     for (const ConvKind kind : {ConvKind::conv2d, ConvKind::conv2d_input, ConvKind::conv2d_weight})
-      for (const Fill fill : {Fill::normal, Fill::adversarial}) {
+      for (const Fill fill : fills) {
         const ConvProblem p{kind, dtype, v.x, v.weight, v.options, math};
-        bool serves_it = false;
-        for (const Kernel<ConvProblem>& k : p.kernels())
-          serves_it = serves_it || (k.name == kernel && k.reject(p).empty() &&
-                                    plan_detail::unfit(k, p, Device::cuda(0)).empty());
-        if (!serves_it) continue;
-        verify::TestTensors before;
-        for (const OperandSpec& spec : p.specs()) {
-          HostTensor t(spec.dtype, spec.shape);
-          verify::fill(t, fill, 5 + before.size(), 0);
-          before.emplace_back(std::move(t));
-        }
-        std::vector<verify::DeviceRun> runs = {laid_out(Layout::contiguous),
-                                               laid_out(Layout::channels_last),
-                                               laid_out(Layout::sliced)};
-        for (verify::DeviceRun& run : runs) run.preference.kernel = kernel;
-        SCOPED_TRACE(std::string(kernel) + " " + std::string(p.info().name) + " " +
-                     std::string(name(dtype)) + " " + to_string(v.x) + " " + to_string(v.weight) +
-                     (fill == Fill::normal ? "" : " adversarial"));
-        verify::expect_cpu_bits(p, before, runs);
+        if (!is_served(p, kernel)) continue;
+        expect_cpu_bits(kernel, p, name(fill), filled(p, fill));
         ++tried;
       }
-  EXPECT_TRUE(tried > 40 || cuda::compute_capability(0).value_or(0) != 90) << tried;
+  return tried;
+}
+
+bool is_hopper() { return cuda::compute_capability(0).value_or(0) == 90; }
+
+void expect_cpu_bits(std::string_view kernel, Dtype dtype, ProductMath math) {
+  const std::size_t tried = expect_cpu_bits(kernel, dtype, math, kConvolutions, kTwoFills);
+  EXPECT_TRUE(tried > 40 || !is_hopper()) << tried;
 }
 
 TEST(ConvCuda, WarpgroupsOfBf16) {
@@ -76,6 +112,36 @@ TEST(ConvCuda, WarpgroupsOfF32) {
 TEST(ConvCuda, Digits) {
   PLANCK_NEEDS_GPU();
   expect_cpu_bits("cuda:digits", Dtype::f32, ProductMath::exact);
+}
+TEST(ConvCuda, ImplicitDigits) {
+  PLANCK_NEEDS_GPU();
+  const auto tried = [](std::span<const Convolution> convolutions) {
+    return expect_cpu_bits("cuda:implicit_digits", Dtype::f32, ProductMath::exact, convolutions,
+                           kFourFills);
+  };
+  const std::size_t all = tried(kConvolutions) + tried(kOfDigits);
+  EXPECT_TRUE(all > 100 || !is_hopper()) << all;
+}
+// Images, and filters, of zeros, of subnormal and of huge numbers, with NaN, with an infinity.
+TEST(ConvCuda, ImplicitDigitsOfMixedImages) {
+  PLANCK_NEEDS_GPU();
+  for (const ConvKind kind : {ConvKind::conv2d, ConvKind::conv2d_input, ConvKind::conv2d_weight}) {
+    const ConvProblem p{kind,           Dtype::f32,          {6, 64, 11, 9},
+                        {70, 64, 3, 3}, {.padding = {1, 1}}, ProductMath::exact};
+    if (!is_served(p, "cuda:implicit_digits")) continue;
+    verify::TestTensors tensors = filled(p, Fill::normal);
+    for (int operand = 0; operand < 2; ++operand) {
+      HostTensor& t = *tensors[static_cast<std::size_t>(operand)];
+      const std::int64_t each = t.count() / t.shape[0];
+      const double scales[] = {0, 0x1p-140, 0x1p100, 1, 1, 0x1p-20};
+      for (std::int64_t i = 0; i < t.count(); ++i)
+        t.set_number(i, t.number(i) * scales[i / each % 6]);
+      t.set_pattern(3 * each + 17, 0xffc12345u);
+      t.set_pattern(4 * each + 60, 0x7f800000u);
+      t.set_pattern(4 * each + 61, 0xff800000u);
+    }
+    expect_cpu_bits("cuda:implicit_digits", p, "mixed", tensors);
+  }
 }
 TEST(ConvCuda, IntegerLanes) {
   PLANCK_NEEDS_GPU();

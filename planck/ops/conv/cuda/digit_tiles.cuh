@@ -1,0 +1,244 @@
+// Exact convolutions by warpgroups on s8 digits (compute capability 9.0a): what a block multiplies,
+// whoever brings it.
+//
+// f32 becomes three digits (planck/math/products/exact_product.h), and the nine products of digits
+// i and j belong to five sums, by i + j. A block owns 128 rows by 64 columns, a warpgroup 64 rows,
+// so that all five sums fit into registers and each digit is brought once. Rows are read into
+// registers, once for three products; columns stay in shared memory. Two blocks of a cluster share
+// columns, or rows.
+//
+// Integers have no order: sums may be cut along k, and are then added in the workspace.
+#pragma once
+
+#include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
+#include "planck/math/products/exact_product.h"
+
+namespace planck::conv_device {
+
+inline constexpr int kDigits = 3;
+// Products of one sum of 32 bits: two of digits up to 65 and 128, one of digits up to 128.
+inline constexpr std::int64_t kMostIn32Bits = 65'024;
+
+// kBlock: bytes of k of a stage, 64 or 128. kShareRows: whether the two blocks have the same rows
+// and columns side by side, or the same columns and rows one above the other.
+template <int kBlock_, bool kShareRows_>
+struct DigitTiles {
+  static constexpr int kBlock = kBlock_;
+  static constexpr bool kShareRows = kShareRows_;
+  static constexpr int kRows = 128, kColumns = 64, kCluster = 2, kThreads = 3 * 128;
+  static constexpr int kPlaneA = kRows * kBlock, kPlaneB = kColumns * kBlock;
+  static constexpr int kStage = kDigits * (kPlaneA + kPlaneB);
+  static constexpr int kStages = kBlock == 64 ? 6 : 3;
+  static constexpr int kShared = 1024 + kStages * (kStage + 16);
+  // What one block brings of a tile's rows and columns.
+  static constexpr int kOwnRows = kShareRows ? kRows / 2 : kRows;
+  static constexpr int kOwnColumns = kShareRows ? kColumns : kColumns / 2;
+};
+
+// Tiles of one product: rows, columns, batches.
+struct DigitWalk {
+  gemm_device::TileWalk tiles;  // counts pairs of tiles where these share the other operand
+
+  struct Tile {
+    int row, column, batch;
+  };
+  template <class W>
+  __device__ Tile at(int t, int rank) const {
+    const auto tile = tiles.at(t);
+    if (W::kShareRows)
+      return {tile.row * W::kRows, (tile.column * 2 + rank) * W::kColumns, tile.batch};
+    return {(tile.row * 2 + rank) * W::kRows, tile.column * W::kColumns, tile.batch};
+  }
+  template <class W>
+  void set(std::int64_t rows, std::int64_t columns, std::int64_t batches) {
+    tiles.down = static_cast<int>(ceil_div(rows, W::kRows * (W::kShareRows ? 1 : 2)));
+    tiles.across = static_cast<int>(ceil_div(columns, W::kColumns * (W::kShareRows ? 2 : 1)));
+    tiles.batches = static_cast<int>(batches);
+  }
+};
+
+// sums += rows in registers by 64 columns, 32 bytes of k. Lane l has of row l / 4, and of that plus
+// 8, four bytes from 4 (l % 4) on (a[0], a[1]) and from there plus 16 (a[2], a[3]).
+__device__ __forceinline__ void multiply_bytes(std::int32_t (&d)[32], const std::uint32_t (&a)[4],
+                                               std::uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 " PLANCK_NUMBERS_64
+               ", {%32, %33, %34, %35}, %36, 1;"
+               : PLANCK_SUMS_64(PLANCK_INT_SUM, 0)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+// Four matrices of 8 rows by 16 bytes, each lane with the address of a row: what the above wants.
+__device__ __forceinline__ void read_rows(std::uint32_t (&a)[4], unsigned at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+               : "r"(at)
+               : "memory");
+}
+
+// Sums of a warpgroup, 64 rows by 64 columns: sums[d] of digits i and j with i + j = d.
+using DigitSums = std::int32_t[5][32];
+
+// What a warpgroup multiplies: stages of a ring, in turn.
+template <class W>
+struct DigitRing {
+  char* stages;
+  std::uint64_t *full, *empty;
+  gemm_device::Turn<W::kStages> turn;
+
+  __device__ char* rows(int digit) const {
+    return stages + turn.stage * W::kStage + digit * W::kPlaneA;
+  }
+  __device__ char* columns(int digit) const {
+    return rows(0) + kDigits * W::kPlaneA + digit * W::kPlaneB;
+  }
+  // A stage that is free, for all the bytes that this block and its neighbour bring.
+  __device__ std::uint64_t* take_free() const {
+    await_phase(empty + turn.stage, turn.parity ^ 1);
+    expect_bytes(full + turn.stage, W::kStage);
+    return full + turn.stage;
+  }
+  __device__ void release(int stage) const {
+    if (threadIdx.x % 128 < W::kCluster) arrive_at(empty + stage, threadIdx.x % 128);
+  }
+
+  // `steps` stages.
+  __device__ __forceinline__ void add_up(DigitSums& sums, int steps) {
+    constexpr int kSteps = W::kBlock / 32;
+    const int group = static_cast<int>(threadIdx.x) / 128 - 1;
+    const int warp = static_cast<int>(threadIdx.x) / 32 % 4;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    // 16 bytes of a row lie at their place, or others' of the same 64 or 128 bytes: by row.
+    const int row = group * 64 + warp * 16 + lane % 16;
+    const int turned = W::kBlock == 64 ? row / 2 % 4 : row % 8;
+    const unsigned at = static_cast<unsigned>(row * W::kBlock);
+    const unsigned chunk = static_cast<unsigned>(lane / 16 ^ turned) * 16;
+#pragma unroll
+    for (auto& of_digit : sums)
+#pragma unroll
+      for (std::int32_t& v : of_digit) v = 0;
+    std::uint32_t a[2][kDigits][4];
+    int last = -1;
+#pragma unroll 1
+    for (int s = 0; s < steps; ++s) {
+      await_phase(full + turn.stage, turn.parity);
+      const unsigned from = shared_address(rows(0)) + at;
+      const std::uint64_t b = columns_descriptor(columns(0));
+#pragma unroll
+      for (int i = 0; i < kSteps; ++i) {
+        gemm_device::wgmma_await<1>();  // so that a[i % 2] is free again
+        if (i == 1 && s > 0) release(last);
+#pragma unroll
+        for (int d = 0; d < kDigits; ++d)
+          read_rows(a[i % 2][d],
+                    from + static_cast<unsigned>(d * W::kPlaneA) + (chunk ^ (32u * i)));
+        gemm_device::wgmma_begin();
+#pragma unroll
+        for (int x = 0; x < kDigits; ++x)
+#pragma unroll
+          for (int y = 0; y < kDigits; ++y)
+            multiply_bytes(sums[x + y], a[i % 2][x], b + 2 * i + y * (W::kPlaneB / 16));
+        gemm_device::wgmma_end();
+      }
+      last = turn.stage;
+      turn.next();
+    }
+    gemm_device::wgmma_await<0>();
+    if (steps > 0) release(last);
+#pragma unroll
+    for (auto& of_digit : sums) hold(of_digit);
+  }
+
+ private:
+  static __device__ __forceinline__ std::uint64_t columns_descriptor(const char* tile) {
+    constexpr std::uint64_t kEight = 8 * W::kBlock / 16, kSwizzle = W::kBlock == 64 ? 2 : 1;
+    return (shared_address(tile) & 0x3ffffu) >> 4 | std::uint64_t{1} << 16 | kEight << 32 |
+           kSwizzle << 62;
+  }
+  // Sums are read from here on, not before.
+  static __device__ __forceinline__ void hold(std::int32_t (&d)[32]) {
+#pragma unroll
+    for (std::int32_t& v : d) asm volatile("" : "+r"(v)::"memory");
+  }
+};
+
+// Sum i of digits as one integer.
+__device__ __forceinline__ std::int64_t joined(const DigitSums& s, int i) {
+  const std::int64_t high = (std::int64_t{s[0][i]} * 256 + s[1][i]) * 256 + s[2][i];
+  return high * 65536 + (std::int64_t{s[3][i]} * 256 + s[4][i]);
+}
+
+inline __device__ __noinline__ float round_far_off(std::int64_t sum, int n) {
+  return math::exact::round_exact(sum, n);
+}
+// sum · 2^n, rounded once. Away from the ends of f32 the power of two only moves the exponent.
+__device__ __forceinline__ float round_sum(std::int64_t sum, int n) {
+  if (sum == 0) return 0.0f;
+  const std::uint32_t bits = __float_as_uint(__ll2float_rn(sum));
+  const int exponent = static_cast<int>(bits >> 23 & 0xff) + n;
+  if (exponent < 1 || exponent > 254) return round_far_off(sum, n);
+  return __uint_as_float(bits + (static_cast<std::uint32_t>(n) << 23));
+}
+
+// The kernel: Bring and Store are what is brought and where sums go.
+template <class W, class Product>
+__global__ void __launch_bounds__(W::kThreads, 1)
+    multiply_digit_tiles(const __grid_constant__ CUtensorMap map_a,
+                         const __grid_constant__ CUtensorMap map_b,
+                         const __grid_constant__ Product p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ char shared[];
+  DigitRing<W> ring{shared + (1024 - (shared_address(shared) & 1023)) % 1024, nullptr, nullptr, {}};
+  ring.full = reinterpret_cast<std::uint64_t*>(ring.stages + W::kStages * W::kStage);
+  ring.empty = ring.full + W::kStages;
+  gemm_device::begin_ring<W>(ring.full, ring.empty);
+  const int rank = static_cast<int>(gemm_device::cluster_rank());
+  const int first = static_cast<int>(blockIdx.x) / W::kCluster,
+            step = static_cast<int>(gridDim.x) / W::kCluster, count = p.walk.tiles.count();
+  if (threadIdx.x < 128) {
+    gemm_device::leave_registers<40>();
+    if (threadIdx.x == 0)
+      for (int t = first; t < count; t += step)
+        p.template bring<W>(map_a, map_b, p.walk.template at<W>(t, rank), rank, ring);
+  } else {
+    gemm_device::take_registers<232>();
+    for (int t = first; t < count; t += step) {
+      const auto tile = p.walk.template at<W>(t, rank);
+      DigitSums sums;
+      ring.add_up(sums, p.template steps<W>(tile));
+      p.template store<W>(sums, tile);
+    }
+  }
+  gemm_device::cluster_sync();  // nobody leaves while others arrive at its barriers
+#endif
+}
+
+template <class W, class Product>
+Result<void> launch_digit_tiles(const Stream& stream, const CUtensorMap& map_a,
+                                const CUtensorMap& map_b, const Product& p) {
+  const gemm_device::TileWalk& t = p.walk.tiles;
+  const std::int64_t tiles = std::int64_t{t.down} * t.across * t.batches;
+  const std::int64_t clusters = gemm_device::processors_of(stream) / W::kCluster;
+  return gemm_device::launch_clusters<W>(native(stream), multiply_digit_tiles<W, Product>,
+                                         std::min(tiles, clusters), map_a, map_b, p);
+}
+
+// The map of a matrix of digits along k: [batch][row][k].
+inline Result<CUtensorMap> digit_map(const void* data, std::int64_t rows, std::int64_t depth,
+                                     std::int64_t pitch, std::int64_t batches, int box_rows,
+                                     int block) {
+  const auto encode = tensor_map_encoder();
+  if (encode == nullptr) return fail(ErrorCode::device, "conv2d: the driver has no tensor maps");
+  const auto count = [](std::int64_t n) { return static_cast<cuuint64_t>(n); };
+  const cuuint64_t extents[3] = {count(depth), count(rows), count(batches)};
+  const cuuint64_t strides[2] = {count(pitch), count(rows * pitch)};
+  const cuuint32_t box[3] = {static_cast<cuuint32_t>(block), static_cast<cuuint32_t>(box_rows), 1};
+  const cuuint32_t steps[3] = {1, 1, 1};
+  CUtensorMap map;
+  if (encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 3, const_cast<void*>(data), extents, strides, box,
+             steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             block == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
+    return fail(ErrorCode::device, "conv2d: the driver refuses a tensor map");
+  return map;
+}
+
+}  // namespace planck::conv_device
