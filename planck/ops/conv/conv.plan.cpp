@@ -83,6 +83,13 @@ Result<void> run_warpgroups(const Stream& stream, Workspace workspace, const Con
                                            : conv_warpgroups(stream, workspace, p, operands);
 }
 
+Result<void> run_implicit_digits(const Stream& stream, Workspace workspace, const ConvProblem& p,
+                                 const Operands& operands) {
+  return p.kind == ConvKind::conv2d_weight
+             ? conv_weight_implicit_digits(stream, workspace, p, operands)
+             : conv_implicit_digits(stream, workspace, p, operands);
+}
+
 std::string follows(const ConvProblem& p, Device device) {
   return gemm_device::unfaithful(device, p.element_dtype, gemm_device::Instruction::wgmma);
 }
@@ -99,7 +106,7 @@ constexpr Kernel<ConvProblem> kTensorCore[] = {
 };
 constexpr Kernel<ConvProblem> kExact[] = {
     {"cuda:implicit_digits", kCuda, conv_implicit_digits_refusal, conv_implicit_digits_workspace,
-     guarantee_exact, conv_implicit_digits, 90},
+     guarantee_exact, run_implicit_digits, 90},
     {"cuda:digits", kCuda, conv_warpgroups_refusal, conv_warpgroups_workspace, guarantee_exact,
      run_warpgroups, 90},
     {"cuda:integers", kCuda, accept, conv_integers_cuda_workspace, guarantee_exact,

@@ -100,6 +100,13 @@ struct DigitRing {
     if (threadIdx.x % 128 < W::kCluster) arrive_at(empty + stage, threadIdx.x % 128);
   }
 
+  // `steps` stages that this warpgroup has no rows of.
+  __device__ void pass_over(int steps) {
+    for (; steps > 0; --steps, turn.next()) {
+      await_phase(full + turn.stage, turn.parity);
+      release(turn.stage);
+    }
+  }
   // `steps` stages.
   __device__ __forceinline__ void add_up(DigitSums& sums, int steps) {
     constexpr int kSteps = W::kBlock / 32;
@@ -178,7 +185,8 @@ __device__ __forceinline__ float round_sum(std::int64_t sum, int n) {
   return __uint_as_float(bits + (static_cast<std::uint32_t>(n) << 23));
 }
 
-// The kernel: Bring and Store are what is brought and where sums go.
+// Product says what is brought (bring), how many stages a tile has (steps), which warpgroups have
+// rows of it (has_rows) and where sums go (store).
 template <class W, class Product>
 __global__ void __launch_bounds__(W::kThreads, 1)
     multiply_digit_tiles(const __grid_constant__ CUtensorMap map_a,
@@ -202,8 +210,13 @@ __global__ void __launch_bounds__(W::kThreads, 1)
     gemm_device::take_registers<232>();
     for (int t = first; t < count; t += step) {
       const auto tile = p.walk.template at<W>(t, rank);
+      const int steps = p.template steps<W>(tile);
+      if (!p.has_rows(tile, static_cast<int>(threadIdx.x) / 128 - 1)) {
+        ring.pass_over(steps);
+        continue;
+      }
       DigitSums sums;
-      ring.add_up(sums, p.template steps<W>(tile));
+      ring.add_up(sums, steps);
       p.template store<W>(sums, tile);
     }
   }

@@ -24,6 +24,10 @@ struct WindowDigits {
     return windows.taps * windows.blocks;
   }
 
+  __device__ bool has_rows(const DigitWalk::Tile& tile, int group) const {
+    return tile.row + group * 64 < places;
+  }
+
   // One thread: all stages of a tile, of this block's part.
   template <class W>
   __device__ void bring(const CUtensorMap& map_image, const CUtensorMap& map_filters,

@@ -33,6 +33,8 @@ std::string conv_implicit_digits_refusal(const ConvProblem&);
 std::size_t conv_implicit_digits_workspace(const ConvProblem&);
 PLANCK_CUDA_LIBRARY Result<void> conv_implicit_digits(const Stream&, Workspace, const ConvProblem&,
                                                       const Operands&);
+PLANCK_CUDA_LIBRARY Result<void> conv_weight_implicit_digits(const Stream&, Workspace,
+                                                             const ConvProblem&, const Operands&);
 
 // cuda:integer_lanes, tensor_core; cuda:integers, exact: any GPU, any strides
 PLANCK_CUDA_LIBRARY Result<void> conv_integer_lanes_cuda(const Stream&, Workspace,

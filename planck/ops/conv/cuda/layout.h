@@ -79,6 +79,19 @@ struct ImplicitLayout {
   explicit ImplicitLayout(const ConvProblem& p);
 };
 
+// cuda:implicit_digits, dweight: digits of x and dy along rows of cells (host/cells.h), and sums of
+// int64, `many` for each element: [some of k][group][tap][block of 64 channels][channel][filter].
+struct SlopeDigitLayout {
+  std::int64_t blocks, many;
+  MagnitudesLayout magnitudes;
+  std::int64_t image_pitch, slope_pitch;  // of k
+  std::size_t image, slopes, sums, bytes;
+  explicit SlopeDigitLayout(const ConvProblem& p);
+
+ private:
+  SlopeDigitLayout(const ConvProblem& p, Parts parts);
+};
+
 // cuda:implicit_digits: the image and the filters of one phase as digits, channels in blocks of
 // `block` bytes (digit_windows.cuh).
 struct DigitLayout {

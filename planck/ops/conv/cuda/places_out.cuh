@@ -72,6 +72,18 @@ struct NotFiniteSum {
   }
 };
 
+// Element (f, tap, channel) of dweight.
+__device__ inline NotFiniteSum not_finite_slope(const Windows& w, const Tensor4& x,
+                                                const Tensor4& dy, std::int64_t f, std::int64_t tap,
+                                                std::int64_t channel) {
+  NotFiniteSum found;
+  for (std::int64_t k = 0; k < w.places(); ++k) {
+    const Place place = place_of(w, k);
+    found.add(window<float>(w, x, place, tap, channel), dy.at<float>(place.n, f, place.i, place.j));
+  }
+  return found;
+}
+
 // Whether any key has NaN or infinities; all threads of a block ask.
 __device__ __forceinline__ bool any_odd(const Magnitudes& m, std::int64_t keys) {
   bool any = false;

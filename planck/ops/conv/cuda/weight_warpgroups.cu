@@ -25,12 +25,7 @@ __global__ void join_chunks(ChunkSums a, const std::int64_t* sums, Magnitudes x,
     float value = math::exact::round_exact(
         sum, math::exact::exponent_of_sum(x.exponent(channel), dy.exponent(f)));
     if (x.odd[channel] != 0 || dy.odd[f] != 0) {
-      NotFiniteSum found;
-      for (std::int64_t k = 0; k < a.w.places(); ++k) {
-        const Place place = place_of(a.w, k);
-        found.add(window<float>(a.w, a.x, place, tap, channel),
-                  a.dy.at<float>(place.n, f, place.i, place.j));
-      }
+      const NotFiniteSum found = not_finite_slope(a.w, a.x, a.dy, f, tap, channel);
       if (found.any()) value = found.value();
     }
     static_cast<float*>(a.out.data)[a.offset(f, column)] = value;

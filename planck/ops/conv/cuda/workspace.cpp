@@ -1,6 +1,7 @@
 #include "planck/math/products/exact_product.h"
 #include "planck/ops/conv/cuda/kernels.h"
 #include "planck/ops/conv/cuda/layout.h"
+#include "planck/ops/conv/host/cells.h"
 #include "planck/ops/conv/host/walk.h"
 
 namespace planck {
@@ -8,6 +9,8 @@ namespace planck {
 namespace conv_device {
 
 namespace {
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // exact has no order: any cut serves whose sums int64 holds.
 conv_detail::Chunks whole_steps(ConvProblem p) {
@@ -107,6 +110,18 @@ DigitLayout::DigitLayout(const ConvProblem& p, Parts parts)
   bytes = parts.end;
 }
 
+SlopeDigitLayout::SlopeDigitLayout(const ConvProblem& p) : SlopeDigitLayout(p, Parts{}) {}
+SlopeDigitLayout::SlopeDigitLayout(const ConvProblem& p, Parts parts)
+    : blocks(ceil_div(p.channels(), 64)), many(1), magnitudes(ExactKeys(p), parts) {
+  const conv_detail::Cells cells(p);
+  many = ceil_div(cells.of_places(), math::exact::kMostIn64Bits);
+  image_pitch = round_up(cells.of_image(), 16), slope_pitch = round_up(cells.of_places(), 16);
+  image = parts.add(3 * cells.parts() * p.x[1] * image_pitch);
+  slopes = parts.add(3 * p.weight[0] * slope_pitch);
+  sums = parts.add(8 * many * p.taps() * blocks * 64 * p.weight[0]);
+  bytes = parts.end;
+}
+
 }  // namespace conv_device
 
 std::size_t conv_weight_cuda_workspace(const ConvProblem& p) {
@@ -179,23 +194,39 @@ std::string conv_implicit_refusal(const ConvProblem& p) {
   return walk_refusal(p, conv_detail::kBlockBytes / (tf32 ? 4 : 2));
 }
 
+namespace {
+
+std::string slope_digits_refusal(const ConvProblem& p) {
+  constexpr std::int64_t kMostTaps = 256, kMostCells = std::int64_t{1} << 30;
+  if (p.taps() > kMostTaps) return "joins 256 taps at once, there are " + std::to_string(p.taps());
+  if (!conv_detail::Cells::serves(p)) return "lays cells of steps up to 8";
+  const conv_detail::Cells cells(p);
+  const std::int64_t lines = p.x[2] + 2 * p.options.padding[0];
+  if (const std::int64_t all = lines * cells.wide * p.batch(); all >= kMostCells)
+    return "counts cells of a batch below 2^30, there are " + std::to_string(all);
+  return "";
+}
+
+}  // namespace
+
 std::size_t conv_implicit_digits_workspace(const ConvProblem& p) {
+  if (p.kind == ConvKind::conv2d_weight) return conv_device::SlopeDigitLayout(p).bytes;
   return conv_device::DigitLayout(p).bytes;
 }
 
 std::string conv_implicit_digits_refusal(const ConvProblem& p) {
   constexpr std::int64_t kLeast = 16, kMostProducts = 65'024, kMostUnits = 65'535;
-  if (p.kind == ConvKind::conv2d_weight) return "brings windows of y and dx, this is dweight";
   const std::int64_t channels = conv_detail::windows_of(p, 0).channels;
   if (channels < kLeast)
     return "brings channels of one tap, 16 or more, there are " + std::to_string(channels);
+  if (auto refusal = conv_warpgroups_refusal(p); !refusal.empty()) return refusal;
+  if (p.kind == ConvKind::conv2d_weight) return slope_digits_refusal(p);
   const std::int64_t depth = conv_detail::deepest(p);
   if (depth > kMostProducts)
     return "sums of digits hold 65024 products in 32 bits, there are " + std::to_string(depth);
   const std::int64_t units = p.groups() * ((channels + 127) / 128 * 2);
   if (units > kMostUnits)
     return "cuts 65535 blocks of channels, there are " + std::to_string(units);
-  if (auto refusal = conv_warpgroups_refusal(p); !refusal.empty()) return refusal;
   const auto block = static_cast<int>(conv_device::DigitLayout(p).block);
   return walk_refusal(p, block);
 }
