@@ -74,7 +74,8 @@ std::vector<BenchCase> conv_benches(DeviceKind device) {
   const std::int64_t images = device == DeviceKind::cpu ? 4 : 64;
   const Layer deep[] = {{{images, 64, 56, 56}, {64, 64, 3, 3}, same},
                         {{images, 512, 7, 7}, {512, 512, 3, 3}, same},
-                        {{images, 256, 14, 14}, {256, 256, 1, 1}, {}}};
+                        {{images, 256, 14, 14}, {256, 256, 1, 1}, {}},
+                        {{images, 256, 14, 14}, {1024, 256, 1, 1}, {}}};
   for (const Layer& l : deep)
     for (std::string_view op : {"conv2d", "conv2d_input", "conv2d_weight"}) {
       benches.push_back(
