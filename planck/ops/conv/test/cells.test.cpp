@@ -57,7 +57,7 @@ TEST(ConvCells, TapsReadWhatWindowsCover) {
         for (std::int64_t kernel : {1, 2, 3, 5})
           for (std::int64_t extent : {1, 4, 7, 11}) {
             ConvProblem p{
-                ConvKind::conv2d_weight, Dtype::f32, {3, 1, extent, 6}, {1, 1, 2, kernel}};
+                ConvKind::conv2d_weight, Dtype::f32, {3, 1, extent, 6}, {1, 1, 2, kernel}, {}};
             p.options = {.stride = {stride, 3}, .padding = {padding, 2}, .dilation = {dilation, 1}};
             for (bool turned : {false, true}) {
               if (turned) {
@@ -77,7 +77,7 @@ TEST(ConvCells, TapsReadWhatWindowsCover) {
 
 // One column of zeros lies behind a row of 3 × 3 windows with a border, none of single pixels.
 TEST(ConvCells, LeaveFewFree) {
-  ConvProblem p{ConvKind::conv2d_weight, Dtype::f32, {4, 8, 7, 7}, {8, 8, 3, 3}};
+  ConvProblem p{ConvKind::conv2d_weight, Dtype::f32, {4, 8, 7, 7}, {8, 8, 3, 3}, {}};
   p.options.padding = {1, 1};
   EXPECT_EQ(conv_detail::Cells(p).wide, 8);
   p.weight = {8, 8, 1, 1}, p.options.padding = {0, 0};
