@@ -221,8 +221,11 @@ __global__ void __launch_bounds__(kChainThreads, W::kBlocks)
 #pragma unroll 1
     for (int piece = 0; piece < pieces.of_keys(); ++piece) {
       const float* const keys = pieces.next() + lane.across * W::kKeyStride;
-      add_scores<W::kColumns, W::kStride, W::kKeyStride>(s, queries + piece * W::kPieceColumns,
-                                                         keys, W::kPieceColumns);
+      const float* const of_piece = queries + piece * W::kPieceColumns;
+      if (warp_end - start > W::kKeys / 2)
+        add_scores<W::kColumns, W::kStride, W::kKeyStride>(s, of_piece, keys, W::kPieceColumns);
+      else  // the block that causal cuts in two
+        add_scores<W::kColumns / 2, W::kStride, W::kKeyStride>(s, of_piece, keys, W::kPieceColumns);
     }
     take_scores<W>(c, at, seen, s, own_weights, row, column, ways.options);
     take_powers<W>(rows, s, factor);

@@ -17,7 +17,7 @@ using namespace attention_device;
 
 // delta and a copy of lse, of every query; those that fill up the last tile are zeros. A lane has 4
 // elements of dy and y, and `lanes` a row: the canonical sum over E.
-__global__ void find_chain_stats(Call c, float* lse, int lanes) {
+__global__ void find_chain_stats(Call c, float* lse, int lanes, bool chunks) {
   const int e = static_cast<int>(threadIdx.x) % lanes * 4;
   const Index rows = c.batch * c.heads * c.delta_rows, each = blockDim.x / lanes;
   for (Index first = Index{blockIdx.x} * each; first < rows; first += Index{gridDim.x} * each) {
@@ -28,9 +28,15 @@ __global__ void find_chain_stats(Call c, float* lse, int lanes) {
     float p[4] = {};
     if (there) {
       const float *y = at_row<float>(c.y, n, head, i), *dy = at_row<float>(c.dy, n, head, i);
+      if (chunks && e < c.out_width) {
+        const float4 a = *reinterpret_cast<const float4*>(dy + e),
+                     b = *reinterpret_cast<const float4*>(y + e);
+        p[0] = a.x * b.x, p[1] = a.y * b.y, p[2] = a.z * b.z, p[3] = a.w * b.w;
+      } else {
 #pragma unroll
-      for (int x = 0; x < 4; ++x)
-        if (e + x < c.out_width) p[x] = dy[(e + x) * c.dy.stride[3]] * y[(e + x) * c.y.stride[3]];
+        for (int x = 0; x < 4; ++x)
+          if (e + x < c.out_width) p[x] = dy[(e + x) * c.dy.stride[3]] * y[(e + x) * c.y.stride[3]];
+      }
     }
     float sum = (p[0] + p[1]) + (p[2] + p[3]);
     for (int by = 1; by < lanes; by *= 2) sum += __shfl_xor_sync(0xffffffffu, sum, by);
@@ -64,7 +70,7 @@ Result<void> run_backward(const Stream& stream, const Call& c, const ChainWays& 
   constexpr int kThreads = 256;
   const Index blocks = ceil_div(c.batch * c.heads * c.delta_rows * lanes, kThreads);
   if (auto ok = launch(stream, "attention_backward", find_chain_stats,
-                       std::min<Index>(blocks, 1 << 20), kThreads, c, lse, lanes);
+                       std::min<Index>(blocks, 1 << 20), kThreads, c, lse, lanes, ways.chunks);
       !ok)
     return ok;
   const ChainStats stats{lse, static_cast<const float*>(c.delta), c.delta_rows};
@@ -106,7 +112,7 @@ Result<void> attention_tiles(const Stream& stream, Workspace workspace, const At
       again_keys{reinterpret_cast<RowBits*>(room + layout.again_keys), c.keys};
   if (!backward)
     return with_width(p, [&](auto width) { return run_forward<width()>(stream, c, ways, again); });
-  ways.chunks = ways.chunks && in_chunks(o[dy]);
+  ways.chunks = ways.chunks && in_chunks(o[dy]) && in_chunks(o[saved_y]);
   float* const lse = reinterpret_cast<float*>(room + layout.lse);
   return with_width(p, [&](auto width) {
     return run_backward<width()>(stream, c, ways, lse, again, again_keys);

@@ -98,9 +98,9 @@ __device__ __forceinline__ float4 read_four(const float* shared) {
   return *reinterpret_cast<const float4*>(shared);
 }
 
-// s[r][c] += own row r · step row c over `words` of k, in rising order; own and step point to the
-// lane's first rows. words is filled up to a multiple of 8.
-template <int kColumns, int kOwnStride, int kStepStride>
+// s[r][c] += own row r · step row c over `words` of k, in rising order, for c < kUsed; own and step
+// point to the lane's first rows. words is filled up to a multiple of 8.
+template <int kUsed, int kOwnStride, int kStepStride, int kColumns>
 __device__ __forceinline__ void add_scores(float (&s)[kDown][kColumns], const float* own,
                                            const float* step, int words) {
   const auto add_four = [&](int k) {
@@ -108,7 +108,7 @@ __device__ __forceinline__ void add_scores(float (&s)[kDown][kColumns], const fl
 #pragma unroll
     for (int r = 0; r < kDown; ++r) a[r] = read_four(own + r * 4 * kOwnStride + k);
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
+    for (int c = 0; c < kUsed; ++c) {
       const float4 b = read_four(step + c * 8 * kStepStride + k);
 #pragma unroll
       for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a[r].x, b.x, s[r][c]);
@@ -124,9 +124,9 @@ __device__ __forceinline__ void add_scores(float (&s)[kDown][kColumns], const fl
   for (int k = 0; k < words; k += 8) add_four(k), add_four(k + 4);
 }
 
-// sums[r][·] += the sum of weights[r][j] * x[j][·], j rising from `from`, a multiple of 8, to `end`,
-// filled up to one. weights points to the lane's first row, x to its first columns; chunks lie 32
-// columns apart.
+// sums[r][·] += the sum of weights[r][j] * x[j][·], j rising from `from`, a multiple of 8, to
+// `end`, filled up to one. weights points to the lane's first row, x to its first columns, chunks of which
+// lie 32 apart.
 template <int kWidth, int kWeightStride, int kStride>
 __device__ __forceinline__ void add_rows(float (&sums)[kDown][kWidth / 8], const float* weights,
                                          const float* x, int from, int end) {
