@@ -125,8 +125,8 @@ __device__ __forceinline__ void add_scores(float (&s)[kDown][kColumns], const fl
 }
 
 // sums[r][·] += the sum of weights[r][j] * x[j][·], j rising from `from`, a multiple of 8, to
-// `end`, filled up to one. weights points to the lane's first row, x to its first columns, chunks of which
-// lie 32 apart.
+// `end`, filled up to one. weights points to the lane's first row, x to its first columns, chunks
+// of which lie 32 apart.
 template <int kWidth, int kWeightStride, int kStride>
 __device__ __forceinline__ void add_rows(float (&sums)[kDown][kWidth / 8], const float* weights,
                                          const float* x, int from, int end) {
