@@ -7,7 +7,7 @@
 #include "planck/ops/attention/cuda/call.cuh"
 #include "planck/ops/attention/cuda/chain.cuh"
 #include "planck/ops/attention/cuda/kernels.h"
-#include "planck/ops/attention/cuda/warpgroups.cuh"
+#include "planck/ops/attention/cuda/tensor_cores.cuh"
 
 namespace planck {
 
