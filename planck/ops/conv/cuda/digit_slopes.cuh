@@ -124,6 +124,7 @@ struct SlopeJoin {
 
 inline __global__ void __launch_bounds__(kJoinThreads)
     join_slopes(const __grid_constant__ SlopeJoin a) {
+  follow();
   extern __shared__ float joined_sums[];
   const SlopeSums& s = a.from;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;

@@ -10,6 +10,7 @@
 // Integers have no order: sums may be cut along k, and are then added in the workspace.
 #pragma once
 
+#include "planck/loops/cuda/chain.cuh"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
 #include "planck/math/products/exact_product.h"
 
@@ -193,6 +194,7 @@ __global__ void __launch_bounds__(W::kThreads, 1)
                          const __grid_constant__ CUtensorMap map_b,
                          const __grid_constant__ Product p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  follow();
   extern __shared__ char shared[];
   DigitRing<W> ring{shared + (1024 - (shared_address(shared) & 1023)) % 1024, nullptr, nullptr, {}};
   ring.full = reinterpret_cast<std::uint64_t*>(ring.stages + W::kStages * W::kStage);
@@ -224,14 +226,33 @@ __global__ void __launch_bounds__(W::kThreads, 1)
 #endif
 }
 
+// The next of a chain.
 template <class W, class Product>
 Result<void> launch_digit_tiles(const Stream& stream, const CUtensorMap& map_a,
                                 const CUtensorMap& map_b, const Product& p) {
   const gemm_device::TileWalk& t = p.walk.tiles;
   const std::int64_t tiles = std::int64_t{t.down} * t.across * t.batches;
-  const std::int64_t clusters = gemm_device::processors_of(stream) / W::kCluster;
-  return gemm_device::launch_clusters<W>(native(stream), multiply_digit_tiles<W, Product>,
-                                         std::min(tiles, clusters), map_a, map_b, p);
+  const std::int64_t clusters =
+      std::min<std::int64_t>(tiles, gemm_device::processors_of(stream) / W::kCluster);
+  const auto kernel = multiply_digit_tiles<W, Product>;
+  if (auto ok = cuda_result(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, W::kShared),
+          "conv2d");
+      !ok)
+    return ok;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {W::kCluster, 1, 1};
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(clusters * W::kCluster));
+  config.blockDim = dim3(W::kThreads);
+  config.dynamicSmemBytes = W::kShared;
+  config.stream = native(stream);
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  return cuda_result(cudaLaunchKernelEx(&config, kernel, map_a, map_b, p), "conv2d");
 }
 
 // The map of a matrix of digits along k: [batch][row][k].

@@ -31,10 +31,9 @@ class DigitImages {
   Result<void> run() const {
     if (auto ok = find_both_magnitudes(stream_, p_, operands_, images_, weights_, keys_); !ok)
       return ok;
-    if (auto ok = lay_image(stream_, image_, blocks_, p_.groups(), images_, image_digits()); !ok)
-      return ok;
+    bool laid = false;
     for (std::int64_t phase = 0; phase < conv_detail::phases_of(p_); ++phase)
-      if (auto ok = run_phase(conv_detail::windows_of(p_, phase)); !ok) return ok;
+      if (auto ok = run_phase(conv_detail::windows_of(p_, phase), laid); !ok) return ok;
     return {};
   }
 
@@ -46,17 +45,18 @@ class DigitImages {
     return reinterpret_cast<std::int8_t*>(data_ + layout_.filters);
   }
 
-  Result<void> run_phase(const Windows& w) const {
+  // The first phase that multiplies lays the image.
+  Result<void> run_phase(const Windows& w, bool& laid) const {
     if (w.places() == 0) return {};
     if (w.depth() == 0) return put<float>(stream_, w, out_, nullptr, 0, w.places());
     const auto walk = conv_detail::walk_of(w, static_cast<int>(layout_.block), p_.weight[3]);
     if (!walk) return fail(ErrorCode::device, "conv2d: the copy engine refuses these windows");
     const std::int64_t rows = conv_detail::rows_of(p_);
     const WeightOperand weight{Tensor4(weight_), p_.filters(), p_.kind == ConvKind::conv2d};
-    if (auto ok =
-            lay_filters(stream_, w, weight, rows, p_.groups(), blocks_, weights_, filter_digits());
-        !ok)
-      return ok;
+    const ImageToLay image(image_, blocks_, p_.groups(), images_, image_digits());
+    const FiltersToLay filters(w, weight, rows, p_.groups(), blocks_, weights_, filter_digits());
+    if (auto ok = lay(stream_, image, !laid, filters); !ok) return ok;
+    laid = true;
     const Strides& s = out_.strides;
     const WindowDigits product{
         {},
@@ -106,10 +106,10 @@ class DigitImages {
   Result<void> replace(const Windows& w, const WeightOperand& weight, std::int64_t rows) const {
     constexpr int kThreads = 256;
     const std::int64_t all = w.places() * p_.groups() * rows;
-    return launch(stream_, "conv2d", replace_not_finite,
-                  std::min<std::int64_t>(ceil_div(all, kThreads), 2048), kThreads, w,
-                  Tensor4(image_), weight, Tensor4(out_), p_.groups(), rows, images_, weights_,
-                  keys_.of_image, keys_.of_other);
+    return launch_next(stream_, "conv2d", replace_not_finite,
+                       std::min<std::int64_t>(ceil_div(all, kThreads), 1024), kThreads, w,
+                       Tensor4(image_), weight, Tensor4(out_), p_.groups(), rows, images_, weights_,
+                       keys_.of_image, keys_.of_other);
   }
 
   const Stream& stream_;

@@ -62,6 +62,7 @@ struct CellSpot {
 inline __global__ void __launch_bounds__(kCellThreads)
     lay_cells(const __grid_constant__ CellSource first, const __grid_constant__ CellSource second,
               unsigned blocks_of_first) {
+  follow();
   constexpr int kWords = kCellImages / 4;
   __shared__ __align__(4) std::uint8_t laid[kDigits][kCellLanes][kCellImages + 4];
   const bool is_first = blockIdx.x < blocks_of_first;
@@ -126,8 +127,8 @@ inline __global__ void __launch_bounds__(kCellThreads)
 
 inline Result<void> lay_both(const Stream& stream, const CellSource& first,
                              const CellSource& second) {
-  return launch(stream, "conv2d_weight", lay_cells, first.blocks() + second.blocks(), kCellThreads,
-                first, second, static_cast<unsigned>(first.blocks()));
+  return launch_next(stream, "conv2d_weight", lay_cells, first.blocks() + second.blocks(),
+                     kCellThreads, first, second, static_cast<unsigned>(first.blocks()));
 }
 
 }  // namespace planck::conv_device

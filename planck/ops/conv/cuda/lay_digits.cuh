@@ -3,7 +3,9 @@
 // zeros here.
 #pragma once
 
-#include "planck/loops/cuda/launch.cuh"
+#include <algorithm>
+
+#include "planck/loops/cuda/chain.cuh"
 #include "planck/loops/gemm/cuda/cutter.cuh"
 #include "planck/ops/conv/cuda/digit_tiles.cuh"
 #include "planck/ops/conv/cuda/magnitudes.cuh"
@@ -41,29 +43,69 @@ struct DigitBlocks {
 
 inline constexpr int kLayPixels = 32, kLayUnit = 64, kDigitThreads = 128;
 
-// A block of the grid has 32 pixels by 64 channels of a group, a thread 16 channels of a pixel;
-// lanes go along pixels, or along channels, whichever lie side by side.
-inline __global__ void __launch_bounds__(kDigitThreads)
-    lay_image_digits(Tensor4 image, int high, int wide, int pixels, DigitBlocks blocks, int groups,
-                     Magnitudes magnitudes, std::int8_t* out, bool along_pixels, bool packs) {
-  constexpr int kParts = kLayUnit / 16, kChunks = kDigits * kParts;
-  __shared__ uint4 laid[kLayPixels][kChunks + 1];
-  const int thread = static_cast<int>(threadIdx.x), units = blocks.padded / kLayUnit;
-  const int group = static_cast<int>(blockIdx.y) / units,
-            unit = (static_cast<int>(blockIdx.y) - group * units) * kLayUnit;
-  const int pixel0 = static_cast<int>(blockIdx.x) * kLayPixels;
-  const int pixel = along_pixels ? thread % kLayPixels : thread / kParts,
-            part = along_pixels ? thread / kLayPixels : thread % kParts;
-  const int channel = unit + part * 16, left = blocks.channels - channel;
-  float v[16] = {};
-  int exponent = 0;
-  if (pixel0 + pixel < pixels) {
-    const int line = (pixel0 + pixel) / wide, n = line / high;
+struct ImageToLay {
+  Tensor4 image;
+  Magnitudes magnitudes;
+  std::int8_t* out;
+  DigitBlocks blocks;
+  int high, wide, pixels, groups;
+  int blocks_down;           // of the grid: for all pixels
+  bool along_pixels, packs;  // which lie side by side, else channels; 16 bytes at a time
+  static constexpr int kParts = kLayUnit / 16, kChunks = kDigits * kParts;
+
+  ImageToLay(const View& v, const DigitBlocks& b, std::int64_t groups_, const Magnitudes& m,
+             std::int8_t* to)
+      : image(v),
+        magnitudes(m),
+        out(to),
+        blocks(b),
+        high(static_cast<int>(v.shape[2])),
+        wide(static_cast<int>(v.shape[3])),
+        pixels(static_cast<int>(v.shape[0] * v.shape[2] * v.shape[3])),
+        groups(static_cast<int>(groups_)),
+        blocks_down(static_cast<int>(ceil_div(pixels, kLayPixels))),
+        along_pixels(v.strides[1] != 1),
+        packs(!along_pixels && v.strides[0] % 4 == 0 && v.strides[2] % 4 == 0 &&
+              v.strides[3] % 4 == 0 && b.channels % 4 == 0 &&
+              reinterpret_cast<std::uintptr_t>(v.data) % 16 == 0) {}
+  std::int64_t count() const {
+    return std::int64_t{blocks_down} * groups * (blocks.padded / kLayUnit);
+  }
+
+  // A block of the grid has 32 pixels by 64 channels of a group, a thread 16 channels of a pixel.
+  __device__ void lay(int block, uint4* laid) const {
+    const int thread = static_cast<int>(threadIdx.x), units = blocks.padded / kLayUnit;
+    const int pixel0 = block % blocks_down * kLayPixels, of_groups = block / blocks_down;
+    const int group = of_groups / units, unit = (of_groups - group * units) * kLayUnit;
+    const int pixel = along_pixels ? thread % kLayPixels : thread / kParts,
+              part = along_pixels ? thread / kLayPixels : thread % kParts;
+    float v[16] = {};
+    int exponent = 0;
+    if (pixel0 + pixel < pixels) exponent = read(pixel0 + pixel, group, unit + part * 16, v);
+    const DigitChunks chunks(v, exponent);
+#pragma unroll
+    for (int d = 0; d < kDigits; ++d)
+      laid[pixel * (kChunks + 1) + d * kParts + part] = chunks.of[d];
+    __syncthreads();
+    const std::int64_t pitch = std::int64_t{groups} * blocks.pitch();
+#pragma unroll
+    for (int i = 0; i < kChunks * kLayPixels / kDigitThreads; ++i) {
+      const int id = i * kDigitThreads + thread, p = id / kChunks, c = id % kChunks;
+      if (pixel0 + p >= pixels) continue;
+      *reinterpret_cast<uint4*>(out + (pixel0 + p) * pitch + group * blocks.pitch() +
+                                blocks.at(unit + c % kParts * 16, c / kParts)) =
+          laid[p * (kChunks + 1) + c];
+    }
+  }
+
+ private:
+  // 16 channels of a pixel; their exponent.
+  __device__ __forceinline__ int read(int pixel, int group, int channel, float (&v)[16]) const {
+    const int line = pixel / wide, n = line / high, left = blocks.channels - channel;
     const float* const from = static_cast<const float*>(image.data) + n * image.strides[0] +
                               (line - n * high) * image.strides[2] +
-                              (pixel0 + pixel - line * wide) * image.strides[3] +
+                              (pixel - line * wide) * image.strides[3] +
                               (std::int64_t{group} * blocks.channels + channel) * image.strides[1];
-    exponent = magnitudes.exponent(std::int64_t{n} * groups + group);
     if (packs && left >= 16) {
 #pragma unroll
       for (int i = 0; i < 4; ++i)
@@ -72,72 +114,100 @@ inline __global__ void __launch_bounds__(kDigitThreads)
 #pragma unroll
       for (int i = 0; i < 16; ++i) v[i] = i < left ? from[i * image.strides[1]] : 0.0f;
     }
+    return magnitudes.exponent(std::int64_t{n} * groups + group);
   }
-  const DigitChunks chunks(v, exponent);
-#pragma unroll
-  for (int d = 0; d < kDigits; ++d) laid[pixel][d * kParts + part] = chunks.of[d];
-  __syncthreads();
-  const std::int64_t pitch = std::int64_t{groups} * blocks.pitch();
-#pragma unroll
-  for (int i = 0; i < kChunks * kLayPixels / kDigitThreads; ++i) {
-    const int id = i * kDigitThreads + thread, p = id / kChunks, c = id % kChunks;
-    if (pixel0 + p >= pixels) continue;
-    *reinterpret_cast<uint4*>(out + (pixel0 + p) * pitch + group * blocks.pitch() +
-                              blocks.at(unit + c % kParts * 16, c / kParts)) = laid[p][c];
+};
+
+// A block of the grid has four rows by 64 channels and eight taps, which it reads in the order in
+// which they lie: `order` has the axes row, channel, tap from the outermost on.
+struct FiltersToLay {
+  Windows w;
+  WeightOperand weight;
+  std::int64_t rows, all_rows;  // of a group, of all
+  DigitBlocks blocks;
+  Magnitudes magnitudes;
+  std::int8_t* out;
+  int order[3];
+  static constexpr int kRows = 4, kTaps = 8, kExtents[3] = {kRows, kLayUnit, kTaps};
+  static constexpr int kPitch = kLayUnit + 4;  // floats
+
+  FiltersToLay(const Windows& windows, const WeightOperand& from, std::int64_t rows_,
+               std::int64_t groups, const DigitBlocks& b, const Magnitudes& m, std::int8_t* to)
+      : w(windows),
+        weight(from),
+        rows(rows_),
+        all_rows(groups * rows_),
+        blocks(b),
+        magnitudes(m),
+        out(to),
+        order{0, 1, 2} {
+    const std::int64_t* const s = from.weight.strides;
+    const std::int64_t steps[3] = {s[from.forward ? 0 : 1], s[from.forward ? 1 : 0],
+                                   std::min(s[2], s[3])};
+    std::stable_sort(order, order + 3, [&](int x, int y) { return steps[x] > steps[y]; });
   }
-}
+  int tap_tiles() const { return static_cast<int>(ceil_div(w.taps(), kTaps)); }
+  std::int64_t count() const {
+    return ceil_div(all_rows, kRows) * (blocks.padded / kLayUnit) * tap_tiles();
+  }
 
-inline Result<void> lay_image(const Stream& stream, const View& v, const DigitBlocks& blocks,
-                              std::int64_t groups, const Magnitudes& magnitudes, std::int8_t* out) {
-  const Strides& s = v.strides;
-  const std::int64_t pixels = v.shape[0] * v.shape[2] * v.shape[3];
-  const bool packs = s[1] == 1 && s[0] % 4 == 0 && s[2] % 4 == 0 && s[3] % 4 == 0 &&
-                     blocks.channels % 4 == 0 && reinterpret_cast<std::uintptr_t>(v.data) % 16 == 0;
-  const dim3 grid(static_cast<unsigned>(ceil_div(pixels, kLayPixels)),
-                  static_cast<unsigned>(groups * blocks.padded / kLayUnit));
-  if (pixels == 0 || grid.y == 0) return {};
-  lay_image_digits<<<grid, kDigitThreads, 0, native(stream)>>>(
-      Tensor4(v), static_cast<int>(v.shape[2]), static_cast<int>(v.shape[3]),
-      static_cast<int>(pixels), blocks, static_cast<int>(groups), magnitudes, out, s[1] != 1,
-      packs);
-  return cuda_result(cudaGetLastError(), "conv2d");
-}
+  __device__ void lay(std::int64_t block, float* laid) const {
+    const int units = blocks.padded / kLayUnit, taps = static_cast<int>(w.taps());
+    const int tap_tiles = (taps + kTaps - 1) / kTaps;
+    const int tap0 = static_cast<int>(block % tap_tiles) * kTaps;
+    const int channel0 = static_cast<int>(block / tap_tiles % units) * kLayUnit;
+    const std::int64_t row0 = block / tap_tiles / units * kRows;
+    const int few = min(kTaps, taps - tap0);
+    const int extents[3] = {kRows, kLayUnit, few};
+    const int inner = extents[order[2]], middle = extents[order[1]];
+#pragma unroll 4
+    for (int i = static_cast<int>(threadIdx.x); i < kRows * kLayUnit * few; i += kDigitThreads) {
+      int at[3];
+      const int outer = i / inner;
+      at[order[2]] = i - outer * inner;
+      at[order[0]] = outer / middle, at[order[1]] = outer % middle;
+      const std::int64_t row = row0 + at[0];
+      laid[(at[0] * kTaps + at[2]) * kPitch + at[1]] =
+          row < all_rows && channel0 + at[1] < blocks.channels
+              ? weight.at<float>(w, row / rows, row % rows, tap0 + at[2], channel0 + at[1])
+              : 0.0f;
+    }
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < kRows * kTaps * 4; i += kDigitThreads) {
+      const int part = i % 4, tap = i / 4 % kTaps;
+      const std::int64_t row = row0 + i / (4 * kTaps);
+      if (row >= all_rows || tap >= few) continue;
+      float v[16];
+#pragma unroll
+      for (int e = 0; e < 16; ++e) v[e] = laid[i / 4 * kPitch + part * 16 + e];
+      const DigitChunks chunks(v, magnitudes.exponent(row));
+#pragma unroll
+      for (int d = 0; d < kDigits; ++d)
+        *reinterpret_cast<uint4*>(out + (row * taps + tap0 + tap) * blocks.pitch() +
+                                  blocks.at(channel0 + part * 16, d)) = chunks.of[d];
+    }
+  }
+};
 
-// A thread has 16 channels of a row and walks over its taps. Lanes go along rows, or channels.
+// The image, where there are blocks for it, then filters.
 inline __global__ void __launch_bounds__(kDigitThreads)
-    lay_filter_digits(Windows w, WeightOperand weight, std::int64_t rows, std::int64_t all_rows,
-                      DigitBlocks blocks, Magnitudes magnitudes, std::int8_t* out,
-                      bool along_rows) {
-  const std::int64_t id = std::int64_t{blockIdx.x} * kDigitThreads + threadIdx.x;
-  const int chunks = blocks.padded / 16;
-  const std::int64_t row = along_rows ? id % all_rows : id / chunks;
-  const int channel = static_cast<int>(along_rows ? id / all_rows : id % chunks) * 16;
-  if (row >= all_rows || channel >= blocks.padded) return;
-  const int exponent = magnitudes.exponent(row), taps = static_cast<int>(w.taps());
-  for (int tap = 0; tap < taps; ++tap) {
-    float v[16];
-#pragma unroll
-    for (int i = 0; i < 16; ++i)
-      v[i] = channel + i < blocks.channels
-                 ? weight.at<float>(w, row / rows, row % rows, tap, channel + i)
-                 : 0.0f;
-    const DigitChunks laid(v, exponent);
-#pragma unroll
-    for (int d = 0; d < kDigits; ++d)
-      *reinterpret_cast<uint4*>(out + (row * taps + tap) * blocks.pitch() + blocks.at(channel, d)) =
-          laid.of[d];
-  }
+    lay_digits(const __grid_constant__ ImageToLay image,
+               const __grid_constant__ FiltersToLay filters, std::int64_t blocks_of_image) {
+  follow();
+  constexpr int kImage = kLayPixels * (ImageToLay::kChunks + 1) * 16,
+                kFilters = FiltersToLay::kRows * FiltersToLay::kTaps * FiltersToLay::kPitch * 4;
+  __shared__ uint4 room[(kImage > kFilters ? kImage : kFilters) / 16];
+  if (blockIdx.x < blocks_of_image)
+    image.lay(static_cast<int>(blockIdx.x), room);
+  else
+    filters.lay(blockIdx.x - blocks_of_image, reinterpret_cast<float*>(room));
 }
 
-inline Result<void> lay_filters(const Stream& stream, const Windows& w, const WeightOperand& weight,
-                                std::int64_t rows, std::int64_t groups, const DigitBlocks& blocks,
-                                const Magnitudes& magnitudes, std::int8_t* out) {
-  const std::int64_t all = groups * rows;
-  const std::int64_t* const s = weight.weight.strides;
-  const bool along_rows = weight.forward ? s[0] < s[1] : s[1] < s[0];
-  return launch(stream, "conv2d", lay_filter_digits,
-                ceil_div(all * (blocks.padded / 16), kDigitThreads), kDigitThreads, w, weight, rows,
-                all, blocks, magnitudes, out, along_rows);
+inline Result<void> lay(const Stream& stream, const ImageToLay& image, bool with_image,
+                        const FiltersToLay& filters) {
+  const std::int64_t of_image = with_image ? image.count() : 0;
+  return launch_next(stream, "conv2d", lay_digits, of_image + filters.count(), kDigitThreads, image,
+                     filters, of_image);
 }
 
 }  // namespace planck::conv_device

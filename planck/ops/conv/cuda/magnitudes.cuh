@@ -72,7 +72,7 @@ struct MagnitudeRuns {
   std::uint32_t elements = 0, parts = 1;  // of a key; blocks for it
   Divisor length;
   bool packs = false;  // four at a time
-  std::int64_t blocks() const { return keys * parts; }
+  __host__ __device__ std::int64_t blocks() const { return keys * parts; }
 };
 
 inline constexpr int kRunThreads = 256, kRunPart = 8192;
@@ -80,6 +80,7 @@ inline constexpr int kRunThreads = 256, kRunPart = 8192;
 // The runs of a tensor, of which axes 0 and 1 say the key, if there are such.
 inline std::optional<MagnitudeRuns> runs_of(const View& v, const MagnitudeKeys& keys,
                                             std::int64_t count) {
+  if (numel(v.shape) == 0) return MagnitudeRuns{};
   struct Axis {
     std::int64_t extent, stride;
   };
@@ -118,14 +119,20 @@ inline std::optional<MagnitudeRuns> runs_of(const View& v, const MagnitudeKeys& 
   return r;
 }
 
-// A block for a part of a key.
+// A block for a part of a key, of one tensor, then of another.
 inline __global__ void __launch_bounds__(kRunThreads)
-    find_in_runs(const __grid_constant__ MagnitudeRuns r, Magnitudes out) {
+    find_in_runs(const __grid_constant__ MagnitudeRuns first,
+                 const __grid_constant__ MagnitudeRuns second, Magnitudes of_first,
+                 Magnitudes of_second) {
+  let_next_begin();
   __shared__ std::uint32_t of_block[2];
   if (threadIdx.x < 2) of_block[threadIdx.x] = 0;
   __syncthreads();
-  const std::int64_t key = blockIdx.x / r.parts;
-  const std::uint32_t part = blockIdx.x - static_cast<std::uint32_t>(key) * r.parts;
+  const bool is_first = blockIdx.x < first.blocks();
+  const MagnitudeRuns& r = is_first ? first : second;
+  const auto block = static_cast<std::uint32_t>(blockIdx.x - (is_first ? 0 : first.blocks()));
+  const std::int64_t key = block / r.parts;
+  const std::uint32_t part = block - static_cast<std::uint32_t>(key) * r.parts;
   const float* const from = r.data + key / r.inner * r.outer_step + key % r.inner * r.inner_step;
   const std::uint32_t end = min(r.elements, (part + 1) * kRunPart);
   std::uint32_t most = 0, odd = 0;
@@ -155,16 +162,13 @@ inline __global__ void __launch_bounds__(kRunThreads)
   if (threadIdx.x % 32 == 0) atomicMax(of_block, most), atomicOr(of_block + 1, odd);
   __syncthreads();
   if (threadIdx.x != 0) return;
-  atomicMax(out.largest + key, of_block[0]);
-  if (of_block[1] != 0) atomicOr(out.odd + key, 1u);
+  atomicMax((is_first ? of_first : of_second).largest + key, of_block[0]);
+  if (of_block[1] != 0) atomicOr((is_first ? of_first : of_second).odd + key, 1u);
 }
 
 // `out` is zeros before.
 inline Result<void> find_magnitudes(const Stream& stream, const View& v, const MagnitudeKeys& keys,
-                                    std::int64_t count, const Magnitudes& out) {
-  if (numel(v.shape) == 0) return {};
-  if (const auto runs = runs_of(v, keys, count))
-    return launch(stream, "conv2d", find_in_runs, runs->blocks(), kRunThreads, *runs, out);
+                                    const Magnitudes& out) {
   const std::int64_t parts = ceil_div(v.shape[2] * v.shape[3], kMagnitudePart);
   return launch(stream, "conv2d",
                 static_cast<void (*)(Tensor4, std::int64_t, std::int64_t, std::int64_t,
@@ -173,22 +177,31 @@ inline Result<void> find_magnitudes(const Stream& stream, const View& v, const M
                 v.shape[2], v.shape[3], parts, keys, out);
 }
 
-// Of the image (y: x, dx: dy, dweight: x) and of the other operand.
+// Of the image (y: x, dx: dy, dweight: x) and of the other operand. Both lie in one piece of the
+// workspace, which is cleared, with so many bytes behind it.
 inline Result<void> find_both_magnitudes(const Stream& stream, const ConvProblem& p,
                                          const Operands& operands, const Magnitudes& image,
-                                         const Magnitudes& other, const ExactKeys& keys) {
+                                         const Magnitudes& other, const ExactKeys& keys,
+                                         std::size_t more = 0) {
   const bool slopes = p.kind == ConvKind::conv2d_weight;
   const View &a = operands[conv_operand::first], &b = operands[conv_operand::second];
-  // Both lie in one piece of the workspace.
-  const auto end = reinterpret_cast<std::uintptr_t>(other.odd + keys.of_other);
+  const auto end = reinterpret_cast<std::uintptr_t>(other.odd + keys.of_other) + more;
   const auto cleared = cudaMemsetAsync(
       image.largest, 0, end - reinterpret_cast<std::uintptr_t>(image.largest), native(stream));
   if (auto ok = cuda_result(cleared, "conv2d"); !ok) return ok;
   const MagnitudeKeys of_image =
       slopes ? keys_of_channels() : keys_of_images(p.groups(), a.shape[1] / p.groups());
-  if (auto ok = find_magnitudes(stream, a, of_image, keys.of_image, image); !ok) return ok;
-  return find_magnitudes(stream, b, slopes ? keys_of_channels() : keys_of_weights(p), keys.of_other,
-                         other);
+  const MagnitudeKeys of_other = slopes ? keys_of_channels() : keys_of_weights(p);
+  const auto runs_a = runs_of(a, of_image, keys.of_image),
+             runs_b = runs_of(b, of_other, keys.of_other);
+  if (!runs_a)
+    if (auto ok = find_magnitudes(stream, a, of_image, image); !ok) return ok;
+  if (!runs_b)
+    if (auto ok = find_magnitudes(stream, b, of_other, other); !ok) return ok;
+  const MagnitudeRuns first = runs_a.value_or(MagnitudeRuns{}),
+                      second = runs_b.value_or(MagnitudeRuns{});
+  return launch(stream, "conv2d", find_in_runs, first.blocks() + second.blocks(), kRunThreads,
+                first, second, image, other);
 }
 
 }  // namespace planck::conv_device

@@ -2,6 +2,7 @@
 // NaN or infinities.
 #pragma once
 
+#include "planck/loops/cuda/chain.cuh"
 #include "planck/ops/conv/cuda/magnitudes.cuh"
 
 namespace planck::conv_device {
@@ -96,6 +97,7 @@ inline __global__ void replace_not_finite(Windows w, Tensor4 image, WeightOperan
                                           Tensor4 out, std::int64_t groups, std::int64_t rows,
                                           Magnitudes images, Magnitudes weights,
                                           std::int64_t image_keys, std::int64_t weight_keys) {
+  follow();
   const bool odd_images = any_odd(images, image_keys), odd_weights = any_odd(weights, weight_keys);
   if (!odd_images && !odd_weights) return;
   const std::int64_t count = w.places() * groups * rows;

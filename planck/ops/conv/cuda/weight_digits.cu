@@ -28,7 +28,13 @@ class DigitSlopes {
         operands_(operands) {}
 
   Result<void> run() const {
-    if (auto ok = find_both_magnitudes(stream_, p_, operands_, of_x_, of_dy_, keys_); !ok)
+    const SlopeSums s = sums();
+    const std::size_t behind = layout_.sums - layout_.magnitudes.of_other -
+                               8 * static_cast<std::size_t>(keys_.of_other),
+                      bytes = 8 * static_cast<std::size_t>(s.many * s.each());
+    if (auto ok =
+            find_both_magnitudes(stream_, p_, operands_, of_x_, of_dy_, keys_, behind + bytes);
+        !ok)
       return ok;
     const auto x = cell_source(x_, cells_, true, of_x_, digits(layout_.image), layout_.image_pitch);
     const auto dy =
@@ -80,12 +86,6 @@ class DigitSlopes {
     product.steps_of_cut = static_cast<int>(ceil_div(steps, cuts));
     product.cuts = static_cast<int>(ceil_div(steps, product.steps_of_cut));
     product.walk.set<W>(rows, p_.filters(), groups * product.cuts);
-    if (product.cuts > 1) {
-      const SlopeSums& s = product.out;
-      const auto cleared = cudaMemsetAsync(
-          s.sums, 0, static_cast<std::size_t>(s.many * s.each()) * 8, native(stream_));
-      if (auto ok = cuda_result(cleared, "conv2d_weight"); !ok) return ok;
-    }
     const auto map_x = digit_map(digits(layout_.image), p_.x[1], cells_.of_image(),
                                  layout_.image_pitch, kDigits * cells_.parts(), 64, W::kBlock);
     if (!map_x) return tl::unexpected(map_x.error());
@@ -111,9 +111,8 @@ class DigitSlopes {
     a.channel_tiles = static_cast<int>(ceil_div(p_.channels(), a.at_once));
     const std::int64_t blocks = p_.groups() * a.filter_tiles * a.channel_tiles;
     const std::int64_t shared = kJoinFilters * (a.at_once * p_.taps() + 1) * 4;
-    join_slopes<<<static_cast<unsigned>(blocks), kJoinThreads, static_cast<std::size_t>(shared),
-                  native(stream_)>>>(a);
-    return cuda_result(cudaGetLastError(), "conv2d_weight");
+    return launch_next_with(stream_, "conv2d_weight", static_cast<std::size_t>(shared), join_slopes,
+                            blocks, kJoinThreads, a);
   }
 
   const Stream& stream_;

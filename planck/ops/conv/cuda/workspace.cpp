@@ -116,9 +116,9 @@ SlopeDigitLayout::SlopeDigitLayout(const ConvProblem& p, Parts parts)
   const conv_detail::Cells cells(p);
   many = ceil_div(cells.of_places(), math::exact::kMostIn64Bits);
   image_pitch = round_up(cells.of_image(), 16), slope_pitch = round_up(cells.of_places(), 16);
+  sums = parts.add(8 * many * p.taps() * blocks * 64 * p.weight[0]);  // cleared with the above
   image = parts.add(3 * cells.parts() * p.x[1] * image_pitch);
   slopes = parts.add(3 * p.weight[0] * slope_pitch);
-  sums = parts.add(8 * many * p.taps() * blocks * 64 * p.weight[0]);
   bytes = parts.end;
 }
 
@@ -215,7 +215,7 @@ std::size_t conv_implicit_digits_workspace(const ConvProblem& p) {
 }
 
 std::string conv_implicit_digits_refusal(const ConvProblem& p) {
-  constexpr std::int64_t kLeast = 16, kMostProducts = 65'024, kMostUnits = 65'535;
+  constexpr std::int64_t kLeast = 16, kMostProducts = 65'024;
   const std::int64_t channels = conv_detail::windows_of(p, 0).channels;
   if (channels < kLeast)
     return "brings channels of one tap, 16 or more, there are " + std::to_string(channels);
@@ -224,9 +224,6 @@ std::string conv_implicit_digits_refusal(const ConvProblem& p) {
   const std::int64_t depth = conv_detail::deepest(p);
   if (depth > kMostProducts)
     return "sums of digits hold 65024 products in 32 bits, there are " + std::to_string(depth);
-  const std::int64_t units = p.groups() * ((channels + 127) / 128 * 2);
-  if (units > kMostUnits)
-    return "cuts 65535 blocks of channels, there are " + std::to_string(units);
   const auto block = static_cast<int>(conv_device::DigitLayout(p).block);
   return walk_refusal(p, block);
 }
