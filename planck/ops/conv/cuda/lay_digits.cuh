@@ -118,7 +118,7 @@ struct ImageToLay {
   }
 };
 
-// A block of the grid has four rows by 64 channels and eight taps, which it reads in the order in
+// A block of the grid has four rows by 64 channels and nine taps, which it reads in the order in
 // which they lie: `order` has the axes row, channel, tap from the outermost on.
 struct FiltersToLay {
   Windows w;
@@ -128,8 +128,7 @@ struct FiltersToLay {
   Magnitudes magnitudes;
   std::int8_t* out;
   int order[3];
-  static constexpr int kRows = 4, kTaps = 8, kExtents[3] = {kRows, kLayUnit, kTaps};
-  static constexpr int kPitch = kLayUnit + 4;  // floats
+  static constexpr int kRows = 4, kTaps = 9, kPitch = kLayUnit + 4;  // floats
 
   FiltersToLay(const Windows& windows, const WeightOperand& from, std::int64_t rows_,
                std::int64_t groups, const DigitBlocks& b, const Magnitudes& m, std::int8_t* to)
@@ -151,29 +150,35 @@ struct FiltersToLay {
     return ceil_div(all_rows, kRows) * (blocks.padded / kLayUnit) * tap_tiles();
   }
 
-  __device__ void lay(std::int64_t block, float* laid) const {
+  __device__ void lay(std::int64_t block, float* laid, std::int64_t* offsets) const {
     const int units = blocks.padded / kLayUnit, taps = static_cast<int>(w.taps());
     const int tap_tiles = (taps + kTaps - 1) / kTaps;
-    const int tap0 = static_cast<int>(block % tap_tiles) * kTaps;
+    const int tap0 = static_cast<int>(block % tap_tiles) * kTaps, few = min(kTaps, taps - tap0);
     const int channel0 = static_cast<int>(block / tap_tiles % units) * kLayUnit;
     const std::int64_t row0 = block / tap_tiles / units * kRows;
-    const int few = min(kTaps, taps - tap0);
-    const int extents[3] = {kRows, kLayUnit, few};
-    const int inner = extents[order[2]], middle = extents[order[1]];
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < kRows + few) offsets[thread] = offset(row0, tap0, thread);
+    __syncthreads();
+    const auto extent = [&](int axis) { return axis == 0 ? kRows : axis == 1 ? kLayUnit : few; };
+    const int inner = extent(order[2]), middle = extent(order[1]);
+    const std::int64_t step = weight.weight.strides[weight.forward ? 1 : 0];
 #pragma unroll 4
-    for (int i = static_cast<int>(threadIdx.x); i < kRows * kLayUnit * few; i += kDigitThreads) {
-      int at[3];
-      const int outer = i / inner;
-      at[order[2]] = i - outer * inner;
-      at[order[0]] = outer / middle, at[order[1]] = outer % middle;
-      const std::int64_t row = row0 + at[0];
-      laid[(at[0] * kTaps + at[2]) * kPitch + at[1]] =
-          row < all_rows && channel0 + at[1] < blocks.channels
-              ? weight.at<float>(w, row / rows, row % rows, tap0 + at[2], channel0 + at[1])
+    for (int i = thread; i < kRows * kLayUnit * few; i += kDigitThreads) {
+      const int lines = i / inner, outer = lines / middle;
+      const auto at = [&](int axis) {
+        return axis == order[2]   ? i - lines * inner
+               : axis == order[1] ? lines - outer * middle
+                                  : outer;
+      };
+      const int row = at(0), channel = channel0 + at(1), tap = at(2);
+      laid[(row * kTaps + tap) * kPitch + at(1)] =
+          row0 + row < all_rows && channel < blocks.channels
+              ? static_cast<const float*>(
+                    weight.weight.data)[offsets[row] + channel * step + offsets[kRows + tap]]
               : 0.0f;
     }
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < kRows * kTaps * 4; i += kDigitThreads) {
+    for (int i = thread; i < kRows * kTaps * 4; i += kDigitThreads) {
       const int part = i % 4, tap = i / 4 % kTaps;
       const std::int64_t row = row0 + i / (4 * kTaps);
       if (row >= all_rows || tap >= few) continue;
@@ -187,6 +192,19 @@ struct FiltersToLay {
                                   blocks.at(channel0 + part * 16, d)) = chunks.of[d];
     }
   }
+
+ private:
+  // Of row `number` of a block, or of tap `number` less its rows.
+  __device__ std::int64_t offset(std::int64_t row0, int tap0, int number) const {
+    const std::int64_t* const s = weight.weight.strides;
+    if (number < kRows) {
+      const std::int64_t group = (row0 + number) / rows, row = row0 + number - group * rows;
+      return weight.forward ? (row0 + number) * s[0] : group * weight.filters * s[0] + row * s[1];
+    }
+    const std::int64_t tap = tap0 + number - kRows, u = tap / w.across.taps;
+    return (w.down.first_tap + u * w.down.tap_step) * s[2] +
+           (w.across.first_tap + (tap - u * w.across.taps) * w.across.tap_step) * s[3];
+  }
 };
 
 // The image, where there are blocks for it, then filters.
@@ -197,10 +215,11 @@ inline __global__ void __launch_bounds__(kDigitThreads)
   constexpr int kImage = kLayPixels * (ImageToLay::kChunks + 1) * 16,
                 kFilters = FiltersToLay::kRows * FiltersToLay::kTaps * FiltersToLay::kPitch * 4;
   __shared__ uint4 room[(kImage > kFilters ? kImage : kFilters) / 16];
+  __shared__ std::int64_t offsets[FiltersToLay::kRows + FiltersToLay::kTaps];
   if (blockIdx.x < blocks_of_image)
     image.lay(static_cast<int>(blockIdx.x), room);
   else
-    filters.lay(blockIdx.x - blocks_of_image, reinterpret_cast<float*>(room));
+    filters.lay(blockIdx.x - blocks_of_image, reinterpret_cast<float*>(room), offsets);
 }
 
 inline Result<void> lay(const Stream& stream, const ImageToLay& image, bool with_image,
