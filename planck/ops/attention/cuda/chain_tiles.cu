@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "planck/loops/cuda/launch.cuh"
+#include "planck/loops/cuda/chain.cuh"
 #include "planck/ops/attention/cuda/call.cuh"
 #include "planck/ops/attention/cuda/chain.cuh"
 #include "planck/ops/attention/cuda/kernels.h"

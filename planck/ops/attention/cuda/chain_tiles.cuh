@@ -17,7 +17,7 @@
 #pragma once
 
 #include "planck/loops/cuda/async_copy.cuh"
-#include "planck/loops/cuda/launch.cuh"
+#include "planck/loops/cuda/chain.cuh"
 #include "planck/ops/attention/cuda/scores.cuh"
 
 namespace planck::attention_device {
