@@ -17,7 +17,6 @@ struct ChainBackward {
   static constexpr int kStep = kWidth == 128 ? 32 : 64, kColumns = kStep / 8;  // of a lane
   static constexpr int kStride = kWidth + 4, kWeightStride = kStep + 8;
   static constexpr int kOwnWords = kOwnRows * kStride, kStepWords = kStep * kStride;
-  static constexpr int kBlocks = kWidth == 32 ? 3 : 2;
   static constexpr int kShared =
       4 * (2 * kOwnWords + 2 * kStepWords + kOwnRows * kWeightStride + 2 * kStep);
 };
@@ -90,7 +89,7 @@ __device__ __forceinline__ void take_slopes_by_one(float (&s)[kDown][W::kColumns
 // ---- dq ----
 
 template <class W>
-__global__ void __launch_bounds__(kChainThreads, W::kBlocks)
+__global__ void __launch_bounds__(kChainThreads, kChainBlocks)
     sum_dq_chain_tiles(const __grid_constant__ Call c, const __grid_constant__ ChainWays ways,
                        const __grid_constant__ ChainStats stats,
                        const __grid_constant__ ChosenRows again) {
@@ -184,7 +183,7 @@ struct ChainQueries {
 };
 
 template <class W>
-__global__ void __launch_bounds__(kChainThreads, W::kBlocks)
+__global__ void __launch_bounds__(kChainThreads, kChainBlocks)
     sum_dk_dv_chain_tiles(const __grid_constant__ Call c, const __grid_constant__ ChainWays ways,
                           const __grid_constant__ ChainStats stats,
                           const __grid_constant__ ChosenRows again) {
@@ -245,7 +244,8 @@ __global__ void __launch_bounds__(kChainThreads, W::kBlocks)
 #pragma unroll 1
   for (int step = 0; step < count; ++step) {
     const ChainQueries now = queries_at(step);
-    const int column = now.row + lane.across, from = max(warp_first - now.row, 0) / 8 * 8;
+    const int column = now.row + lane.across,
+              from = min(max(warp_first - now.row, 0) / 8 * 8, W::kStep);
     float s[kDown][W::kColumns] = {}, dp[kDown][W::kColumns] = {};
     add_scores<W::kColumns, W::kStride, W::kStride>(dp, room.own[1] + own, room.step[1] + across,
                                                     c.out_width);

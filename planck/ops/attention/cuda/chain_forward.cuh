@@ -19,7 +19,7 @@ struct ChainForward {
   static constexpr int kStride = kWidth + 4, kKeyStride = kPieceColumns + 4;
   static constexpr int kWeightStride = kKeys + 8;
   static constexpr int kPieceWords = kKeys * kKeyStride;
-  static constexpr int kStages = kWidth == 128 ? 2 : 3, kBlocks = 2;
+  static constexpr int kStages = kWidth == 128 ? 2 : 3;
   static constexpr int kShared = 4 * (kOwnRows * (kStride + kWeightStride) + kStages * kPieceWords);
 };
 
@@ -183,7 +183,7 @@ __device__ __forceinline__ void finish_rows(const Call& c, const OwnRows& at, co
 }
 
 template <class W>
-__global__ void __launch_bounds__(kChainThreads, W::kBlocks)
+__global__ void __launch_bounds__(kChainThreads, kChainBlocks)
     attend_chain_tiles(const __grid_constant__ Call c, const __grid_constant__ ChainWays ways,
                        const __grid_constant__ ChosenRows again) {
   extern __shared__ __align__(16) float chain_room[];

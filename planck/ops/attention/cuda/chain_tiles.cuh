@@ -23,7 +23,8 @@
 namespace planck::attention_device {
 
 inline constexpr int kChainThreads = 128, kOwnRows = 64;
-inline constexpr int kDown = 4;  // rows of a lane
+inline constexpr int kChainBlocks = 2;  // of a multiprocessor: with three, reads have no registers
+inline constexpr int kDown = 4;         // rows of a lane
 
 // Which lane of its warp a thread is.
 struct ChainLane {
@@ -98,30 +99,45 @@ __device__ __forceinline__ float4 read_four(const float* shared) {
   return *reinterpret_cast<const float4*>(shared);
 }
 
+// Four numbers of each of the lane's rows. They and the first of what they are multiplied with are
+// read before they are wanted, the last time past the end: no room ends where a tile does.
+template <int kStride>
+struct RowParts {
+  float4 of[kDown];
+  __device__ __forceinline__ explicit RowParts(const float* rows) {
+#pragma unroll
+    for (int r = 0; r < kDown; ++r) of[r] = read_four(rows + r * 4 * kStride);
+  }
+};
+
 // s[r][c] += own row r · step row c over `words` of k, in rising order, for c < kUsed; own and step
 // point to the lane's first rows. words is filled up to a multiple of 8.
 template <int kUsed, int kOwnStride, int kStepStride, int kColumns>
 __device__ __forceinline__ void add_scores(float (&s)[kDown][kColumns], const float* own,
                                            const float* step, int words) {
-  const auto add_four = [&](int k) {
-    float4 a[kDown];
-#pragma unroll
-    for (int r = 0; r < kDown; ++r) a[r] = read_four(own + r * 4 * kOwnStride + k);
+  const auto add_four = [&](const RowParts<kOwnStride>& a, const float4& first, int k) {
 #pragma unroll
     for (int c = 0; c < kUsed; ++c) {
-      const float4 b = read_four(step + c * 8 * kStepStride + k);
+      const float4 b = c == 0 ? first : read_four(step + c * 8 * kStepStride + k);
 #pragma unroll
-      for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a[r].x, b.x, s[r][c]);
+      for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a.of[r].x, b.x, s[r][c]);
 #pragma unroll
-      for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a[r].y, b.y, s[r][c]);
+      for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a.of[r].y, b.y, s[r][c]);
 #pragma unroll
-      for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a[r].z, b.z, s[r][c]);
+      for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a.of[r].z, b.z, s[r][c]);
 #pragma unroll
-      for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a[r].w, b.w, s[r][c]);
+      for (int r = 0; r < kDown; ++r) s[r][c] = __fmaf_rn(a.of[r].w, b.w, s[r][c]);
     }
   };
+  RowParts<kOwnStride> now(own);
+  float4 b = read_four(step);
 #pragma unroll 1
-  for (int k = 0; k < words; k += 8) add_four(k), add_four(k + 4);
+  for (int k = 0; k < words; k += 8) {
+    const RowParts<kOwnStride> next(own + k + 4);
+    add_four(now, b, k);
+    now = RowParts<kOwnStride>(own + k + 8), b = read_four(step + k + 8);
+    add_four(next, read_four(step + k + 4), k + 4);
+  }
 }
 
 // sums[r][·] += the sum of weights[r][j] * x[j][·], j rising from `from`, a multiple of 8, to
@@ -130,11 +146,11 @@ __device__ __forceinline__ void add_scores(float (&s)[kDown][kColumns], const fl
 template <int kWidth, int kWeightStride, int kStride>
 __device__ __forceinline__ void add_rows(float (&sums)[kDown][kWidth / 8], const float* weights,
                                          const float* x, int from, int end) {
-  const auto add_row = [&](int j, float w0, float w1, float w2, float w3) {
+  const auto add_row = [&](const float4& first, int j, float w0, float w1, float w2, float w3) {
     const float w[kDown] = {w0, w1, w2, w3};
 #pragma unroll
     for (int chunk = 0; chunk < kWidth / 32; ++chunk) {
-      const float4 b = read_four(x + j * kStride + chunk * 32);
+      const float4 b = chunk == 0 ? first : read_four(x + j * kStride + chunk * 32);
 #pragma unroll
       for (int r = 0; r < kDown; ++r) {
         float* const sum = sums[r] + chunk * 4;
@@ -143,17 +159,22 @@ __device__ __forceinline__ void add_rows(float (&sums)[kDown][kWidth / 8], const
       }
     }
   };
-  const auto add_four = [&](int j) {
-    float4 w[kDown];
-#pragma unroll
-    for (int r = 0; r < kDown; ++r) w[r] = read_four(weights + r * 4 * kWeightStride + j);
-    add_row(j, w[0].x, w[1].x, w[2].x, w[3].x);
-    add_row(j + 1, w[0].y, w[1].y, w[2].y, w[3].y);
-    add_row(j + 2, w[0].z, w[1].z, w[2].z, w[3].z);
-    add_row(j + 3, w[0].w, w[1].w, w[2].w, w[3].w);
+  const auto row_at = [&](int j) { return read_four(x + j * kStride); };
+  const auto add_four = [&](const RowParts<kWeightStride>& w, const float4& first, int j) {
+    add_row(first, j, w.of[0].x, w.of[1].x, w.of[2].x, w.of[3].x);
+    add_row(row_at(j + 1), j + 1, w.of[0].y, w.of[1].y, w.of[2].y, w.of[3].y);
+    add_row(row_at(j + 2), j + 2, w.of[0].z, w.of[1].z, w.of[2].z, w.of[3].z);
+    add_row(row_at(j + 3), j + 3, w.of[0].w, w.of[1].w, w.of[2].w, w.of[3].w);
   };
+  RowParts<kWeightStride> now(weights + from);
+  float4 b = row_at(from);
 #pragma unroll 1
-  for (int j = from; j < end; j += 8) add_four(j), add_four(j + 4);
+  for (int j = from; j < end; j += 8) {
+    const RowParts<kWeightStride> next(weights + j + 4);
+    add_four(now, b, j);
+    now = RowParts<kWeightStride>(weights + j + 8), b = row_at(j + 8);
+    add_four(next, row_at(j + 4), j + 4);
+  }
 }
 
 // A lane's weights to where add_rows reads them.
