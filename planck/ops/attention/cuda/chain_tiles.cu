@@ -103,6 +103,7 @@ Result<void> attention_tiles(const Stream& stream, Workspace workspace, const At
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
   Call c = call_of(p, o);
+  if (auto ok = find_random(stream, p, c); !ok) return ok;
   const AttentionTilesLayout layout(p);
   char* const room = static_cast<char*>(workspace.data);
   c.delta = room + layout.delta, c.delta_rows = layout.rows_of_head;
