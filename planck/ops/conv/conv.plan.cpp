@@ -77,10 +77,13 @@ constexpr Kernel<ConvProblem> kWeights[] = {
 };
 
 // Of conv2d and conv2d_input, and of conv2d_weight.
-Result<void> run_warpgroups(const Stream& stream, Workspace workspace, const ConvProblem& p,
-                            const Operands& operands) {
-  return p.kind == ConvKind::conv2d_weight ? conv_weight_warpgroups(stream, workspace, p, operands)
-                                           : conv_warpgroups(stream, workspace, p, operands);
+using gemm_device::Instruction;
+template <Instruction kBy>
+Result<void> run_laid(const Stream& stream, Workspace workspace, const ConvProblem& p,
+                      const Operands& operands) {
+  return p.kind == ConvKind::conv2d_weight
+             ? conv_weight_tensor_cores(stream, workspace, p, operands, kBy)
+             : conv_tensor_cores(stream, workspace, p, operands, kBy);
 }
 
 Result<void> run_implicit_digits(const Stream& stream, Workspace workspace, const ConvProblem& p,
@@ -91,14 +94,21 @@ Result<void> run_implicit_digits(const Stream& stream, Workspace workspace, cons
 }
 
 std::string follows(const ConvProblem& p, Device device) {
-  return gemm_device::unfaithful(device, p.element_dtype, gemm_device::Instruction::wgmma);
+  return gemm_device::unfaithful(device, p.element_dtype, Instruction::wgmma);
+}
+std::string follows_mma_sync(const ConvProblem& p, Device device) {
+  const std::string absent = gemm_device::absent(device, Instruction::mma_sync);
+  return absent.empty() ? gemm_device::unfaithful(device, p.element_dtype, Instruction::mma_sync)
+                        : absent;
 }
 
 constexpr Kernel<ConvProblem> kTensorCore[] = {
     {"cuda:implicit", kCuda, conv_implicit_refusal, conv_implicit_workspace, guarantee_tensor_core,
      conv_implicit, 90, follows},
     {"cuda:warpgroups", kCuda, conv_warpgroups_refusal, conv_warpgroups_workspace,
-     guarantee_tensor_core, run_warpgroups, 90, follows},
+     guarantee_tensor_core, run_laid<Instruction::wgmma>, 90, follows},
+    {"cuda:mma_sync", kCuda, conv_warpgroups_refusal, conv_warpgroups_workspace,
+     guarantee_tensor_core, run_laid<Instruction::mma_sync>, 0, follows_mma_sync},
     {"cuda:integer_lanes", kCuda, accept, no_workspace, guarantee_tensor_core,
      conv_integer_lanes_cuda},
     {"cpu:integer_lanes", kCpu, accept, conv_integer_lanes_cpu_workspace, guarantee_tensor_core,
@@ -108,7 +118,7 @@ constexpr Kernel<ConvProblem> kExact[] = {
     {"cuda:implicit_digits", kCuda, conv_implicit_digits_refusal, conv_implicit_digits_workspace,
      guarantee_exact, run_implicit_digits, 90},
     {"cuda:digits", kCuda, conv_warpgroups_refusal, conv_warpgroups_workspace, guarantee_exact,
-     run_warpgroups, 90},
+     run_laid<Instruction::wgmma>, 90},
     {"cuda:integers", kCuda, accept, conv_integers_cuda_workspace, guarantee_exact,
      conv_integers_cuda},
     {"cpu:exact_amx", kCpu, conv_exact_amx_refusal, conv_exact_amx_workspace, guarantee_exact,

@@ -23,16 +23,19 @@ struct MmaTiling {
 };
 
 template <class E>
+using MmaOutput = std::conditional_t<std::is_same_v<E, std::int8_t>, std::int32_t, E>;
+
+template <class E, class Output = MmaOutput<E>>
 struct MmaArgs {
   MmaOperand<E> a, b;
-  TensorArgs<std::conditional_t<std::is_same_v<E, std::int8_t>, std::int32_t, E>> to;
+  TensorArgs<Output> to;
   gemm::Batches batches;
 };
 
-template <class E, class Tiling, Lies kA, Lies kB>
+template <class E, class Output, class Tiling, Lies kA, Lies kB>
 __global__ void __launch_bounds__(Tiling::kThreads,
                                   kA == Lies::any ? Tiling::kBlocks / 2 : Tiling::kBlocks)
-    multiply_mma(const __grid_constant__ MmaArgs<E> p) {
+    multiply_mma(const __grid_constant__ MmaArgs<E, Output> p) {
   using Sum = TensorSum<E>;
   using A = MmaPart<E, Tiling::kRows, Tiling::kThreads, kA>;
   using B = MmaPart<E, Tiling::kColumns, Tiling::kThreads, kB>;

@@ -20,5 +20,8 @@ inline bool fits_mma_tiles(std::int64_t batches, std::int64_t m, std::int64_t n,
 // Any strides, K = 0 too. What fits.
 template <class T>  // bf16, f16, float (as TF32), std::int8_t
 Result<void> run_mma_tiles(const Stream&, const gemm::Geometry&);
+// C is f32, sums that are not rounded; A and B lie across k, at multiples of 16 bytes.
+template <class T>  // bf16, f16
+Result<void> run_mma_sums(const Stream&, const gemm::Geometry&);
 
 }  // namespace planck::gemm_device

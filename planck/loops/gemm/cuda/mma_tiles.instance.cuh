@@ -36,19 +36,19 @@ inline bool has_squares(const MmaOperand<std::int8_t>& x, std::int64_t count, st
   return whole;
 }
 
-template <class E, Lies kA, Lies kB, class Tiling>
-Result<void> launch_mma(const Stream& stream, MmaArgs<E> p) {
+template <class Tiling, Lies kA, Lies kB, class E, class Output>
+Result<void> launch_mma(const Stream& stream, MmaArgs<E, Output> p) {
   p.to.walk = {static_cast<int>(ceil_div(p.to.m, Tiling::kRows)),
                static_cast<int>(ceil_div(p.to.n, Tiling::kColumns)),
                static_cast<int>(p.batches.count)};
-  return launch(stream, "matmul", multiply_mma<E, Tiling, kA, kB>,
+  return launch(stream, "matmul", multiply_mma<E, Output, Tiling, kA, kB>,
                 p.batches.count * p.to.walk.down * p.to.walk.across, Tiling::kThreads, p);
 }
 
 // Those tiles that take the least time: rounds of one block for each multiprocessor, times what a
 // block costs. Small ones read more for what they multiply.
-template <class E, Lies kA, Lies kB>
-Result<void> launch_mma_tiles(const Stream& stream, const MmaArgs<E>& p) {
+template <Lies kA, Lies kB, class E, class Output>
+Result<void> launch_mma_tiles(const Stream& stream, const MmaArgs<E, Output>& p) {
   const std::int64_t processors = processors_of(stream);
   const auto cost = [&](std::int64_t rows, std::int64_t columns, std::int64_t of_block) {
     const std::int64_t blocks =
@@ -56,22 +56,35 @@ Result<void> launch_mma_tiles(const Stream& stream, const MmaArgs<E>& p) {
     return ceil_div(blocks, processors) * of_block;
   };
   if (cost(LargeMma::kRows, LargeMma::kColumns, 20) <= cost(SmallMma::kRows, SmallMma::kColumns, 7))
-    return launch_mma<E, kA, kB, LargeMma>(stream, p);
-  return launch_mma<E, kA, kB, SmallMma>(stream, p);
+    return launch_mma<LargeMma, kA, kB>(stream, p);
+  return launch_mma<SmallMma, kA, kB>(stream, p);
+}
+
+template <class E>
+MmaOperand<E> operand_a(const gemm::Geometry& g) {
+  return {static_cast<const E*>(g.a.data), g.a.row, g.a.column, Brought::elements};
+}
+template <class E>
+MmaOperand<E> operand_b(const gemm::Geometry& g) {
+  return {static_cast<const E*>(g.b.data), g.b.column, g.b.row, Brought::elements};
+}
+template <class E, class Output>
+MmaArgs<E, Output> mma_arguments(const gemm::Geometry& g) {
+  MmaArgs<E, Output> p{operand_a<E>(g), operand_b<E>(g), {}, g.batches};
+  p.to.c = static_cast<Output*>(g.c.data);
+  p.to.c_row = g.c.row, p.to.c_column = g.c.column;
+  p.to.m = static_cast<int>(g.m), p.to.n = static_cast<int>(g.n), p.to.k = static_cast<int>(g.k);
+  p.to.c_packs = packs_rows(p.to);
+  for (int d = 0; d < g.batches.rank; ++d)
+    p.to.c_packs &= g.batches.stride[2][d] % (16 / std::int64_t{sizeof(Output)}) == 0;
+  return p;
 }
 
 template <class E>
 Result<void> run_mma_tiles(const Stream& stream, const gemm::Geometry& given) {
-  using Output = std::conditional_t<std::is_same_v<E, std::int8_t>, std::int32_t, E>;
-  const auto operand_a = [](const gemm::Geometry& g) {
-    return MmaOperand<E>{static_cast<const E*>(g.a.data), g.a.row, g.a.column, Brought::elements};
-  };
-  const auto operand_b = [](const gemm::Geometry& g) {
-    return MmaOperand<E>{static_cast<const E*>(g.b.data), g.b.column, g.b.row, Brought::elements};
-  };
   gemm::Geometry g = given;
-  Lies of_a = lies(operand_a(g), g.m, g.k, g.batches, 0);
-  Lies of_b = lies(operand_b(g), g.n, g.k, g.batches, 1);
+  Lies of_a = lies(operand_a<E>(g), g.m, g.k, g.batches, 0);
+  Lies of_b = lies(operand_b<E>(g), g.n, g.k, g.batches, 1);
   // As C^T = B^T A^T where rows of C lie across memory; and where A is wide and B deep, for which
   // there is no kernel, but not the other way round.
   const bool mixed = of_a != Lies::any && of_b != Lies::any && of_a != of_b;
@@ -80,13 +93,7 @@ Result<void> run_mma_tiles(const Stream& stream, const gemm::Geometry& given) {
     std::swap(of_a, of_b);
   }
 
-  MmaArgs<E> p{operand_a(g), operand_b(g), {}, g.batches};
-  p.to.c = static_cast<Output*>(g.c.data);
-  p.to.c_row = g.c.row, p.to.c_column = g.c.column;
-  p.to.m = static_cast<int>(g.m), p.to.n = static_cast<int>(g.n), p.to.k = static_cast<int>(g.k);
-  p.to.c_packs = packs_rows(p.to);
-  for (int d = 0; d < g.batches.rank; ++d)
-    p.to.c_packs &= g.batches.stride[2][d] % (16 / std::int64_t{sizeof(Output)}) == 0;
+  auto p = mma_arguments<E, MmaOutput<E>>(g);
   if (of_a == Lies::deep) p.a.brought = Brought::copied;
   if (of_b == Lies::deep) p.b.brought = Brought::copied;
   if constexpr (sizeof(E) == 1) {
@@ -97,14 +104,14 @@ Result<void> run_mma_tiles(const Stream& stream, const gemm::Geometry& given) {
   }
 
   if (of_a == Lies::deep && of_b == Lies::deep)
-    return launch_mma_tiles<E, Lies::deep, Lies::deep>(stream, p);
+    return launch_mma_tiles<Lies::deep, Lies::deep>(stream, p);
   if constexpr (sizeof(E) > 1) {
     if (of_a == Lies::deep && of_b == Lies::wide)
-      return launch_mma_tiles<E, Lies::deep, Lies::wide>(stream, p);
+      return launch_mma_tiles<Lies::deep, Lies::wide>(stream, p);
     if (of_a == Lies::wide && of_b == Lies::wide)
-      return launch_mma_tiles<E, Lies::wide, Lies::wide>(stream, p);
+      return launch_mma_tiles<Lies::wide, Lies::wide>(stream, p);
   }
-  return launch_mma_tiles<E, Lies::any, Lies::any>(stream, p);
+  return launch_mma_tiles<Lies::any, Lies::any>(stream, p);
 }
 
 }  // namespace planck::gemm_device

@@ -1,10 +1,10 @@
-// cuda:warpgroups and cuda:digits of conv2d and conv2d_input. Windows of some places at a time are
-// laid side by side, along k, in a part of the workspace that the second-level cache mostly holds;
-// then the tensor cores of loops/gemm multiply them by the weights. Sums go to the output where
-// its channels lie side by side, else through the workspace.
+// cuda:warpgroups, cuda:mma_sync and cuda:digits of conv2d and conv2d_input. Windows of some places
+// at a time are laid side by side, along k, in a part of the workspace that the second-level cache
+// mostly holds; then the tensor cores of loops/gemm multiply them by the weights. Sums go to the
+// output where its channels lie side by side, else through the workspace.
 #include "planck/loops/gemm/cuda/exact_tiles.cuh"
-#include "planck/loops/gemm/cuda/warpgroups.h"
 #include "planck/ops/conv/cuda/kernels.h"
+#include "planck/ops/conv/cuda/laid_products.cuh"
 #include "planck/ops/conv/cuda/lay_rows.cuh"
 #include "planck/ops/conv/cuda/places_out.cuh"
 
@@ -26,9 +26,10 @@ bool packs(const Windows& w, const View& v, int chunk) {
 class ImageProducts {
  public:
   ImageProducts(const Stream& stream, Workspace workspace, const ConvProblem& p,
-                const Operands& operands)
+                const Operands& operands, gemm_device::Instruction by)
       : stream_(stream),
         p_(p),
+        by_(by),
         image_(operands[conv_operand::first]),
         weight_(operands[conv_operand::second]),
         out_(operands[conv_operand::out]),
@@ -113,18 +114,14 @@ class ImageProducts {
       const Plain<E> windows{part<E>(layout_.windows), count, pitch};
       if (!laid)
         if (auto ok = lay(stream_, places, windows, groups, along_places()); !ok) return ok;
-      gemm_device::WarpgroupRun run{};
-      run.g.m = count, run.g.n = rows(), run.g.k = laid ? w.channels : w.depth();
-      run.g.a = {windows.out, p_.element_dtype, pitch, 1};
-      if (laid)
-        run.g.a = {static_cast<E*>(image_.data) + first * *laid, p_.element_dtype, *laid, 1};
-      run.g.b = {weights.out, p_.element_dtype, 1, pitch};
-      run.g.c = sums_of(first, direct);
-      run.batches = groups;
-      run.strides[0] = count * pitch, run.strides[1] = rows() * pitch, run.strides[2] = rows();
-      bool ran = false;
-      if (auto ok = gemm_device::run_warpgroups<T>(stream_, run, ran); !ok) return ok;
-      if (!ran) return fail(ErrorCode::device, "conv2d: the copy engine refuses laid windows");
+      gemm::Geometry g{};
+      g.m = count, g.n = rows(), g.k = laid ? w.channels : w.depth();
+      g.a = {windows.out, p_.element_dtype, pitch, 1};
+      if (laid) g.a = {static_cast<E*>(image_.data) + first * *laid, p_.element_dtype, *laid, 1};
+      g.b = {weights.out, p_.element_dtype, 1, pitch};
+      g.c = sums_of(first, direct);
+      g.batches = batches_of(groups, count * pitch, rows() * pitch, rows());
+      if (auto ok = multiply_laid<T>(stream_, by_, g); !ok) return ok;
       if (!direct)
         if (auto ok = put<E>(stream_, w, out_, part<E>(layout_.sums), first, count); !ok) return ok;
     }
@@ -185,6 +182,7 @@ class ImageProducts {
 
   const Stream& stream_;
   const ConvProblem& p_;
+  gemm_device::Instruction by_;
   const View &image_, &weight_, &out_;
   ImageLayout layout_;
   ExactKeys keys_;
@@ -196,12 +194,12 @@ class ImageProducts {
 }  // namespace
 }  // namespace conv_device
 
-Result<void> conv_warpgroups(const Stream& stream, Workspace workspace, const ConvProblem& p,
-                             const Operands& operands) {
+Result<void> conv_tensor_cores(const Stream& stream, Workspace workspace, const ConvProblem& p,
+                               const Operands& operands, gemm_device::Instruction by) {
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
   if (numel(operands[conv_operand::out].shape) == 0) return {};
-  return conv_device::ImageProducts(stream, workspace, p, operands).run();
+  return conv_device::ImageProducts(stream, workspace, p, operands, by).run();
 }
 
 }  // namespace planck

@@ -2,6 +2,7 @@
 // builds without CUDA.
 #pragma once
 
+#include "planck/loops/gemm/cuda/follows.h"
 #include "planck/ops/conv/conv.problem.h"
 
 namespace planck {
@@ -13,13 +14,14 @@ PLANCK_CUDA_LIBRARY Result<void> conv_weight_cuda(const Stream&, Workspace, cons
                                                   const Operands&);
 std::size_t conv_weight_cuda_workspace(const ConvProblem&);  // sums of chunks
 
-// cuda:warpgroups, tensor_core; cuda:digits, exact: tensor cores of Hopper, any strides
+// cuda:warpgroups and cuda:mma_sync, tensor_core; cuda:digits, exact: tensor cores, any strides
 std::string conv_warpgroups_refusal(const ConvProblem&);
 std::size_t conv_warpgroups_workspace(const ConvProblem&);
-PLANCK_CUDA_LIBRARY Result<void> conv_warpgroups(const Stream&, Workspace, const ConvProblem&,
-                                                 const Operands&);
-PLANCK_CUDA_LIBRARY Result<void> conv_weight_warpgroups(const Stream&, Workspace,
-                                                        const ConvProblem&, const Operands&);
+PLANCK_CUDA_LIBRARY Result<void> conv_tensor_cores(const Stream&, Workspace, const ConvProblem&,
+                                                   const Operands&, gemm_device::Instruction);
+PLANCK_CUDA_LIBRARY Result<void> conv_weight_tensor_cores(const Stream&, Workspace,
+                                                          const ConvProblem&, const Operands&,
+                                                          gemm_device::Instruction);
 
 // cuda:implicit, tensor_core, one group of 16 channels (TF32: 8) or more, dweight of 16-bit
 // elements alone: windows that the copy engine brings

@@ -1,10 +1,10 @@
-// cuda:warpgroups and cuda:digits of conv2d_weight. Windows and slopes (dy) of some chunks of
-// places are laid side by side, and tensor cores multiply each chunk as a batch of its own; sums of
-// chunks wait in the workspace, f32 that are added from left to right, or integers.
+// cuda:warpgroups, cuda:mma_sync and cuda:digits of conv2d_weight. Windows and slopes (dy) of some
+// chunks of places are laid side by side, and tensor cores multiply each chunk as a batch of its
+// own; sums of chunks wait in the workspace, f32 that are added from left to right, or integers.
 #include "planck/loops/gemm/cuda/exact_tiles.cuh"
-#include "planck/loops/gemm/cuda/warpgroups.h"
 #include "planck/ops/conv/cuda/chunk_sums.cuh"
 #include "planck/ops/conv/cuda/kernels.h"
+#include "planck/ops/conv/cuda/laid_products.cuh"
 #include "planck/ops/conv/cuda/lay_rows.cuh"
 #include "planck/ops/conv/cuda/places_out.cuh"
 
@@ -35,9 +35,10 @@ __global__ void join_chunks(ChunkSums a, const std::int64_t* sums, Magnitudes x,
 class WeightProducts {
  public:
   WeightProducts(const Stream& stream, Workspace workspace, const ConvProblem& p,
-                 const Operands& operands)
+                 const Operands& operands, gemm_device::Instruction by)
       : stream_(stream),
         p_(p),
+        by_(by),
         x_(operands[conv_operand::first]),
         dy_(operands[conv_operand::second]),
         out_(operands[conv_operand::out]),
@@ -115,11 +116,9 @@ class WeightProducts {
   Result<void> multiply(const Part& part) const {
     const std::int64_t places = part.chunks * length(), first = part.chunk * length();
     const std::int64_t filters = p_.filters();
-    gemm_device::WarpgroupRun run{};
-    run.g.m = filters, run.g.n = part.columns, run.g.k = length();
-    run.batches = part.chunks;
-    run.g.c = {at<float>(layout_.sums) + first_sum(part), Dtype::f32, layout_.columns, 1};
-    run.strides[2] = chunk_sums();
+    gemm::Geometry g{};
+    g.m = filters, g.n = part.columns, g.k = length();
+    g.c = {at<float>(layout_.sums) + first_sum(part), Dtype::f32, layout_.columns, 1};
     if constexpr (sizeof(T) == 2) {
       using E = std::uint16_t;
       const Plain<E> x{at<E>(layout_.windows), places, round_up(part.columns, 8)};
@@ -141,22 +140,18 @@ class WeightProducts {
                         dy_.strides[1] != 1);
           !ok)
         return ok;
-      run.sums = true;
-      run.g.a = {dy.out, p_.element_dtype, 1, dy.pitch};
-      run.g.b = {x.out, p_.element_dtype, x.pitch, 1};
-      run.strides[0] = length() * dy.pitch, run.strides[1] = length() * x.pitch;
+      g.a = {dy.out, p_.element_dtype, 1, dy.pitch};
+      g.b = {x.out, p_.element_dtype, x.pitch, 1};
+      g.batches = batches_of(part.chunks, length() * dy.pitch, length() * x.pitch, chunk_sums());
     } else {
       const Plain<float> x{at<float>(layout_.windows), part.columns, places};
       const Plain<float> dy{at<float>(layout_.slopes), filters, places};
       if (auto ok = lay_both<float>(part, x, dy, 1, places, false); !ok) return ok;
-      run.g.a = {dy.out, Dtype::f32, places, 1};
-      run.g.b = {x.out, Dtype::f32, 1, places};
-      run.strides[0] = run.strides[1] = length();
+      g.a = {dy.out, Dtype::f32, places, 1};
+      g.b = {x.out, Dtype::f32, 1, places};
+      g.batches = batches_of(part.chunks, length(), length(), chunk_sums());
     }
-    bool ran = false;
-    if (auto ok = gemm_device::run_warpgroups<T>(stream_, run, ran); !ok) return ok;
-    return ran ? Result<void>{}
-               : fail(ErrorCode::device, "conv2d_weight: the copy engine refuses laid windows");
+    return multiply_laid<T>(stream_, by_, g, sizeof(T) == 2);
   }
 
   // Along places: columns of the windows, and filters.
@@ -205,6 +200,7 @@ class WeightProducts {
 
   const Stream& stream_;
   const ConvProblem& p_;
+  gemm_device::Instruction by_;
   const View &x_, &dy_, &out_;
   Windows windows_, slopes_;
   WeightLayout layout_;
@@ -217,8 +213,9 @@ class WeightProducts {
 }  // namespace
 }  // namespace conv_device
 
-Result<void> conv_weight_warpgroups(const Stream& stream, Workspace workspace, const ConvProblem& p,
-                                    const Operands& operands) {
+Result<void> conv_weight_tensor_cores(const Stream& stream, Workspace workspace,
+                                      const ConvProblem& p, const Operands& operands,
+                                      gemm_device::Instruction by) {
   using conv_device::WeightProducts;
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
@@ -226,7 +223,7 @@ Result<void> conv_weight_warpgroups(const Stream& stream, Workspace workspace, c
   if (p.y()[0] == 0)  // sums of nothing
     return p.math == ProductMath::exact ? conv_integers_cuda(stream, workspace, p, operands)
                                         : conv_integer_lanes_cuda(stream, workspace, p, operands);
-  WeightProducts products(stream, workspace, p, operands);
+  WeightProducts products(stream, workspace, p, operands, by);
   if (p.math == ProductMath::exact) return products.run_exact();
   if (p.element_dtype == Dtype::bf16) return products.run<bf16>();
   return p.element_dtype == Dtype::f16 ? products.run<f16>() : products.run<float>();

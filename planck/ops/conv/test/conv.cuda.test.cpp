@@ -110,6 +110,18 @@ TEST(ConvCuda, WarpgroupsOfF32) {
   PLANCK_NEEDS_GPU();
   expect_cpu_bits("cuda:warpgroups", Dtype::f32, ProductMath::tensor_core);
 }
+TEST(ConvCuda, WarpsOfBf16) {
+  PLANCK_NEEDS_GPU();
+  expect_cpu_bits("cuda:mma_sync", Dtype::bf16, ProductMath::tensor_core);
+}
+TEST(ConvCuda, WarpsOfF16) {
+  PLANCK_NEEDS_GPU();
+  expect_cpu_bits("cuda:mma_sync", Dtype::f16, ProductMath::tensor_core);
+}
+TEST(ConvCuda, WarpsOfF32) {
+  PLANCK_NEEDS_GPU();
+  expect_cpu_bits("cuda:mma_sync", Dtype::f32, ProductMath::tensor_core);
+}
 TEST(ConvCuda, Digits) {
   PLANCK_NEEDS_GPU();
   expect_cpu_bits("cuda:digits", Dtype::f32, ProductMath::exact);
