@@ -1,4 +1,5 @@
-// Products of laid windows on tensor cores: by warpgroups on Hopper, by warps on any GPU from 8.0 on.
+// Products of laid windows on tensor cores: by warpgroups on Hopper, by warps on any GPU from 8.0
+// on.
 #pragma once
 
 #include "planck/loops/gemm/cuda/follows.h"
