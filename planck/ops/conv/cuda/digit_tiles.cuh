@@ -84,6 +84,7 @@ struct DigitRing {
   char* stages;
   std::uint64_t *full, *empty;
   gemm_device::Turn<W::kStages> turn;
+  int lead;  // stages after which the second warpgroup may begin; below 0: it has
 
   __device__ char* rows(int digit) const {
     return stages + turn.stage * W::kStage + digit * W::kPlaneA;
@@ -101,8 +102,21 @@ struct DigitRing {
     if (threadIdx.x % 128 < W::kCluster) arrive_at(empty + stage, threadIdx.x % 128);
   }
 
+  // The first warpgroup begins some stages ahead, so that it multiplies while the second stores. Of
+  // both, before their first tile.
+  __device__ void begin(int group, int steps) {
+    lead = group == 0 ? min(steps / 2, W::kStages - 2) : -1;
+    if (group == 1) asm volatile("bar.sync 1, 256;" ::: "memory");
+  }
+  __device__ void let_second_begin() {
+    asm volatile("bar.arrive 1, 256;" ::: "memory");
+    lead = -1;
+  }
+
   // `steps` stages that this warpgroup has no rows of.
   __device__ void pass_over(int steps) {
+    if (lead >= 0) let_second_begin();
+#pragma unroll 1
     for (; steps > 0; --steps, turn.next()) {
       await_phase(full + turn.stage, turn.parity);
       release(turn.stage);
@@ -146,6 +160,7 @@ struct DigitRing {
             multiply_bytes(sums[x + y], a[i % 2][x], b + 2 * i + y * (W::kPlaneB / 16));
         gemm_device::wgmma_end();
       }
+      if (s == lead) let_second_begin();
       last = turn.stage;
       turn.next();
     }
@@ -196,7 +211,8 @@ __global__ void __launch_bounds__(W::kThreads, 1)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   follow();
   extern __shared__ char shared[];
-  DigitRing<W> ring{shared + (1024 - (shared_address(shared) & 1023)) % 1024, nullptr, nullptr, {}};
+  DigitRing<W> ring{
+      shared + (1024 - (shared_address(shared) & 1023)) % 1024, nullptr, nullptr, {}, -1};
   ring.full = reinterpret_cast<std::uint64_t*>(ring.stages + W::kStages * W::kStage);
   ring.empty = ring.full + W::kStages;
   gemm_device::begin_ring<W>(ring.full, ring.empty);
@@ -210,10 +226,12 @@ __global__ void __launch_bounds__(W::kThreads, 1)
         p.template bring<W>(map_a, map_b, p.walk.template at<W>(t, rank), rank, ring);
   } else {
     gemm_device::take_registers<232>();
+    const int group = static_cast<int>(threadIdx.x) / 128 - 1;
     for (int t = first; t < count; t += step) {
       const auto tile = p.walk.template at<W>(t, rank);
       const int steps = p.template steps<W>(tile);
-      if (!p.has_rows(tile, static_cast<int>(threadIdx.x) / 128 - 1)) {
+      if (t == first) ring.begin(group, steps);
+      if (!p.has_rows(tile, group)) {
         ring.pass_over(steps);
         continue;
       }
