@@ -15,6 +15,27 @@ struct FewFilters {
   static constexpr int kShared = 1024 + kStages * (kStage + 16);
 };
 
+// A warpgroup's sums of chunk blockIdx.y and block of columns `number`: [chunk][filter][column].
+__device__ __forceinline__ void store_few_filters(const float (&d)[FewFilters::kColumns / 2],
+                                                  const WindowWalk& walk, float* sums, int number,
+                                                  int filters) {
+  using F = FewFilters;
+  const int lane = static_cast<int>(threadIdx.x) % 32,
+            warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  const std::int64_t columns = std::int64_t{walk.taps} * walk.blocks * F::kColumns;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int f = 16 * warp + lane / 4 + 8 * h;
+    if (f >= filters) continue;
+    float* const to = sums + (std::int64_t{blockIdx.y} * filters + f) * columns +
+                      number * F::kColumns + lane % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < F::kColumns / 8; ++j)
+      *reinterpret_cast<float2*>(to + 8 * j) = {canonical_nan(d[4 * j + 2 * h]),
+                                                canonical_nan(d[4 * j + 2 * h + 1])};
+  }
+}
+
 // Sums of chunk blockIdx.y, columns from blockIdx.x * kGroups * 64 on: [chunk][filter][column].
 template <class T>
 __global__ void __launch_bounds__(FewFilters::kThreads, 1)
@@ -72,20 +93,7 @@ __global__ void __launch_bounds__(FewFilters::kThreads, 1)
     gemm_device::wgmma_await<0>();  // others multiply in the meantime
     if (threadIdx.x % 128 == 0) arrive(empty + turn.stage);
   }
-  const int lane = static_cast<int>(threadIdx.x) % 32,
-            warp = static_cast<int>(threadIdx.x) / 32 % 4;
-  const std::int64_t columns = std::int64_t{all} * F::kColumns;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int f = 16 * warp + lane / 4 + 8 * h;
-    if (f >= filters) continue;
-    float* const to = sums + (std::int64_t{blockIdx.y} * filters + f) * columns +
-                      (first + group) * F::kColumns + lane % 4 * 2;
-#pragma unroll
-    for (int j = 0; j < F::kColumns / 8; ++j)
-      *reinterpret_cast<float2*>(to + 8 * j) = {canonical_nan(d[4 * j + 2 * h]),
-                                                canonical_nan(d[4 * j + 2 * h + 1])};
-  }
+  store_few_filters(d, walk, sums, first + group, filters);
 #endif
 }
 

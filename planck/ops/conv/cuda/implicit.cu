@@ -10,6 +10,7 @@
 #include "planck/ops/conv/cuda/layout.h"
 #include "planck/ops/conv/cuda/patches.cuh"
 #include "planck/ops/conv/cuda/places_out.cuh"
+#include "planck/ops/conv/cuda/row_pairs.cuh"
 #include "planck/ops/conv/cuda/turn.cuh"
 
 namespace planck {
@@ -178,7 +179,9 @@ class ImplicitProducts {
     args.c_packs = gemm_device::packs_rows(args);
     args.walk.batches = static_cast<int>(chunks.count);
     Result<void> ok;
-    if (p_.filters() <= FewFilters::kFilters) {
+    if (const auto pairs = row_pairs_of(*along, p_.filters())) {
+      ok = launch_row_pairs<T>(stream_, *along, *pairs, *dy, x, chunks.count, p_.filters(), args.c);
+    } else if (p_.filters() <= FewFilters::kFilters) {
       const auto map_b = map_of_b(FewFilters::kPlaces);
       if (!map_b) return tl::unexpected(map_b.error());
       ok = launch_few_filters<T>(stream_, *map_a, *map_b, *along, chunks.count, p_.filters(),

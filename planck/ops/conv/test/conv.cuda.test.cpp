@@ -44,6 +44,15 @@ const Convolution kOfDigits[] = {
     {{5, 16, 240, 230}, {16, 16, 1, 1}, {}},  // more places than one int64 sums
     {{2, 64, 30, 30}, {64, 64, 5, 5}, {.stride = {3, 2}, .padding = {2, 1}, .dilation = {2, 1}}},
 };
+// Chunks of whole pairs of rows: one and two of them, dilation, rows of one to four times eight.
+const Convolution kOfRowPairs[] = {
+    {{4, 64, 16, 16}, {64, 64, 3, 3}, {.padding = {1, 1}}},
+    {{2, 40, 8, 8}, {24, 40, 3, 3}, {.padding = {1, 1}}},
+    {{4, 64, 16, 16}, {48, 64, 3, 3}, {.padding = {2, 2}, .dilation = {2, 2}}},
+    {{2, 64, 24, 32}, {64, 64, 1, 3}, {.padding = {0, 1}}},
+    {{3, 16, 18, 18}, {16, 16, 3, 3}, {}},
+    {{3, 64, 16, 24}, {64, 64, 3, 3}, {.padding = {1, 1}}},
+};
 constexpr Fill kTwoFills[] = {Fill::normal, Fill::adversarial};
 constexpr Fill kFourFills[] = {Fill::normal, Fill::adversarial, Fill::rare, Fill::wide};
 
@@ -169,6 +178,14 @@ TEST(ConvCuda, Implicit) {
   PLANCK_NEEDS_GPU();
   expect_cpu_bits("cuda:implicit", Dtype::bf16, ProductMath::tensor_core);
   expect_cpu_bits("cuda:implicit", Dtype::f16, ProductMath::tensor_core);
+}
+TEST(ConvCuda, ImplicitByPairsOfRows) {
+  PLANCK_NEEDS_GPU();
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f16}) {
+    const std::size_t tried =
+        expect_cpu_bits("cuda:implicit", dtype, ProductMath::tensor_core, kOfRowPairs, kTwoFills);
+    EXPECT_TRUE(tried > 30 || !is_hopper()) << tried;
+  }
 }
 
 }  // namespace
