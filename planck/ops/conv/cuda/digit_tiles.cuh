@@ -189,16 +189,21 @@ __device__ __forceinline__ std::int64_t joined(const DigitSums& s, int i) {
   return high * 65536 + (std::int64_t{s[3][i]} * 256 + s[4][i]);
 }
 
-inline __device__ __noinline__ float round_far_off(std::int64_t sum, int n) {
+// sum · 2^n, rounded once. Away from the ends of f32 the power of two only moves the exponent; odd
+// where it does not.
+__device__ __forceinline__ float usual_sum(std::int64_t sum, int n, bool& odd) {
+  const std::uint32_t bits = __float_as_uint(__ll2float_rn(sum));
+  const std::uint32_t exponent = (bits >> 23 & 0xff) + static_cast<std::uint32_t>(n);
+  odd = odd || (bits != 0 && exponent - 1 >= 254);
+  return bits == 0 ? 0.0f : __uint_as_float(bits + (static_cast<std::uint32_t>(n) << 23));
+}
+inline __device__ __noinline__ float odd_sum(std::int64_t sum, int n) {
   return math::exact::round_exact(sum, n);
 }
-// sum · 2^n, rounded once. Away from the ends of f32 the power of two only moves the exponent.
 __device__ __forceinline__ float round_sum(std::int64_t sum, int n) {
-  if (sum == 0) return 0.0f;
-  const std::uint32_t bits = __float_as_uint(__ll2float_rn(sum));
-  const int exponent = static_cast<int>(bits >> 23 & 0xff) + n;
-  if (exponent < 1 || exponent > 254) return round_far_off(sum, n);
-  return __uint_as_float(bits + (static_cast<std::uint32_t>(n) << 23));
+  bool odd = false;
+  const float usual = usual_sum(sum, n, odd);
+  return odd ? odd_sum(sum, n) : usual;
 }
 
 // Product says what is brought (bring), how many stages a tile has (steps), which warpgroups have

@@ -7,7 +7,6 @@
 
 #include "planck/ops/conv/cuda/digit_tiles.cuh"
 #include "planck/ops/conv/cuda/implicit.cuh"
-#include "planck/ops/conv/cuda/magnitudes.cuh"
 
 namespace planck::conv_device {
 
@@ -17,7 +16,7 @@ struct WindowDigits {
   int places, rows, groups;
   float* out;
   std::int64_t image, line, place, channel;  // from one to the next in `out`
-  Magnitudes images, weights;
+  const int *of_images, *of_filters;         // exponents
 
   template <class W>
   __device__ int steps(const DigitWalk::Tile&) const {
@@ -58,30 +57,37 @@ struct WindowDigits {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int first = tile.row + (static_cast<int>(threadIdx.x) / 32 - 4) * 16 + lane / 4;
     const int column = tile.column + lane % 4 * 2;
-    const std::int64_t channel0 = std::int64_t{tile.batch} * rows + column;
+    const int* const filters = of_filters + std::int64_t{tile.batch} * rows;
     int exponents[16];
 #pragma unroll
-    for (int j = 0; j < 8; ++j)
-#pragma unroll
-      for (int i = 0; i < 2; ++i)
-        exponents[2 * j + i] =
-            column + 8 * j + i < rows ? weights.exponent(channel0 + 8 * j + i) : 0;
+    for (int c = 0; c < 16; ++c)
+      exponents[c] = filters[min(column + c / 2 * 8 + c % 2, rows - 1)] - 2 * math::exact::kBits;
+    const std::int64_t channel0 = (std::int64_t{tile.batch} * rows + column) * channel;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int at = first + 8 * h;
       if (at >= places) break;
       const int over = at / windows.wide, n = over / windows.high;
-      float* const to = out + n * image + (over - n * windows.high) * line +
-                        (at - over * windows.wide) * place + channel0 * channel;
-      const int of_image = images.exponent(std::int64_t{n} * groups + tile.batch);
+      float* const place_out = out + n * image + (over - n * windows.high) * line +
+                               (at - over * windows.wide) * place + channel0;
+      const int of_image = of_images[std::int64_t{n} * groups + tile.batch];
+      bool odd = false;
+      float* to = place_out;
 #pragma unroll
-      for (int j = 0; j < 8; ++j)
+      for (int c = 0; c < 16; ++c) {
+        const std::int64_t sum = joined(sums, c / 2 * 4 + 2 * h + c % 2);
+        const float v = usual_sum(sum, of_image + exponents[c], odd);
+        if (column + c / 2 * 8 + c % 2 < rows) *to = v;
+        to += c % 2 == 0 ? channel : 7 * channel;
+      }
+      if (!odd) continue;
+      to = place_out;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          if (column + 8 * j + i >= rows) continue;
-          const int exponent = math::exact::exponent_of_sum(of_image, exponents[2 * j + i]);
-          to[(8 * j + i) * channel] = round_sum(joined(sums, 4 * j + 2 * h + i), exponent);
-        }
+      for (int c = 0; c < 16; ++c) {
+        const std::int64_t sum = joined(sums, c / 2 * 4 + 2 * h + c % 2);
+        if (column + c / 2 * 8 + c % 2 < rows) *to = odd_sum(sum, of_image + exponents[c]);
+        to += c % 2 == 0 ? channel : 7 * channel;
+      }
     }
   }
 };

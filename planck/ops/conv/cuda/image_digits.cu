@@ -45,6 +45,8 @@ class DigitImages {
     return reinterpret_cast<std::int8_t*>(data_ + layout_.filters);
   }
 
+  int* exponents(std::size_t at) const { return reinterpret_cast<int*>(data_ + at); }
+
   // The first phase that multiplies lays the image.
   Result<void> run_phase(const Windows& w, bool& laid) const {
     if (w.places() == 0) return {};
@@ -53,8 +55,10 @@ class DigitImages {
     if (!walk) return fail(ErrorCode::device, "conv2d: the copy engine refuses these windows");
     const std::int64_t rows = conv_detail::rows_of(p_);
     const WeightOperand weight{Tensor4(weight_), p_.filters(), p_.kind == ConvKind::conv2d};
-    const ImageToLay image(image_, blocks_, p_.groups(), images_, image_digits());
-    const FiltersToLay filters(w, weight, rows, p_.groups(), blocks_, weights_, filter_digits());
+    const ImageToLay image(image_, blocks_, p_.groups(), images_, image_digits(),
+                           exponents(layout_.image_exponents));
+    const FiltersToLay filters(w, weight, rows, p_.groups(), blocks_, weights_, filter_digits(),
+                               exponents(layout_.filter_exponents));
     if (auto ok = lay(stream_, image, !laid, filters); !ok) return ok;
     laid = true;
     const Strides& s = out_.strides;
@@ -69,8 +73,8 @@ class DigitImages {
         s[2] * w.down.place_step,
         s[3] * w.across.place_step,
         s[1],
-        images_,
-        weights_};
+        exponents(layout_.image_exponents),
+        exponents(layout_.filter_exponents)};
     if (auto ok = multiply(product); !ok) return ok;
     return replace(w, weight, rows);
   }
@@ -107,7 +111,7 @@ class DigitImages {
     constexpr int kThreads = 256;
     const std::int64_t all = w.places() * p_.groups() * rows;
     return launch_next(stream_, "conv2d", replace_not_finite,
-                       std::min<std::int64_t>(ceil_div(all, kThreads), 1024), kThreads, w,
+                       std::min<std::int64_t>(ceil_div(all, kThreads), 528), kThreads, w,
                        Tensor4(image_), weight, Tensor4(out_), p_.groups(), rows, images_, weights_,
                        keys_.of_image, keys_.of_other);
   }

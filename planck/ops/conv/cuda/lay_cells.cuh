@@ -1,5 +1,5 @@
 // f32 cut into s8 digits and laid along rows of cells (host/cells.h): [part][digit][channel][k],
-// k = (i wide + j) batch + n. NaN and infinities are zeros here.
+// k = (i wide + j) images + n. NaN and infinities are zeros here.
 #pragma once
 
 #include "planck/loops/cuda/division.cuh"
@@ -13,13 +13,17 @@ namespace planck::conv_device {
 
 inline constexpr int kCellLanes = 32, kCellImages = 64, kCellThreads = 256;
 
+struct CellSpot {
+  int cell, channel, image;
+};
+
 // What one tensor is laid from, and where to. A block has 64 images, or fewer of several 32 lanes.
 struct CellSource {
   Tensor4 x;
   Magnitudes magnitudes;  // by channel
   std::int8_t* out;
   std::int64_t pitch;                         // of k
-  int channels, batch, high, wide;            // pixels
+  int channels, batch, images, high, wide;    // pixels
   int cells, cells_wide;                      // of a part; of a row of them
   Divisor line;                               // cells_wide
   int parts, parts_across, steps[2];          // pixels from cell to cell
@@ -30,13 +34,35 @@ struct CellSource {
   std::int64_t blocks() const {
     return std::int64_t{parts} * (along_channels ? cells : channels) * image_tiles * lane_tiles;
   }
+  __device__ bool is_there(const CellSpot& at) const {
+    return at.cell < cells && at.channel < channels && at.image < images;
+  }
+  __device__ std::int8_t* to(const CellSpot& at, int part, int digit) const {
+    return out + ((std::int64_t{part} * kDigits + digit) * channels + at.channel) * pitch +
+           std::int64_t{at.cell} * images + at.image;
+  }
+  // A pixel of image 0, or null: behind a row of them there are zeros.
+  __device__ __forceinline__ const float* pixel(const CellSpot& at, int part) const {
+    const int i = static_cast<int>(line.quotient(static_cast<std::uint32_t>(at.cell)));
+    const int h = i * steps[0] + remainders[0][part / parts_across];
+    const int w = (at.cell - i * cells_wide) * steps[1] + remainders[1][part % parts_across];
+    return at.cell < cells && at.channel < channels && h < high && w < wide
+               ? &x.at<float>(0, at.channel, h, w)
+               : nullptr;
+  }
+  __device__ __forceinline__ float read(const float* pixel, int image) const {
+    const float v = pixel != nullptr && image < batch ? pixel[image * x.strides[0]] : 0.0f;
+    return math::exact::magnitude_of(v) < 0x7f800000u ? v : 0.0f;
+  }
 };
 
 // The places of dy, or the pixels of x.
 inline CellSource cell_source(const View& v, const conv_detail::Cells& c, bool is_image,
                               const Magnitudes& magnitudes, std::int8_t* out, std::int64_t pitch) {
-  CellSource s{Tensor4(v), magnitudes, out, pitch, 0, 0, 0, 0, 0, 0, {}, 0, 0, {}, {}, 0, 0, 0, 0};
+  CellSource s{Tensor4(v), magnitudes, out, pitch, 0,  0,  0, 0, 0, 0,
+               0,          {},         0,   0,     {}, {}, 0, 0, 0, 0};
   s.channels = static_cast<int>(v.shape[1]), s.batch = static_cast<int>(v.shape[0]);
+  s.images = c.images;
   s.high = static_cast<int>(v.shape[2]), s.wide = static_cast<int>(v.shape[3]);
   s.cells_wide = c.wide, s.cells = (is_image ? c.down.cells() : c.down.places) * c.wide;
   s.line = Divisor(static_cast<std::uint32_t>(c.wide));
@@ -49,22 +75,18 @@ inline CellSource cell_source(const View& v, const conv_detail::Cells& c, bool i
   }
   s.along_channels = v.strides[1] == 1 && v.shape[1] > 1;
   const std::int64_t lanes = s.along_channels ? s.channels : s.cells;
-  while (s.shift < 6 && 1 << s.shift < s.batch) ++s.shift;
+  for (s.shift = 4; s.shift < 6 && 1 << s.shift < s.images;) ++s.shift;
   s.lane_tiles = static_cast<int>(ceil_div(lanes, kCellLanes * (kCellImages >> s.shift)));
-  s.image_tiles = static_cast<int>(ceil_div(s.batch, 1 << s.shift));
+  s.image_tiles = static_cast<int>(ceil_div(s.images, 1 << s.shift));
   return s;
 }
-
-struct CellSpot {
-  int cell, channel, image;
-};
 
 inline __global__ void __launch_bounds__(kCellThreads)
     lay_cells(const __grid_constant__ CellSource first, const __grid_constant__ CellSource second,
               unsigned blocks_of_first) {
   follow();
-  constexpr int kWords = kCellImages / 4;
-  __shared__ __align__(4) std::uint8_t laid[kDigits][kCellLanes][kCellImages + 4];
+  constexpr int kEights = kCellImages / 8;
+  __shared__ __align__(8) std::uint32_t laid[kDigits][kCellLanes][kCellImages / 4 + 2];
   const bool is_first = blockIdx.x < blocks_of_first;
   const CellSource& s = is_first ? first : second;
   int id = static_cast<int>(blockIdx.x - (is_first ? 0 : blocks_of_first));
@@ -73,55 +95,35 @@ inline __global__ void __launch_bounds__(kCellThreads)
   const int image0 = id % s.image_tiles << s.shift;
   id /= s.image_tiles;
   const int rows = s.along_channels ? s.cells : s.channels, row = id % rows, part = id / rows;
-  const int first_h = s.remainders[0][part / s.parts_across],
-            first_w = s.remainders[1][part % s.parts_across];
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   // Lane l and number e of 64: an image, and a cell of a channel.
   const auto spot = [&](int l, int e) {
     const int at = lane0 + (e >> s.shift) * kCellLanes + l;
     return CellSpot{s.along_channels ? row : at, s.along_channels ? at : row,
                     image0 + (e & ((1 << s.shift) - 1))};
   };
-  float v[kCellImages / 8];
+  {  // eight images of one cell
+    const CellSpot at = spot(lane, warp * 8);
+    const float* const from = s.pixel(at, part);
+    float v[8];
 #pragma unroll
-  for (int e = 0; e < kCellImages / 8; ++e) {
-    const CellSpot at = spot(lane, warp + 8 * e);
-    const int i = static_cast<int>(s.line.quotient(static_cast<std::uint32_t>(at.cell)));
-    const int h = i * s.steps[0] + first_h, w = (at.cell - i * s.cells_wide) * s.steps[1] + first_w;
-    const bool inside = at.cell < s.cells && at.channel < s.channels && at.image < s.batch &&
-                        h < s.high && w < s.wide;
-    v[e] = inside ? s.x.at<float>(at.image, at.channel, h, w) : 0.0f;
-  }
-#pragma unroll
-  for (int e = 0; e < kCellImages / 8; ++e) {
-    const CellSpot at = spot(lane, warp + 8 * e);
+    for (int e = 0; e < 8; ++e) v[e] = s.read(from, at.image + e);
     const gemm_device::Cutter cut(at.channel < s.channels ? s.magnitudes.exponent(at.channel) : 0);
-    const bool finite = math::exact::magnitude_of(v[e]) < 0x7f800000u;
-    const std::uint32_t bytes = cut.bytes_of(finite ? v[e] : 0.0f) ^ 0x808080u;
 #pragma unroll
-    for (int d = 0; d < kDigits; ++d)
-      laid[d][lane][warp + 8 * e] = static_cast<std::uint8_t>(bytes >> (16 - 8 * d));
+    for (int e = 0; e < 8; e += 4) {
+      std::uint32_t words[kDigits];
+      cut(v + e, words);
+#pragma unroll
+      for (int d = 0; d < kDigits; ++d) laid[d][lane][warp * 2 + e / 4] = words[d];
+    }
   }
   __syncthreads();
-  const auto is_there = [&](const CellSpot& at) {
-    return at.cell < s.cells && at.channel < s.channels && at.image < s.batch;
-  };
-  for (int u = static_cast<int>(threadIdx.x); u < kDigits * kCellLanes * kWords;
-       u += kCellThreads) {
-    const int d = u / (kCellLanes * kWords), l = u / kWords % kCellLanes, e = u % kWords * 4;
-    const auto to = [&](const CellSpot& at) {
-      return s.out + ((std::int64_t{part} * kDigits + d) * s.channels + at.channel) * s.pitch +
-             std::int64_t{at.cell} * s.batch + at.image;
-    };
-    if (s.batch % 4 == 0) {
-      if (const CellSpot at = spot(l, e); is_there(at))
-        *reinterpret_cast<std::uint32_t*>(to(at)) =
-            *reinterpret_cast<const std::uint32_t*>(&laid[d][l][e]);
-    } else {
-      for (int i = 0; i < 4; ++i)
-        if (const CellSpot at = spot(l, e + i); is_there(at))
-          *to(at) = static_cast<std::int8_t>(laid[d][l][e + i]);
-    }
+#pragma unroll
+  for (int d = 0; d < kDigits; ++d) {
+    const int l = thread / kEights, e = thread % kEights * 8;
+    if (const CellSpot at = spot(l, e); s.is_there(at))
+      *reinterpret_cast<uint2*>(s.to(at, part, d)) =
+          *reinterpret_cast<const uint2*>(&laid[d][l][e / 4]);
   }
 }
 

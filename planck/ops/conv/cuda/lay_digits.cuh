@@ -47,6 +47,7 @@ struct ImageToLay {
   Tensor4 image;
   Magnitudes magnitudes;
   std::int8_t* out;
+  int* exponents;  // of an image's groups: written, too
   DigitBlocks blocks;
   int high, wide, pixels, groups;
   int blocks_down;           // of the grid: for all pixels
@@ -54,10 +55,11 @@ struct ImageToLay {
   static constexpr int kParts = kLayUnit / 16, kChunks = kDigits * kParts;
 
   ImageToLay(const View& v, const DigitBlocks& b, std::int64_t groups_, const Magnitudes& m,
-             std::int8_t* to)
+             std::int8_t* to, int* exponents_to)
       : image(v),
         magnitudes(m),
         out(to),
+        exponents(exponents_to),
         blocks(b),
         high(static_cast<int>(v.shape[2])),
         wide(static_cast<int>(v.shape[3])),
@@ -114,7 +116,10 @@ struct ImageToLay {
 #pragma unroll
       for (int i = 0; i < 16; ++i) v[i] = i < left ? from[i * image.strides[1]] : 0.0f;
     }
-    return magnitudes.exponent(std::int64_t{n} * groups + group);
+    const std::int64_t key = std::int64_t{n} * groups + group;
+    const int exponent = magnitudes.exponent(key);
+    if (channel == 0 && pixel == n * high * wide) exponents[key] = exponent;
+    return exponent;
   }
 };
 
@@ -127,11 +132,13 @@ struct FiltersToLay {
   DigitBlocks blocks;
   Magnitudes magnitudes;
   std::int8_t* out;
+  int* exponents;  // of rows: written, too
   int order[3];
   static constexpr int kRows = 4, kTaps = 9, kPitch = kLayUnit + 4;  // floats
 
   FiltersToLay(const Windows& windows, const WeightOperand& from, std::int64_t rows_,
-               std::int64_t groups, const DigitBlocks& b, const Magnitudes& m, std::int8_t* to)
+               std::int64_t groups, const DigitBlocks& b, const Magnitudes& m, std::int8_t* to,
+               int* exponents_to)
       : w(windows),
         weight(from),
         rows(rows_),
@@ -139,6 +146,7 @@ struct FiltersToLay {
         blocks(b),
         magnitudes(m),
         out(to),
+        exponents(exponents_to),
         order{0, 1, 2} {
     const std::int64_t* const s = from.weight.strides;
     const std::int64_t steps[3] = {s[from.forward ? 0 : 1], s[from.forward ? 1 : 0],
@@ -185,7 +193,9 @@ struct FiltersToLay {
       float v[16];
 #pragma unroll
       for (int e = 0; e < 16; ++e) v[e] = laid[i / 4 * kPitch + part * 16 + e];
-      const DigitChunks chunks(v, magnitudes.exponent(row));
+      const int exponent = magnitudes.exponent(row);
+      if (part == 0 && tap0 + tap == 0 && channel0 == 0) exponents[row] = exponent;
+      const DigitChunks chunks(v, exponent);
 #pragma unroll
       for (int d = 0; d < kDigits; ++d)
         *reinterpret_cast<uint4*>(out + (row * taps + tap0 + tap) * blocks.pitch() +

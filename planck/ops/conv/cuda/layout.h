@@ -97,7 +97,7 @@ struct SlopeDigitLayout {
 struct DigitLayout {
   std::int64_t block;
   MagnitudesLayout magnitudes;
-  std::size_t image, filters, bytes;
+  std::size_t image_exponents, filter_exponents, image, filters, bytes;
   explicit DigitLayout(const ConvProblem& p);
 
  private:

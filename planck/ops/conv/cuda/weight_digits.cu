@@ -108,6 +108,9 @@ class DigitSlopes {
                 0};
     a.at_once = static_cast<int>(std::clamp<std::int64_t>(64 / p_.taps(), 1, 64));
     a.filter_tiles = static_cast<int>(ceil_div(p_.filters(), kJoinFilters));
+    // Blocks for all processors, rather than long lines.
+    while (a.at_once > 1 && p_.groups() * a.filter_tiles * ceil_div(p_.channels(), a.at_once) < 264)
+      a.at_once = (a.at_once + 1) / 2;
     a.channel_tiles = static_cast<int>(ceil_div(p_.channels(), a.at_once));
     const std::int64_t blocks = p_.groups() * a.filter_tiles * a.channel_tiles;
     const std::int64_t shared = kJoinFilters * (a.at_once * p_.taps() + 1) * 4;

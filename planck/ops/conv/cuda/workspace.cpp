@@ -105,6 +105,8 @@ DigitLayout::DigitLayout(const ConvProblem& p, Parts parts)
   const std::int64_t groups = p.groups(), pitch = 3 * round_up(channels, block);
   const bool backward = p.kind == ConvKind::conv2d_input;
   const std::int64_t pixels = p.batch() * (backward ? p.extent(0) * p.extent(1) : p.x[2] * p.x[3]);
+  const ExactKeys keys(p);
+  image_exponents = parts.add(4 * keys.of_image), filter_exponents = parts.add(4 * keys.of_other);
   image = parts.add(pixels * groups * pitch);
   filters = parts.add(groups * conv_detail::rows_of(p) * conv_detail::most_taps(p) * pitch);
   bytes = parts.end;
@@ -197,12 +199,16 @@ std::string conv_implicit_refusal(const ConvProblem& p) {
 namespace {
 
 std::string slope_digits_refusal(const ConvProblem& p) {
-  constexpr std::int64_t kMostTaps = 256, kMostCells = std::int64_t{1} << 30;
+  constexpr std::int64_t kMostTaps = 256, kLeastImages = 8, kMostCells = std::int64_t{1} << 30;
   if (p.taps() > kMostTaps) return "joins 256 taps at once, there are " + std::to_string(p.taps());
-  if (!conv_detail::Cells::serves(p)) return "lays cells of steps up to 8";
+  const std::int64_t step = std::max(p.options.stride[0], p.options.stride[1]);
+  if (step > conv_detail::kMostStep)
+    return "lays cells of steps up to 8, there is one of " + std::to_string(step);
+  if (p.batch() < kLeastImages)
+    return "lays 16 images side by side, there are " + std::to_string(p.batch());
   const conv_detail::Cells cells(p);
   const std::int64_t lines = p.x[2] + 2 * p.options.padding[0];
-  if (const std::int64_t all = lines * cells.wide * p.batch(); all >= kMostCells)
+  if (const std::int64_t all = lines * cells.wide * cells.images; all >= kMostCells)
     return "counts cells of a batch below 2^30, there are " + std::to_string(all);
   return "";
 }

@@ -2,8 +2,10 @@
 // few zeros behind each row, and the images of a batch innermost, what a tap of the kernel reads at
 // all places is one row of numbers, moved.
 //
-//   k = (i wide + j) batch + n              place (n, i, j) of dy; zeros where j is no place
-//   x at k + (down · wide + across) batch   what tap (u, v) reads there
+//   k = (i wide + j) images + n              place (n, i, j) of dy; zeros where j is no place
+//   x at k + (down · wide + across) images   what tap (u, v) reads there
+//
+// Images are filled up to 16 with zeros: the copy engine begins at multiples of 16 bytes.
 //
 // With steps, an image is as many of cells as there are remainders that taps have modulo the step:
 // cell (i, j) of part (r, s) is pixel (i step + r, j step + s).
@@ -49,23 +51,20 @@ struct CellAxis {
 
 struct Cells {
   CellAxis down, across;
-  int wide = 0, batch = 0;
+  int wide = 0, images = 0;
 
   Cells() = default;
   explicit Cells(const ConvProblem& p)
-      : down(p, 0), across(p, 1), batch(static_cast<int>(p.batch())) {
+      : down(p, 0), across(p, 1), images(static_cast<int>((p.batch() + 15) / 16 * 16)) {
     // What is read beyond an end of a row of cells is zero: the row's own, or the last one's.
     int low = 0, high = 0;
     for (int t = 0; t < across.taps; ++t)
       low = std::min(low, across.of(t).cells), high = std::max(high, across.of(t).cells);
     wide = std::max(across.cells() - low, across.places + high);
   }
-  static bool serves(const ConvProblem& p) {
-    return std::max(p.options.stride[0], p.options.stride[1]) <= kMostStep;
-  }
   int parts() const { return down.parts * across.parts; }
-  std::int64_t of_image() const { return std::int64_t{down.cells()} * wide * batch; }  // of a part
-  std::int64_t of_places() const { return std::int64_t{down.places} * wide * batch; }
+  std::int64_t of_image() const { return std::int64_t{down.cells()} * wide * images; }  // of a part
+  std::int64_t of_places() const { return std::int64_t{down.places} * wide * images; }
 
   struct Tap {
     int part, move;
@@ -73,7 +72,7 @@ struct Cells {
   PLANCK_HD Tap of(int tap) const {
     const auto u = down.of(tap / across.taps), v = across.of(tap % across.taps);
     return {down.part[u.remainder] * across.parts + across.part[v.remainder],
-            (u.cells * wide + v.cells) * batch};
+            (u.cells * wide + v.cells) * images};
   }
 };
 

@@ -17,10 +17,10 @@ std::vector<std::vector<std::int64_t>> laid(const conv_detail::Cells& c, const S
     std::vector<std::int64_t>& row = parts.emplace_back();
     for (int i = 0; i < c.down.cells(); ++i)
       for (int j = 0; j < c.wide; ++j)
-        for (int n = 0; n < c.batch; ++n) {
+        for (int n = 0; n < c.images; ++n) {
           const int h = i * c.down.step + c.down.remainder[part / c.across.parts];
           const int w = j * c.across.step + c.across.remainder[part % c.across.parts];
-          row.push_back(h < x[2] && w < x[3] ? 1 + (n * x[2] + h) * x[3] + w : 0);
+          row.push_back(n < x[0] && h < x[2] && w < x[3] ? 1 + (n * x[2] + h) * x[3] + w : 0);
         }
   }
   return parts;
@@ -35,10 +35,10 @@ std::int64_t wrong_reads(const ConvProblem& p) {
   for (int tap = 0; tap < p.taps(); ++tap)
     for (std::int64_t i = 0; i < c.down.places; ++i)
       for (std::int64_t j = 0; j < c.across.places; ++j)
-        for (std::int64_t n = 0; n < c.batch; ++n) {
+        for (std::int64_t n = 0; n < p.batch(); ++n) {
           const auto from = c.of(tap);
           const auto& row = parts[static_cast<std::size_t>(from.part)];
-          const std::int64_t at = (i * c.wide + j) * c.batch + n + from.move;
+          const std::int64_t at = (i * c.wide + j) * c.images + n + from.move;
           const bool inside = at >= 0 && at < static_cast<std::int64_t>(row.size());
           const std::int64_t h = windows.down.read(i, tap / p.weight[3]),
                              w = windows.across.read(j, tap % p.weight[3]);

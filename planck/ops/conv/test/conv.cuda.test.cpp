@@ -35,14 +35,14 @@ const Convolution kConvolutions[] = {
 
 // For digits: both widths of blocks, one to five tiles of filters, groups, steps beside dilations.
 const Convolution kOfDigits[] = {
-    {{3, 128, 10, 9}, {192, 128, 3, 3}, {.padding = {1, 1}}},
-    {{5, 200, 6, 6}, {256, 200, 1, 1}, {}},
-    {{2, 96, 15, 14}, {64, 48, 3, 3}, {.stride = {2, 1}, .padding = {1, 1}, .groups = 2}},
-    {{2, 300, 9, 9}, {320, 100, 2, 3}, {.padding = {0, 1}, .dilation = {3, 2}, .groups = 3}},
+    {{9, 128, 10, 9}, {192, 128, 3, 3}, {.padding = {1, 1}}},
+    {{17, 200, 6, 6}, {256, 200, 1, 1}, {}},
+    {{8, 96, 15, 14}, {64, 48, 3, 3}, {.stride = {2, 1}, .padding = {1, 1}, .groups = 2}},
+    {{10, 300, 9, 9}, {320, 100, 2, 3}, {.padding = {0, 1}, .dilation = {3, 2}, .groups = 3}},
     {{70, 64, 4, 4}, {128, 64, 3, 3}, {.padding = {1, 1}}},  // tiles of many images
-    {{1, 17, 3, 200}, {33, 17, 3, 5}, {.stride = {1, 3}, .padding = {2, 2}}},
-    {{5, 16, 240, 230}, {16, 16, 1, 1}, {}},  // more places than one int64 sums
-    {{2, 64, 30, 30}, {64, 64, 5, 5}, {.stride = {3, 2}, .padding = {2, 1}, .dilation = {2, 1}}},
+    {{8, 17, 3, 100}, {33, 17, 3, 5}, {.stride = {1, 3}, .padding = {2, 2}}},
+    {{8, 16, 180, 190}, {16, 16, 1, 1}, {}},  // more places than one int64 sums
+    {{16, 64, 30, 30}, {64, 64, 5, 5}, {.stride = {3, 2}, .padding = {2, 1}, .dilation = {2, 1}}},
 };
 // Chunks of whole pairs of rows: one and two of them, dilation, rows of one to four times eight.
 const Convolution kOfRowPairs[] = {
@@ -148,7 +148,7 @@ TEST(ConvCuda, ImplicitDigits) {
 TEST(ConvCuda, ImplicitDigitsOfMixedImages) {
   PLANCK_NEEDS_GPU();
   for (const ConvKind kind : {ConvKind::conv2d, ConvKind::conv2d_input, ConvKind::conv2d_weight}) {
-    const ConvProblem p{kind,           Dtype::f32,          {6, 64, 11, 9},
+    const ConvProblem p{kind,           Dtype::f32,          {12, 64, 11, 9},
                         {70, 64, 3, 3}, {.padding = {1, 1}}, ProductMath::exact};
     if (!is_served(p, "cuda:implicit_digits")) continue;
     verify::TestTensors tensors = filled(p, Fill::normal);
