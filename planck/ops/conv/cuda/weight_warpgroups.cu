@@ -7,6 +7,7 @@
 #include "planck/ops/conv/cuda/laid_products.cuh"
 #include "planck/ops/conv/cuda/lay_rows.cuh"
 #include "planck/ops/conv/cuda/places_out.cuh"
+#include "planck/ops/conv/cuda/turn_windows.cuh"
 
 namespace planck {
 
@@ -144,37 +145,41 @@ class WeightProducts {
       g.b = {x.out, p_.element_dtype, x.pitch, 1};
       g.batches = batches_of(part.chunks, length() * dy.pitch, length() * x.pitch, chunk_sums());
     } else {
-      const Plain<float> x{at<float>(layout_.windows), part.columns, places};
-      const Plain<float> dy{at<float>(layout_.slopes), filters, places};
-      if (auto ok = lay_both<float>(part, x, dy, 1, places, false); !ok) return ok;
-      g.a = {dy.out, Dtype::f32, places, 1};
-      g.b = {x.out, Dtype::f32, 1, places};
+      const auto turned = [&](const Windows& w, const View& v, std::int64_t column,
+                              std::int64_t columns, std::size_t to) {
+        return turn(stream_, WindowsToTurn{WindowSource(w, v, false), first, places,
+                                           static_cast<int>(part.group), static_cast<int>(column),
+                                           static_cast<int>(columns), static_cast<int>(w.taps()),
+                                           at<float>(to), v.strides[1] == 1});
+      };
+      if (auto ok = turned(windows_, x_, part.column, part.columns, layout_.windows); !ok)
+        return ok;
+      if (auto ok = turned(slopes_, dy_, 0, filters, layout_.slopes); !ok) return ok;
+      g.a = {at<float>(layout_.slopes), Dtype::f32, places, 1};
+      g.b = {at<float>(layout_.windows), Dtype::f32, 1, places};
       g.batches = batches_of(part.chunks, length(), length(), chunk_sums());
     }
     return multiply_laid<T>(stream_, by_, g, sizeof(T) == 2);
   }
 
   // Along places: columns of the windows, and filters.
-  template <class E, class Writer>
-  Result<void> lay_both(const Part& part, const Writer& x, const Writer& dy, std::int64_t batches,
-                        std::int64_t chunk_places, bool finite_only) const {
+  Result<void> lay_both(const Part& part, const Planes& x, const Planes& dy) const {
     const std::int64_t first = part.chunk * length();
     const int group = static_cast<int>(part.group);
     if (auto ok = lay(stream_,
-                      TapRows<E>{WindowSource(windows_, x_, finite_only), group, first,
-                                 chunk_places, static_cast<int>(part.column)},
-                      x, batches, false);
+                      TapRows<float>{WindowSource(windows_, x_, true), group, first, length(),
+                                     static_cast<int>(part.column)},
+                      x, part.chunks, false);
         !ok)
       return ok;
-    return lay(stream_,
-               TapRows<E>{WindowSource(slopes_, dy_, finite_only), group, first, chunk_places, 0},
-               dy, batches, false);
+    return lay(stream_, TapRows<float>{WindowSource(slopes_, dy_, true), group, first, length(), 0},
+               dy, part.chunks, false);
   }
 
   Result<void> multiply_digits(const Part& part) const {
     const Planes x{at<std::int8_t>(layout_.windows), part.columns, length(), of_x_, nullptr};
     const Planes dy{at<std::int8_t>(layout_.slopes), p_.filters(), length(), of_dy_, nullptr};
-    if (auto ok = lay_both<float>(part, x, dy, part.chunks, length(), true); !ok) return ok;
+    if (auto ok = lay_both(part, x, dy); !ok) return ok;
     gemm_device::ExactArgs e{};
     gemm_device::TensorArgs<float>& product = e.product;
     product.m = static_cast<int>(p_.filters()), product.n = static_cast<int>(part.columns);
