@@ -83,7 +83,8 @@ Result<void> each_run(const gemm::Batches& batches, F&& f) {
   return {};
 }
 
-// Blocks in clusters, one for each processor at most, with the shared memory that they need.
+// Blocks in clusters, one for each processor at most, with the shared memory that they need. Where
+// W says kFollows, as the next of a chain (loops/cuda/chain.cuh).
 template <class W, class... P>
 Result<void> launch_clusters(cudaStream_t stream, void (*kernel)(P...), std::int64_t clusters,
                              const P&... arguments) {
@@ -93,16 +94,19 @@ Result<void> launch_clusters(cudaStream_t stream, void (*kernel)(P...), std::int
           "matmul");
       !ok)
     return ok;
-  cudaLaunchAttribute attribute;
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {W::kCluster, 1, 1};
+  cudaLaunchAttribute attributes[2];
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {W::kCluster, 1, 1};
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(clusters * W::kCluster));
   config.blockDim = dim3(W::kThreads);
   config.dynamicSmemBytes = W::kShared;
   config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = requires { W::kFollows; }
+  ? 2 : 1;
   return cuda_result(cudaLaunchKernelEx(&config, kernel, arguments...), "matmul");
 }
 

@@ -15,9 +15,11 @@
 //   a loop over tiles, where blocks
 //   of narrow heads stay                 (208)        (270)       (412)        (337)
 //   four running maxima per row          197 (216)    (274)       405 (410)    349 (357)
+//   wide heads without the loop, rows
+//   done again a bit each                    (227)    (276)       418 (440)    371 (383)
 //
-// Wide heads lost when the loop over tiles came, though each of their blocks has one: to be tried
-// without it.
+// What did not help: a third warpgroup for narrow heads, whose registers spill (167, 176), and
+// warpgroups that take turns (225; 285 of 4096 keys).
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
@@ -32,9 +34,9 @@ struct Forward {
   static constexpr int kWidth = kWidth_;
   static constexpr bool kOptions = kOptions_;  // masks and what else scores become
   static constexpr bool kAhead = kAhead_;
-  static constexpr bool kStays = kWidth == 64;          // blocks walk over tiles
-  static constexpr int kGroups = kWidth == 64 ? 3 : 2;  // warpgroups that compute
-  static constexpr int kRegisters = kGroups == 3 ? 160 : 240;
+  static constexpr bool kStays = kWidth == 64;  // blocks walk over tiles
+  static constexpr bool kFollows = true;
+  static constexpr int kGroups = 2;  // warpgroups that compute
   static constexpr int kQueries = 64 * kGroups, kKeys = element::kBlock;
   static constexpr int kStages = kWidth == 256 ? 1 : 2, kQueryStages = kStages;
   static constexpr int kQueryBytes = kTileBytes<kWidth, kQueries>;
@@ -220,12 +222,12 @@ __global__ void __launch_bounds__(W::kThreads, 1)
   extern __shared__ char shared[];
   const ForwardRoom<W> room(shared);
   room.begin();
-  let_next_begin();
+  follow();
   if (threadIdx.x < 128) {
     leave_registers<24>();
     if (threadIdx.x == 0) bring_forward<W>(q, k, v, c, room);
   } else {
-    take_registers<W::kRegisters>();
+    take_registers<240>();
     attend<W>(c, room, again);
   }
 #endif

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "planck/loops/cuda/division.cuh"
 #include "planck/loops/cuda/chain.cuh"
+#include "planck/loops/cuda/division.cuh"
 #include "planck/math/products/exact_product.h"
 #include "planck/ops/conv/cuda/layout.h"
 #include "planck/ops/conv/cuda/operands.cuh"
