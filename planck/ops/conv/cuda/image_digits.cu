@@ -56,7 +56,8 @@ class DigitImages {
   std::int64_t pairs_of_tiles() const { return count_of(walk(conv_detail::windows_of(p_, 0))); }
 
   // The tiles that do not fill all processors are cut along k so that all work about as long. A
-  // tile's end takes as long as three steps, sums in memory as two more. One product alone has room.
+  // tile's end takes as long as three steps, sums in memory as two more. One product alone has
+  // room.
   WindowCuts choose_cuts(const Windows& w) const {
     const std::int64_t all = count_of(walk(w)), clusters = gemm_device::processors_of(stream_) / 2,
                        steps = w.taps() * (blocks_.padded / blocks_.block), rest = all % clusters;
