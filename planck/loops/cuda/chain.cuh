@@ -16,11 +16,15 @@ __device__ __forceinline__ void let_next_begin() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-__device__ __forceinline__ void follow() {
-  let_next_begin();
+// Waits for the launch before.
+__device__ __forceinline__ void await_last() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+}
+__device__ __forceinline__ void follow() {
+  let_next_begin();
+  await_last();
 }
 
 // Whether the code that the device runs has it: PTX of an older GPU has not, and nobody would wait.
