@@ -7,7 +7,7 @@
 
 #include <climits>
 
-#include "planck/ops/conv/cuda/digit_tiles.cuh"
+#include "planck/ops/conv/cuda/digits/digit_tiles.cuh"
 #include "planck/ops/conv/cuda/implicit.cuh"
 
 namespace planck::conv_device {

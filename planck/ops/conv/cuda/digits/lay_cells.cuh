@@ -5,7 +5,7 @@
 #include "planck/loops/cuda/division.cuh"
 #include "planck/loops/cuda/launch.cuh"
 #include "planck/loops/gemm/cuda/cutter.cuh"
-#include "planck/ops/conv/cuda/digit_tiles.cuh"
+#include "planck/ops/conv/cuda/digits/digit_tiles.cuh"
 #include "planck/ops/conv/cuda/magnitudes.cuh"
 #include "planck/ops/conv/host/cells.h"
 

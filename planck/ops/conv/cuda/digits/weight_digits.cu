@@ -1,8 +1,8 @@
 // cuda:implicit_digits of conv2d_weight: x and dy are cut once into digits along rows of cells,
 // which the copy engine brings moved by what each tap is away.
-#include "planck/ops/conv/cuda/digit_slopes.cuh"
+#include "planck/ops/conv/cuda/digits/digit_slopes.cuh"
+#include "planck/ops/conv/cuda/digits/lay_cells.cuh"
 #include "planck/ops/conv/cuda/kernels.h"
-#include "planck/ops/conv/cuda/lay_cells.cuh"
 #include "planck/ops/conv/cuda/layout.h"
 
 namespace planck {

@@ -7,7 +7,7 @@
 
 #include "planck/loops/cuda/chain.cuh"
 #include "planck/loops/gemm/cuda/cutter.cuh"
-#include "planck/ops/conv/cuda/digit_tiles.cuh"
+#include "planck/ops/conv/cuda/digits/digit_tiles.cuh"
 #include "planck/ops/conv/cuda/magnitudes.cuh"
 
 namespace planck::conv_device {

@@ -1,8 +1,8 @@
 // cuda:implicit_digits: exact convolutions whose digits the copy engine brings window by window.
 // Image and filters are cut once into the workspace, sums go where they belong.
-#include "planck/ops/conv/cuda/digit_windows.cuh"
+#include "planck/ops/conv/cuda/digits/digit_windows.cuh"
+#include "planck/ops/conv/cuda/digits/lay_digits.cuh"
 #include "planck/ops/conv/cuda/kernels.h"
-#include "planck/ops/conv/cuda/lay_digits.cuh"
 #include "planck/ops/conv/cuda/layout.h"
 #include "planck/ops/conv/cuda/places_out.cuh"
 

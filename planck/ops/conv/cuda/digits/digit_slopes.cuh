@@ -7,7 +7,7 @@
 // the cuts' sums are added in memory, integers that they are.
 #pragma once
 
-#include "planck/ops/conv/cuda/digit_tiles.cuh"
+#include "planck/ops/conv/cuda/digits/digit_tiles.cuh"
 #include "planck/ops/conv/cuda/magnitudes.cuh"
 #include "planck/ops/conv/cuda/places_out.cuh"
 #include "planck/ops/conv/host/cells.h"
