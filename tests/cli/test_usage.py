@@ -41,7 +41,7 @@ WITHOUT_ATTRIBUTES = set("""
 KNOWN_ATTRIBUTES = {  # with their defaults
     "quantize_per_group": {"dtype": "s8", "q_min": "", "q_max": "", "math": "divide", "group": "128"},
     "embedding": {"padding_idx": "-1"}, "grid_sample": {"mode": "bilinear", "padding": "zeros", "align_corners": "false"},
-    "sum": {"axes": "all"}, "softmax": {"axis": "-1"}, "matmul": {"math": ""}, "cast": {"dtype": "f32"},
+    "sum": {"axes": "all"}, "softmax": {"axis": "-1"}, "matmul": {"math": "", "activation": "none"}, "cast": {"dtype": "f32"},
     "conv2d": {"stride": "1", "padding": "0", "dilation": "1", "groups": "1", "math": ""},
     "max_pool2d": {"kernel": "", "stride": "0", "padding": "0", "dilation": "1", "ceil_mode": "false"},
     "clamp": {"min": "-inf", "max": "inf"}, "fill": {"value": "0", "shape": "1", "dtype": "f32"},

@@ -171,6 +171,12 @@ class CasesOf {
         shapes.push_back({shapes[1][shapes[1].rank() - 1]});
         continue;
       }
+      if (op_.name == "matmul" && i == 3 && c.inputs.size() == 2) {  // a residual, like C
+        dtypes.push_back(dtypes[0]);
+        shapes.push_back(shapes[0]);
+        shapes[3][shapes[3].rank() - 1] = shapes[1][shapes[1].rank() - 1];
+        continue;
+      }
       if (first + i >= c.inputs.size() || !fits(c.inputs[first + i].dtype, kind(i))) return;
       dtypes.push_back(c.inputs[first + i].dtype);
       shapes.push_back(c.inputs[first + i].shape);

@@ -227,6 +227,8 @@ void vary(const Attributes& attributes, const Get& get, const F& f) {
   PLANCK_VARY_FLAG(ceil_mode)
   PLANCK_VARY_FLAG(count_include_pad)
   PLANCK_VARY_FLAG(causal)
+  PLANCK_VARY_FLAG(residual)
+  PLANCK_VARY(activation, Activation, kAllActivations)
   PLANCK_VARY(mode, SampleMode,
               (std::array{SampleMode::bilinear, SampleMode::nearest, SampleMode::bicubic}))
   PLANCK_VARY(padding, SamplePadding,

@@ -292,7 +292,12 @@ ReferenceOutputs evaluate(const Matmul& op, const ReferenceInputs& in) {
       ib[rank - 2] = k;
       sum += a.at[position(ia, a.shape)] * b.at[position(ib, b.shape)];
     }
-    c.at.push_back(in.size() > 2 ? sum + in[2]->at[static_cast<std::size_t>(i[rank - 1])] : sum);
+    if (op.has_bias(in.size())) sum += in[2]->at[static_cast<std::size_t>(i[rank - 1])];
+    if (op.activation != Activation::none)
+      sum = static_cast<double>(
+          test::elementwise_references().at(name(op.activation))(sum, 0, 0, 0, 0));
+    if (op.has_residual(in.size())) sum += in.back()->at[position(i, c.shape)];
+    c.at.push_back(sum);
   });
   return {c};
 }

@@ -7,6 +7,7 @@
 
 #include "planck/core/macros.h"
 #include "planck/core/shape.h"
+#include "planck/loops/gemm/epilogue.h"
 #include "planck/plan/op.h"
 
 namespace planck::gemm {
@@ -14,11 +15,14 @@ namespace planck::gemm {
 // The longest sum of products of two s8 that i32 holds, whatever they are: 2^14 each.
 inline constexpr std::int64_t kMostIntegerProducts = (std::int64_t{1} << 17) - 1;
 
+// A, B, C and the residual.
+inline constexpr int kBatchOperands = 4;
+
 struct Batches {
   int rank = 0;
   std::int64_t count = 1;
   std::int64_t extent[kMaxRank - 2] = {};
-  std::int64_t stride[3][kMaxRank - 2] = {};
+  std::int64_t stride[kBatchOperands][kMaxRank - 2] = {};
 
   // Elements from the first batch's matrix to batch t's, of operand o.
   PLANCK_HD std::int64_t offset(int o, std::int64_t t) const {
@@ -43,6 +47,7 @@ struct Geometry {
   std::int64_t m, n, k;
   Matrix a, b, c;
   Batches batches;
+  Epilogue epilogue = {};
 
   // The same product as C^T = B^T A^T. Products commute, so bits stay.
   Geometry transposed() const {
@@ -51,6 +56,7 @@ struct Geometry {
     g.a = {b.data, b.dtype, b.column, b.row};
     g.b = {a.data, a.dtype, a.column, a.row};
     g.c = {c.data, c.dtype, c.column, c.row};
+    g.epilogue = epilogue.transposed();
     for (int d = 0; d < batches.rank; ++d) {
       g.batches.stride[0][d] = batches.stride[1][d];
       g.batches.stride[1][d] = batches.stride[0][d];
@@ -61,8 +67,15 @@ struct Geometry {
 
 // Fold::no where what is computed may depend on M.
 enum class Fold : bool { no, yes };
+// What follows the product, as operands: a bias [N], a residual like C; null where there is none.
+struct EpilogueViews {
+  const View* bias = nullptr;
+  Activation activation = Activation::none;
+  const View* residual = nullptr;
+};
 // Operands 0, 1 and 2 are A [batch…, M, K], B [batch…, K, N] and C [batch…, M, N].
 Geometry geometry(const Shape& batch, std::int64_t m, std::int64_t n, std::int64_t k,
-                  const Operands& operands, Fold fold = Fold::yes);
+                  const Operands& operands, const EpilogueViews& follows = {},
+                  Fold fold = Fold::yes);
 
 }  // namespace planck::gemm

@@ -104,13 +104,14 @@ template <class R>
 auto pullback(const Gelu&, const R& r) {
   return [x = in<0>(r)](auto& g) { g.give(gelu_backward(g.dy(), g[x])); };
 }
+template <class T>
+T silu_gradient(const T& dy, const T& x) {  // s + x s (1 − s)
+  const auto s = sigmoid(x);
+  return dy * (s + x * (s * (1 - s)));
+}
 template <class R>
-auto pullback(const Silu&, const R& r) {  // s + x s (1 − s)
-  return [x = in<0>(r)](auto& g) {
-    const auto v = g[x];
-    const auto s = sigmoid(v);
-    g.give(g.dy() * (s + v * (s * (1 - s))));
-  };
+auto pullback(const Silu&, const R& r) {
+  return [x = in<0>(r)](auto& g) { g.give(silu_gradient(g.dy(), g[x])); };
 }
 template <class R>
 auto pullback(const Softplus&, const R& r) {

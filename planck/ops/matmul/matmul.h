@@ -9,11 +9,11 @@
 //   exact        f32: rows and columns rounded to integers of 23 bits, their product exact; s8: the
 //                integer sum. K is at most 131,071 for s8, so that no sum leaves i32
 //
-// Each is rounded once to the output's dtype; K = 0 gives +0. A bias [N], of floats, is added to
-// what was rounded, and the sum rounded: the bits of an addition of its own. CUDA's kernels do not
-// add one; matmul(a, b, bias) on tensors does it there by such an addition. Row i of C depends on
-// row i of A, on B and on the bias alone: tiles, blocks, threads, batches and the number of rows
-// never change a bit.
+// Each is rounded once to the output's dtype; K = 0 gives +0. What follows it, for floats, has the
+// bits of ops of their own, each of which rounds (planck/math/activation.h): a bias [N] is added,
+// an activation applied (relu, gelu, silu), a residual like C added, in this order. Row i of C
+// depends on row i of A and of the residual, on B and on the bias alone: tiles, blocks, threads,
+// batches and the number of rows never change a bit.
 //
 // Dtypes. T in {float, double, f16, bf16}, C of the same; arithmetic in double for double, in float
 // for all others. T = int8_t: C is int32_t. A NaN result is the quiet one without a payload.
@@ -22,8 +22,10 @@
 // broadcast batch axis has stride 0. A, B and C have the same batch axes, none to six. C overlaps
 // nothing.
 //
-// Gradients. dA = dC Bᵀ, dB = Aᵀ dC, both matmul, dbias = Σ dC over rows; backward keeps A where dB
-// is needed and B where dA is.
+// Gradients. dA = dC Bᵀ, dB = Aᵀ dC, both matmul, dbias = Σ dC over rows, dresidual = dC; backward
+// keeps A where dB is needed and B where dA is. With an activation dC is that of its argument,
+// which backward computes again; matmul() on tensors that are tracked leaves it to an op of its
+// own, which keeps it.
 //
 // Precision. Same bits on every CPU and GPU, any thread count (Reproducibility::cross_device).
 // cpu:openblas and cuda:cublaslt, on request by name, promise run_to_run.
@@ -38,6 +40,8 @@ struct MatmulDescriptor {
   Shape batch = {};
   std::optional<ProductMath> math = {};  // none: the dtype's default
   bool bias = false;
+  Activation activation = Activation::none;
+  bool residual = false;
 };
 
 template <class T>
@@ -52,13 +56,16 @@ struct MatmulOp {
   struct Args {
     TensorView<const T> a, b;
     TensorView<MatmulOutput<T>> c;
-    TensorView<const T> bias = {};
+    TensorView<const T> bias = {}, residual = {};
   };
   static MatmulProblem problem(const Descriptor& d) {
-    return {dtype_of<T>, d.batch, d.m, d.n, d.k, d.math.value_or(default_product_math(dtype_of<T>)),
-            d.bias};
+    return {dtype_of<T>, d.batch,      d.m,
+            d.n,         d.k,          d.math.value_or(default_product_math(dtype_of<T>)),
+            d.bias,      d.activation, d.residual};
   }
-  static Operands operands(const Args& args) { return {args.a, args.b, args.c, args.bias}; }
+  static Operands operands(const Args& args) {
+    return {args.a, args.b, args.c, args.bias, args.residual};
+  }
 };
 
 template <MatmulElement T>

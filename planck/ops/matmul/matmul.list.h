@@ -2,4 +2,5 @@
 // autodiff/compiled.h.
 PLANCK_OP(Matmul, FloatKind, FloatKind);
 PLANCK_OP(Matmul, FloatKind, FloatKind, FloatKind);
+PLANCK_OP(Matmul, FloatKind, FloatKind, FloatKind, FloatKind);
 PLANCK_OP(Matmul, IntKind, IntKind);

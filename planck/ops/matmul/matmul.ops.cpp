@@ -28,11 +28,23 @@ Result<MatmulProblem> Matmul::problem(std::span<const InputSpec> in) const {
   p.math = math.value_or(default_product_math(p.element_dtype));
   if (p.k != b[rank - 2])
     return invalid(fmt::format("a has {} columns, b has {} rows", p.k, b[rank - 2]));
-  p.bias = in.size() > 2;
+  p.activation = activation;
+  p.residual = has_residual(in.size());
+  p.bias = has_bias(in.size());
+  if (p.residual && in.size() == 2)
+    return fail(ErrorCode::invalid_problem, "matmul: a residual is to be added, there is none");
   if (p.bias && (in[2].dtype != p.element_dtype || in[2].shape != Shape{p.n}))
     return fail(ErrorCode::invalid_problem,
                 fmt::format("matmul: the bias is {} {}, must be {} [{}]", planck::name(in[2].dtype),
                             to_string(in[2].shape), planck::name(p.element_dtype), p.n));
+  if (Shape like = p.batch; p.residual) {
+    like.push_back(p.m), like.push_back(p.n);
+    if (in.back().dtype != p.element_dtype || in.back().shape != like)
+      return fail(
+          ErrorCode::invalid_problem,
+          fmt::format("matmul: the residual is {} {}, must be {} {}", planck::name(in.back().dtype),
+                      to_string(in.back().shape), planck::name(p.element_dtype), to_string(like)));
+  }
   return p;
 }
 

@@ -16,6 +16,9 @@ PrecisionGuarantee promise(const MatmulProblem& p, double roundings,
   PrecisionGuarantee g = after_roundings(p.element_dtype, roundings, reproducibility);
   if (p.element_dtype == Dtype::s8) g = {Dtype::i32, Dtype::i32, Reproducibility::cross_device, 0};
   if (p.bias) g.max_ulp += 1;  // the sum with it is rounded, too
+  // No slope is above 1.13; what the functions themselves are off by, and a rounding.
+  if (p.activation != Activation::none) g.max_ulp = 1.13 * g.max_ulp + 6;
+  if (p.residual) g.max_ulp += 1;
   // A row of C is a sum of its own row of A.
   g.batch_invariant = g.reproducibility == Reproducibility::cross_device;
   return g;
@@ -48,13 +51,11 @@ PrecisionGuarantee guarantee_exact(const MatmulProblem& p) {
   return g;
 }
 
-// CUDA's kernels multiply alone. matmul(a, b, bias) on tensors adds the bias by an op of its own
-// there, which gives the same bits.
-template <std::string (*kRefusal)(const MatmulProblem&)>
-std::string alone(const MatmulProblem& p) {
-  return p.bias ? "multiplies alone, and a bias is to be added" : kRefusal(p);
+// The library multiplies alone.
+std::string cublaslt_refusal(const MatmulProblem& p) {
+  return p.multiplies_alone() ? matmul_cublaslt_refusal(p)
+                              : "multiplies alone, and a bias, an activation or a residual follows";
 }
-constexpr auto kAlone = alone<accept<MatmulProblem>>;
 
 using gemm_device::Instruction;
 
@@ -74,23 +75,23 @@ std::string follows_mma_sync(const MatmulProblem& p, Device device) {
 }
 
 constexpr Kernel<MatmulProblem> kChain[] = {
-    {"cuda:fma_chain", kCuda, kAlone, no_workspace, guarantee_chain, matmul_cuda},
-    {"cuda:cublaslt", kCuda, alone<matmul_cublaslt_refusal>, matmul_cublaslt_workspace,
-     guarantee_library, matmul_cublaslt},
+    {"cuda:fma_chain", kCuda, accept, no_workspace, guarantee_chain, matmul_cuda},
+    {"cuda:cublaslt", kCuda, cublaslt_refusal, matmul_cublaslt_workspace, guarantee_library,
+     matmul_cublaslt},
     {"cpu:fma_chain", kCpu, accept, matmul_cpu_workspace, guarantee_chain, matmul_cpu},
     {"cpu:openblas", kCpu, matmul_openblas_refusal, matmul_openblas_workspace, guarantee_library,
      matmul_openblas},
 };
 
 constexpr Kernel<MatmulProblem> kTensorCore[] = {
-    {"cuda:warpgroups", kCuda, alone<matmul_warpgroups_refusal>, matmul_warpgroups_workspace,
+    {"cuda:warpgroups", kCuda, matmul_warpgroups_refusal, matmul_warpgroups_workspace,
      guarantee_tensor_core, matmul_warpgroups, 90, follows},
-    {"cuda:mma_sync", kCuda, alone<matmul_mma_sync_refusal>, no_workspace, guarantee_tensor_core,
+    {"cuda:mma_sync", kCuda, matmul_mma_sync_refusal, no_workspace, guarantee_tensor_core,
      matmul_mma_sync, 0, follows_mma_sync},
-    {"cuda:integer_lanes", kCuda, kAlone, no_workspace, guarantee_tensor_core,
+    {"cuda:integer_lanes", kCuda, accept, no_workspace, guarantee_tensor_core,
      matmul_integer_lanes},
-    {"cuda:cublaslt", kCuda, alone<matmul_cublaslt_refusal>, matmul_cublaslt_workspace,
-     guarantee_library, matmul_cublaslt},
+    {"cuda:cublaslt", kCuda, cublaslt_refusal, matmul_cublaslt_workspace, guarantee_library,
+     matmul_cublaslt},
     {"cpu:integer_lanes", kCpu, accept, matmul_tensor_core_cpu_workspace, guarantee_tensor_core,
      matmul_tensor_core_cpu},
     {"cpu:openblas", kCpu, matmul_openblas_refusal, matmul_openblas_workspace, guarantee_library,
@@ -98,9 +99,9 @@ constexpr Kernel<MatmulProblem> kTensorCore[] = {
 };
 
 constexpr Kernel<MatmulProblem> kExact[] = {
-    {"cuda:digits", kCuda, alone<matmul_digits_refusal>, matmul_digits_workspace, guarantee_exact,
+    {"cuda:digits", kCuda, matmul_digits_refusal, matmul_digits_workspace, guarantee_exact,
      matmul_digits, 90},
-    {"cuda:integers", kCuda, kAlone, matmul_integers_workspace, guarantee_exact, matmul_integers},
+    {"cuda:integers", kCuda, accept, matmul_integers_workspace, guarantee_exact, matmul_integers},
     {"cpu:exact_amx", kCpu, matmul_exact_amx_refusal, matmul_exact_amx_workspace, guarantee_exact,
      matmul_exact_amx},
     {"cpu:exact_vnni", kCpu, matmul_exact_vnni_refusal, matmul_exact_vnni_workspace,
@@ -109,11 +110,11 @@ constexpr Kernel<MatmulProblem> kExact[] = {
 };
 
 constexpr Kernel<MatmulProblem> kBytes[] = {
-    {"cuda:warpgroups", kCuda, alone<matmul_warpgroups_refusal>, matmul_warpgroups_workspace,
+    {"cuda:warpgroups", kCuda, matmul_warpgroups_refusal, matmul_warpgroups_workspace,
      guarantee_exact, matmul_warpgroups, 90},
-    {"cuda:mma_sync", kCuda, alone<matmul_mma_sync_refusal>, no_workspace, guarantee_exact,
+    {"cuda:mma_sync", kCuda, matmul_mma_sync_refusal, no_workspace, guarantee_exact,
      matmul_mma_sync, 0, follows_mma_sync},
-    {"cuda:fma_chain", kCuda, kAlone, no_workspace, guarantee_exact, matmul_cuda},
+    {"cuda:fma_chain", kCuda, accept, no_workspace, guarantee_exact, matmul_cuda},
     {"cpu:amx", kCpu, matmul_amx_refusal, matmul_amx_workspace, guarantee_exact, matmul_amx},
     {"cpu:vnni", kCpu, matmul_vnni_refusal, matmul_vnni_workspace, guarantee_exact, matmul_vnni},
     {"cpu:fma_chain", kCpu, accept, matmul_cpu_workspace, guarantee_exact, matmul_cpu},

@@ -10,19 +10,23 @@ namespace planck {
 
 namespace {
 
-constexpr OperandInfo kOperands[] = {
-    {"a", Role::input}, {"b", Role::input}, {"c", Role::output}, {"bias", Role::input, true}};
+constexpr OperandInfo kOperands[] = {{"a", Role::input},
+                                     {"b", Role::input},
+                                     {"c", Role::output},
+                                     {"bias", Role::input, true},
+                                     {"residual", Role::input, true}};
 constexpr AttributeInfo kAttributes[] = {
     {"math", "",
      "what a product means: chain (one fma after the other, k ascending), exact (f32, s8: "
      "integers), "
      "tensor_core (bf16, f16, f32 as TF32); else the dtype's own: chain for f32 and f64, exact for "
-     "s8, tensor_core for bf16 and f16"}};
+     "s8, tensor_core for bf16 and f16"},
+    {"activation", "none", "none, relu, gelu or silu: of what was rounded, before a residual"}};
 constexpr OpInfo kInfo = {
     "matmul",
     OpCategory::matmul,
     "c[i, j] = a[i, 0] * b[0, j] + a[i, 1] * b[1, j] + ..., added as `math` says; rounded, then "
-    "with a bias: c[i, j] + bias[j]",
+    "with a bias: c[i, j] + bias[j]; then the activation; with a residual: + residual[i, j]",
     kOperands,
     kAttributes,
     false,
@@ -58,13 +62,17 @@ Result<void> MatmulProblem::check() const {
   if (!serves(math, element_dtype))
     return invalid(
         fmt::format("math is {}, which is not defined for {}", name(math), name(element_dtype)));
-  if (bias && element_dtype == Dtype::s8)
-    return invalid("a bias is added to floats alone, a is s8");
+  if (element_dtype == Dtype::s8) {
+    if (bias) return invalid("a bias is added to floats alone, a is s8");
+    if (residual) return invalid("a residual is added to floats alone, a is s8");
+    if (activation != Activation::none)
+      return invalid(fmt::format("{} is computed of floats alone, a is s8", name(activation)));
+  }
   return {};
 }
 
-std::array<OperandSpec, 4> MatmulProblem::specs() const {
-  std::array<OperandSpec, 4> out;
+std::array<OperandSpec, 5> MatmulProblem::specs() const {
+  std::array<OperandSpec, 5> out;
   out[matmul_operand::a] = {
       .dtype = element_dtype, .shape = with_matrix(batch, m, k), .count_rule = {}};
   out[matmul_operand::b] = {
@@ -73,6 +81,11 @@ std::array<OperandSpec, 4> MatmulProblem::specs() const {
       .dtype = output_dtype(), .shape = with_matrix(batch, m, n), .count_rule = {}};
   out[matmul_operand::bias] = {
       .dtype = element_dtype, .shape = {n}, .count_rule = {}, .used = bias, .required = bias};
+  out[matmul_operand::residual] = {.dtype = element_dtype,
+                                   .shape = with_matrix(batch, m, n),
+                                   .count_rule = {},
+                                   .used = residual,
+                                   .required = residual};
   return out;
 }
 
@@ -109,6 +122,17 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
       return invalid(fmt::format("the bias is {} {}, must be {} [{}]", name(bias->second.dtype),
                                  to_string(bias->second.shape), name(p.element_dtype), p.n));
   }
+  if (const auto residual = inputs.find("residual"); residual != inputs.end()) {
+    p.residual = true;
+    if (residual->second.dtype != p.element_dtype)
+      return invalid(fmt::format("the residual is {}, must be {}", name(residual->second.dtype),
+                                 name(p.element_dtype)));
+  }
+  const std::string activation = AttributeReader(op, attributes).text("activation");
+  if (const auto known = parse_activation(activation))
+    p.activation = *known;
+  else
+    return invalid(fmt::format("activation is {}, must be none, relu, gelu or silu", activation));
   p.math = default_product_math(p.element_dtype);
   if (const auto asked = AttributeReader(op, attributes).text("math"); !asked.empty()) {
     const auto math = parse_product_math(asked);

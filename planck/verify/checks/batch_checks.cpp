@@ -20,7 +20,7 @@ struct Rows {
 };
 const Rows* rows_of(std::string_view op) {
   static const std::vector<Rows> kAll = {
-      {"matmul", {{"a", -2}, {"c", -2}}},
+      {"matmul", {{"a", -2}, {"c", -2}, {"residual", -2}}},
       {"conv2d", {{"x", 0}, {"y", 0}}},
       {"conv2d_input", {{"dy", 0}, {"dx", 0}}},
       {"attention", {{"q", 0}, {"k", 0}, {"v", 0}, {"mask", 0}, {"y", 0}, {"lse", 0}}},

@@ -116,6 +116,12 @@ class Gradients(CommandTest):
             with self.subTest(settings):
                 self.check("attention", tensors, settings)
 
+    def test_what_follows_a_product(self):
+        tensors = {**cases()["matmul"][0], "bias": floats(2), "residual": floats(2, 2)}
+        for settings in ([], ["activation=gelu"], ["activation=silu"]):
+            with self.subTest(settings):
+                self.check("matmul", tensors, settings)
+
     def check(self, op, tensors, settings, name=None):
         out = self.run_op(op, tensors, *settings)
         stored = checkpoint.read(self.path("out"))[0]

@@ -189,8 +189,12 @@ void trace(const NormProblem& p, Trace<A>& t) {
 
 template <class A>
 void trace(const MatmulProblem& p, Trace<A>& t) {
-  if (p.bias) return t.keep(matmul(t.f("a"), t.f("b"), t.f("bias"), {.math = p.math}));
-  t.keep(matmul(t.f("a"), t.f("b"), {.math = p.math}));
+  const MatmulOptions options{.math = p.math, .activation = p.activation};
+  if (p.residual)
+    return t.keep(matmul(t.f("a"), t.f("b"), p.bias ? std::optional(t.f("bias")) : std::nullopt,
+                         t.f("residual"), options));
+  if (p.bias) return t.keep(matmul(t.f("a"), t.f("b"), t.f("bias"), options));
+  t.keep(matmul(t.f("a"), t.f("b"), options));
 }
 
 template <class A>

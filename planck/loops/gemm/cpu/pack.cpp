@@ -164,7 +164,7 @@ namespace {
 // Sums as C would hold them, and what is added to them, together.
 template <class C>
 void store_sums_and_bias(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
-                         const C* sums, const Bias& bias, std::int64_t bias_at) {
+                         const C* sums, const Added& bias, std::int64_t bias_at) {
   const PortionOps& ops = portion_ops();
   alignas(64) C rounded[kPortion], added[kPortion];
   if (dtype == dtype_of<C>) {
@@ -185,12 +185,12 @@ void store_sums_and_bias(Dtype dtype, void* data, std::int64_t offset, std::int6
 }  // namespace
 
 void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
-                const float* sums, const Bias& bias, std::int64_t bias_at) {
+                const float* sums, const Added& bias, std::int64_t bias_at) {
   if (bias.data == nullptr) return store_sums(dtype, data, offset, stride, n, sums);
   store_sums_and_bias(dtype, data, offset, stride, n, sums, bias, bias_at);
 }
 void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
-                const double* sums, const Bias& bias, std::int64_t bias_at) {
+                const double* sums, const Added& bias, std::int64_t bias_at) {
   if (bias.data == nullptr) return store_sums(dtype, data, offset, stride, n, sums);
   store_sums_and_bias(dtype, data, offset, stride, n, sums, bias, bias_at);
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "planck/core/dtype.h"
+#include "planck/loops/gemm/epilogue.h"
 
 namespace planck::gemm {
 
@@ -52,14 +53,6 @@ void pack(const Side& side, std::int64_t count, std::int64_t k, int width, C* ou
 // n <= 1024 elements of row r, from k0 on, of floats.
 void load_row(const Side& side, std::int64_t r, std::int64_t k0, int n, float* out);
 
-// What is added to the elements of C once they are rounded, as an addition of its own would be:
-// element (r, c) gets the one that lies r * row + c * column elements on. One of the two is 0.
-struct Bias {
-  const void* data = nullptr;  // null: none
-  std::int64_t row = 0, column = 0;
-  Bias transposed() const { return {data, column, row}; }
-};
-
 // One row of sums, n <= 1024, to a row of C.
 void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
                 const float* sums);
@@ -69,8 +62,8 @@ void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t strid
                 const std::int32_t* sums);
 // The same with a bias of C's dtype, of which the row's first is bias_at elements on.
 void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
-                const float* sums, const Bias& bias, std::int64_t bias_at);
+                const float* sums, const Added& bias, std::int64_t bias_at);
 void store_sums(Dtype dtype, void* data, std::int64_t offset, std::int64_t stride, int n,
-                const double* sums, const Bias& bias, std::int64_t bias_at);
+                const double* sums, const Added& bias, std::int64_t bias_at);
 
 }  // namespace planck::gemm

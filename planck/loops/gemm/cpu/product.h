@@ -3,6 +3,7 @@
 #pragma once
 
 #include "planck/core/stream.h"
+#include "planck/loops/gemm/cpu/epilogue.h"
 #include "planck/loops/gemm/cpu/pack.h"
 #include "planck/loops/gemm/geometry.h"
 
@@ -24,12 +25,16 @@ struct Product {
   const Sink* sink = nullptr;  // instead of c
   // exact: of rows and of columns, none of which holds NaN or infinities; null: found here.
   const std::int32_t *row_exponents = nullptr, *column_exponents = nullptr;
-  Bias bias = {};  // of c
+  Epilogue epilogue = {};        // of c
+  std::int64_t residual_at = 0;  // its first element
 
   void store(std::int64_t row, std::int64_t column, int count, const float* sums) const {
     if (sink != nullptr) return sink->store(row, column, count, sums);
-    store_sums(c.dtype, c.data, c_at + row * c.row + column * c.column, c.column, count, sums, bias,
-               row * bias.row + column * bias.column);
+    const std::int64_t at = c_at + row * c.row + column * c.column;
+    store_sums(c.dtype, c.data, at, c.column, count, sums, epilogue.bias,
+               row * epilogue.bias.row + column * epilogue.bias.column);
+    follow_bias(epilogue, c.dtype, c.data, at, c.column, count,
+                residual_at + row * epilogue.residual.row + column * epilogue.residual.column);
   }
 };
 // Batch t.

@@ -88,7 +88,10 @@ void multiply_tensor_core(const Stream& stream, Dtype format, const Product& p,
 }
 
 Product product_of(const Geometry& g, std::int64_t t) {
-  return {g.m, g.n, g.k, rows_of_a(g, t), columns_of_b(g, t), g.c, g.batches.offset(2, t)};
+  Product p{g.m, g.n, g.k, rows_of_a(g, t), columns_of_b(g, t), g.c, g.batches.offset(2, t)};
+  p.epilogue = g.epilogue;
+  p.residual_at = g.batches.offset(3, t);
+  return p;
 }
 
 }  // namespace planck::gemm

@@ -8,15 +8,18 @@
 //   d = 0, 1, 2   six products of three pairs (A_i, B_i) in shared memory, three sums of s32
 //   d = 3, 4      three products of two pairs, two sums
 //
-// so 10 tiles are brought for 9 products. The int64 that the first pass leaves waits in the
-// workspace, which a block fills and reads in the second-level cache; nothing else but C is
-// written. Beyond 43,690 products a sum of d = 2 would leave s32: then k comes in parts.
+// so 10 tiles are brought for 9 products. Of the int64 that the first pass leaves an eighth stays
+// in registers, the rest waits in the workspace, which a block fills and reads in the second-level
+// cache. Beyond 43,690 products a sum of d = 2 would leave s32: then k comes in parts.
+//
+// Tiles of the last round, where there are too few for all clusters, are cut along k: each cluster
+// takes an equal share of their steps, and leaves integers that a kernel of its own joins.
 //
 // H200, 4096^3 (cuBLAS f32 50 TFLOP/s in the same run): see docs/tensor_cores.md.
 #pragma once
 
+#include "planck/loops/gemm/cuda/exact_round.cuh"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
-#include "planck/math/products/exact_product.h"
 
 namespace planck::gemm_device {
 
@@ -28,45 +31,44 @@ struct ExactTiles {
   static constexpr int kBytesA = kTileRows * kStepBytes, kBytesB = kColumns * kStepBytes;
   static constexpr int kShared = 1024 + kStages * (kBytesA + kBytesB) + 8 * 8 * 320 + 16 * kStages;
   static constexpr int kWaiting = kTileRows * kColumns;  // int64 of the workspace per block
+  static constexpr int kKept = 1;  // pieces of 8 rows by 32 columns that stay in registers
 };
 
-struct ExactArgs {
-  TensorArgs<float> product;             // k is that of a plane: a multiple of 16
-  const int *a_exponents, *b_exponents;  // [batch, rows], [batch, columns]
-  std::int64_t* waiting;                 // ExactTiles::kWaiting for each block
-  // The integers themselves instead of C, or null; columns lie side by side.
-  std::int64_t* sums;
-  std::int64_t sums_row, sums_batch;
-  // For rows and columns that are not finite.
-  const float *a, *b;
-  std::int64_t a_row, a_k, b_column, b_k, k;
-  std::int64_t a_batch, b_batch;
-};
+template <class W>
+__device__ __forceinline__ ExactTask task_of(const ExactArgs& e) {
+  const TensorArgs<float>& p = e.product;
+  return {
+      {e.cut_tiles, (p.k + kStepBytes - 1) / kStepBytes, static_cast<int>(gridDim.x) / W::kCluster},
+      static_cast<int>(blockIdx.x) / W::kCluster,
+      p.walk.count(),
+      p.k};
+}
 
 // Visits (digit, k) of one tile in the order in which pairs of A and B are brought.
 template <class Visit>
-__device__ __forceinline__ void each_pair(int k, Visit visit) {
-  for (int k0 = 0; k0 < k; k0 += kExactPart) {
-    const int end = min(k, k0 + kExactPart);
+__device__ __forceinline__ void each_pair(int k0, int k1, Visit visit) {
+  for (; k0 < k1; k0 += kExactPart) {
+    const int end = min(k1, k0 + kExactPart);
     for (int at = k0; at < end; at += kStepBytes) visit(0, at), visit(1, at), visit(2, at);
     for (int at = k0; at < end; at += kStepBytes) visit(1, at), visit(2, at);
   }
 }
 
 template <class W>
-__device__ void bring_digits(const CUtensorMap& map_a, const CUtensorMap& map_b,
-                             const TensorArgs<float>& p, char* stages, std::uint64_t* full,
-                             std::uint64_t* empty) {
+__device__ void bring_digits(const CUtensorMap& map_a, const CUtensorMap& map_b, const ExactArgs& e,
+                             char* stages, std::uint64_t* full, std::uint64_t* empty) {
+  const TensorArgs<float>& p = e.product;
   constexpr int kShare = W::kColumns / W::kCluster;
   const int rank = static_cast<int>(cluster_rank());
   Turn<W::kStages> turn;
-  for (int t = blockIdx.x / W::kCluster; t < p.walk.count(); t += gridDim.x / W::kCluster) {
-    const auto tile = p.walk.at(t);
+  ExactWork work(task_of<W>(e));
+  while (work.next(task_of<W>(e))) {
+    const auto tile = p.walk.at(work.tile);
     const int row = (tile.row * W::kCluster + rank) * kTileRows;
     const int column = tile.column * W::kColumns + rank * kShare;
     const int plane_a = p.a_batches ? 3 * tile.batch : 0,
               plane_b = p.b_batches ? 3 * tile.batch : 0;
-    each_pair(p.k, [&](int digit, int k) {
+    each_pair(work.k0, work.k1, [&](int digit, int k) {
       await_phase(empty + turn.stage, turn.parity ^ 1);
       std::uint64_t* const barrier = full + turn.stage;
       expect_bytes(barrier, W::kBytesA + W::kBytesB);
@@ -166,61 +168,15 @@ struct ExactSums {
   }
 };
 
-// Where a warp's 16 rows of C begin, and its 8 rows of 320 bytes of shared memory.
-struct ExactPlace {
-  int batch, row, column;
-  char* piece;
-};
-
-// The sums of 8 rows and 32 columns, rounded to C.
-__device__ __forceinline__ void round_rows(const ExactArgs& e, const ExactPlace& place, int j0,
-                                           int first) {
-  namespace exact = math::exact;
-  const TensorArgs<float>& p = e.product;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int j = place.column + j0 + lane, row = place.row + first;
-  if (j >= p.n) return;
-  const int* const rows = e.a_exponents + (p.a_batches ? std::int64_t{place.batch} * p.m : 0);
-  const int* const columns = e.b_exponents + (p.b_batches ? std::int64_t{place.batch} * p.n : 0);
-  const auto sum_of = [&](int r) {
-    return *reinterpret_cast<const long long*>(place.piece + r * 320 + lane * 8);
-  };
-  if (e.sums != nullptr) {
-    for (int r = 0; r < 8 && row + r < p.m; ++r)
-      e.sums[place.batch * e.sums_batch + (row + r) * e.sums_row + j] = sum_of(r);
-    return;
-  }
-  const int of_column = columns[j];
-  float* const c = p.c + place.batch * p.c_batch + j * p.c_column;
-  bool odd = false;
-#pragma unroll
-  for (int r = 0; r < 8; ++r) {
-    if (row + r >= p.m) break;
-    const long long sum = sum_of(r);
-    const int n = exact::exponent_of_sum(rows[row + r], of_column);  // far off where not finite
-    // Away from the ends of f32 the power of two only moves the exponent.
-    const std::uint32_t bits = __float_as_uint(__ll2float_rn(sum));
-    const int exponent = static_cast<int>(bits >> 23 & 0xff) + n;
-    odd = odd || exponent > 254 || (sum != 0 && exponent < 1);
-    c[(row + r) * p.c_row] =
-        sum == 0 ? 0.0f : __uint_as_float(bits + (static_cast<std::uint32_t>(n) << 23));
-  }
-  if (!odd) return;
-#pragma unroll 1
-  for (int r = 0; r < 8 && row + r < p.m; ++r) {
-    const int of_row = rows[row + r];
-    const bool finite = of_row != exact::kNotFinite && of_column != exact::kNotFinite;
-    c[(row + r) * p.c_row] =
-        finite ? exact::round_exact(sum_of(r), exact::exponent_of_sum(of_row, of_column))
-               : exact::not_finite(e.a + place.batch * e.a_batch + (row + r) * e.a_row, e.a_k,
-                                   e.b + place.batch * e.b_batch + j * e.b_column, e.b_k, e.k);
-  }
+// Numbers a lane's sums by piece of 8 rows by 32 columns; i < 8.
+__device__ constexpr int sum_at(int piece, int i) {
+  return (piece / 2 * 4 + i / 2) * 4 + piece % 2 * 2 + i % 2;
 }
 
 template <class W>
 __device__ void multiply_digits(const ExactArgs& e, char* stages, char* pieces, std::uint64_t* full,
                                 std::uint64_t* empty) {
-  constexpr int kCount = W::kColumns / 2;
+  constexpr int kCount = W::kColumns / 2, kPieces = kCount / 8, kKept = W::kKept;
   const TensorArgs<float>& p = e.product;
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4,
@@ -228,53 +184,89 @@ __device__ void multiply_digits(const ExactArgs& e, char* stages, char* pieces, 
   const int rank = static_cast<int>(cluster_rank());
   std::int64_t* const waiting =
       e.waiting + std::int64_t{W::kWaiting} * blockIdx.x + (threadIdx.x - 128);
+  const auto steps_of = [](int k) { return (k + kStepBytes - 1) / kStepBytes; };
   ExactSums<W> ring{stages, full, empty, group, {}};
-  for (int t = blockIdx.x / W::kCluster; t < p.walk.count(); t += gridDim.x / W::kCluster) {
-    const auto tile = p.walk.at(t);
-    const auto steps_of = [](int k) { return (k + kStepBytes - 1) / kStepBytes; };
+  ExactWork work(task_of<W>(e));
+  while (work.next(task_of<W>(e))) {
+    if (e.follows.residual.data != nullptr && work.part < 0) {
+      const auto tile = p.walk.at(work.tile);
+      fetch_residual<W::kColumns>(p, e.follows,
+                                  (tile.row * W::kCluster + rank) * kTileRows + group * 64,
+                                  tile.column * W::kColumns, tile.batch);
+    }
     std::int32_t s3[kCount], s4[kCount];
-    for (int k0 = 0;; k0 += kExactPart) {
-      const int steps = steps_of(min(p.k - k0, kExactPart));
+    std::int64_t kept[kKept][8];
+    for (int k = work.k0;; k += kExactPart) {
+      const int steps = steps_of(min(work.k1 - k, kExactPart));
+      const bool last = k + kExactPart >= work.k1;
       {
         std::int32_t s0[kCount], s1[kCount], s2[kCount];
         ring.add_up_three(s0, s1, s2, steps);
 #pragma unroll
-        for (int i = 0; i < kCount; ++i) {
-          const std::int64_t v = ((std::int64_t{s0[i]} * 256 + s1[i]) * 256 + s2[i]) * 65536;
-          waiting[i * 256] = k0 == 0 ? v : waiting[i * 256] + v;
-        }
+        for (int piece = 0; piece < kPieces; ++piece)
+#pragma unroll
+          for (int i = 0; i < 8; ++i) {
+            const int at = sum_at(piece, i);
+            std::int64_t v = ((std::int64_t{s0[at]} * 256 + s1[at]) * 256 + s2[at]) * 65536;
+            if (k != work.k0) v += waiting[at * 256];
+            if (piece < kKept && last)
+              kept[piece < kKept ? piece : 0][i] = v;
+            else
+              waiting[at * 256] = v;
+          }
       }
       ring.add_up_two(s3, s4, steps);
-      if (k0 + kExactPart >= p.k) break;
+      if (last) break;
 #pragma unroll
       for (int i = 0; i < kCount; ++i) waiting[i * 256] += std::int64_t{s3[i]} * 256 + s4[i];
     }
-    const int row = (tile.row * W::kCluster + rank) * kTileRows + group * 64 + warp * 16;
-    const ExactPlace place{tile.batch, row, tile.column * W::kColumns,
-                           pieces + (group * 4 + warp) * 8 * 320};
-    // 8 rows by 32 columns at a time: sums to shared memory, then a column for each lane. What
-    // waits for the next piece is on its way meanwhile.
-    const auto at = [](int piece, int i) {
-      return (piece / 2 * 4 + i / 2) * 4 + piece % 2 * 2 + i % 2;
-    };
+    const auto tile = p.walk.at(work.tile);
+    const int of_warp = group * 64 + warp * 16;
+    ExactPlace place{tile.batch,
+                     (tile.row * W::kCluster + rank) * kTileRows + of_warp,
+                     tile.column * W::kColumns,
+                     pieces + (group * 4 + warp) * 8 * 320,
+                     nullptr,
+                     0};
+    if (work.part >= 0) {
+      place.sums_row = W::kColumns;
+      place.sums = e.cut_sums + std::int64_t{work.part * W::kCluster + rank} * W::kWaiting +
+                   of_warp * W::kColumns;
+    } else if (e.sums != nullptr) {
+      place.sums_row = e.sums_row;
+      place.sums = e.sums + place.batch * e.sums_batch + place.row * e.sums_row + place.column;
+    }
+    // A piece at a time: sums to shared memory, then a column for each lane. What waits is on its
+    // way while pieces that were kept are stored. What is done with a piece is written down once:
+    // sums alone must know theirs.
     std::int64_t next[8];
+    const auto fetch = [&](int piece) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) next[i] = waiting[at(0, i) * 256];
+      for (int i = 0; i < 8; ++i) next[i] = waiting[sum_at(piece, i) * 256];
+    };
+    fetch(kKept);
+#pragma unroll 1
+    for (int piece = 0; piece < kPieces; ++piece) {
+      float residual[8] = {};
+      read_residual(e, place, piece / 2 * 32, piece % 2 * 8, residual);
+      __syncwarp();
 #pragma unroll
-    for (int piece = 0; piece < W::kColumns / 16; ++piece) {
-      std::int64_t sums[8];
+      for (int known = 0; known < kPieces; ++known) {
+        if (piece != known) continue;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        sums[i] = next[i] + (std::int64_t{s3[at(piece, i)]} * 256 + s4[at(piece, i)]);
-        if (piece + 1 < W::kColumns / 16) next[i] = waiting[at(piece + 1, i) * 256];
+        for (int i = 0; i < 8; i += 2) {
+          const auto sum = [&](int of) {
+            const int at = sum_at(known, of);
+            return (known < kKept ? kept[known < kKept ? known : 0][of] : next[of]) +
+                   (std::int64_t{s3[at]} * 256 + s4[at]);
+          };
+          *reinterpret_cast<longlong2*>(place.piece + lane / 4 * 320 + (4 * i + lane % 4 * 2) * 8) =
+              longlong2{sum(i), sum(i + 1)};
+        }
       }
+      if (piece >= kKept && piece + 1 < kPieces) fetch(piece + 1);
       __syncwarp();
-#pragma unroll
-      for (int i = 0; i < 8; i += 2)
-        *reinterpret_cast<longlong2*>(place.piece + lane / 4 * 320 + (4 * i + lane % 4 * 2) * 8) =
-            longlong2{sums[i], sums[i + 1]};
-      __syncwarp();
-      round_rows(e, place, piece / 2 * 32, piece % 2 * 8);
+      round_rows(e, place, piece / 2 * 32, piece % 2 * 8, residual);
     }
   }
 }
@@ -292,7 +284,7 @@ __global__ void __launch_bounds__(W::kThreads, 1)
   begin_ring<W>(full, empty);
   if (threadIdx.x < 128) {
     leave_registers<24>();
-    if (threadIdx.x == 0) bring_digits<W>(map_a, map_b, e.product, stages, full, empty);
+    if (threadIdx.x == 0) bring_digits<W>(map_a, map_b, e, stages, full, empty);
   } else {
     take_registers<240>();
     multiply_digits<W>(e, stages, pieces, full, empty);

@@ -28,7 +28,7 @@ using MmaOutput = std::conditional_t<std::is_same_v<E, std::int8_t>, std::int32_
 template <class E, class Output = MmaOutput<E>>
 struct MmaArgs {
   MmaOperand<E> a, b;
-  TensorArgs<Output> to;
+  std::conditional_t<std::is_same_v<E, Output>, FollowedArgs<E>, TensorArgs<Output>> to;
   gemm::Batches batches;
 };
 
@@ -106,6 +106,9 @@ __global__ void __launch_bounds__(Tiling::kThreads,
 
   auto to = p.to;
   to.c += p.batches.offset(2, tile.batch);
+  if constexpr (requires { to.follows; })
+    if (to.follows.residual.data != nullptr)
+      to.follows.residual.data += p.batches.offset(3, tile.batch);
   char* const piece = stages + warp * 16 * kPieceRow;
 #pragma unroll
   for (int i = 0; i < kDown; ++i) {

@@ -94,6 +94,11 @@ Result<void> run_mma_tiles(const Stream& stream, const gemm::Geometry& given) {
   }
 
   auto p = mma_arguments<E, MmaOutput<E>>(g);
+  if constexpr (requires { p.to.follows; }) {
+    p.to.follows = following<E>(g, 0, 0);
+    for (int d = 0; d < g.batches.rank; ++d)
+      p.to.follows.residual.packs &= g.batches.stride[3][d] % (16 / std::int64_t{sizeof(E)}) == 0;
+  }
   if (of_a == Lies::deep) p.a.brought = Brought::copied;
   if (of_b == Lies::deep) p.b.brought = Brought::copied;
   if constexpr (sizeof(E) == 1) {

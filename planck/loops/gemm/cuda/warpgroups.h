@@ -8,7 +8,7 @@ namespace planck::gemm_device {
 
 struct WarpgroupRun {
   gemm::Geometry g;
-  std::int64_t batches, strides[3], offsets[3];
+  std::int64_t batches, strides[gemm::kBatchOperands], offsets[gemm::kBatchOperands];
   void* copies[2];  // room for A and B along k; null for 16-bit elements
   // 16-bit elements: C is f32, sums that are not rounded; A and B lie across k.
   bool sums = false;

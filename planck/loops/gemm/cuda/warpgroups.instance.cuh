@@ -17,7 +17,8 @@
 namespace planck::gemm_device {
 
 template <class T>
-using WarpgroupOutput = std::conditional_t<std::is_same_v<T, std::int8_t>, std::int32_t, T>;
+using WarpgroupArgs =
+    std::conditional_t<std::is_same_v<T, std::int8_t>, TensorArgs<std::int32_t>, FollowedArgs<T>>;
 
 // The tiles that take the least time: waves of blocks times what a tile costs.
 struct TileChoice {
@@ -39,9 +40,9 @@ inline TileChoice choose_tiles(std::int64_t m, std::int64_t n, std::int64_t batc
   return best;
 }
 
-template <class T, bool kMajorKA, bool kMajorKB, class Output>
+template <class T, bool kMajorKA, bool kMajorKB, class Args>
 Result<void> launch_tiles(const Stream& stream, const TensorOperand& a, const TensorOperand& b,
-                          const TensorArgs<Output>& p) {
+                          const Args& p) {
   const int processors = processors_of(stream);
   const cudaStream_t queue = native(stream);
   const TileChoice tiles = choose_tiles(p.m, p.n, p.walk.batches, processors, kMajorKB);
@@ -50,9 +51,14 @@ Result<void> launch_tiles(const Stream& stream, const TensorOperand& a, const Te
   if (tiles.columns == 128)
     return launch_warpgroups<Warpgroups<T, 128, 2, kMajorKA, kMajorKB>>(queue, processors, a, b, p);
   if constexpr (kMajorKB)
-    if (tiles.columns == 32)
+    if (tiles.columns == 32) {
+      // Lower tiles where A is read by so few multiprocessors that these are what it waits for.
+      if (ceil_div(p.m, 64) * ceil_div(p.n, 32) * p.walk.batches <= processors)
+        return launch_warpgroups<Warpgroups<T, 32, 1, kMajorKA, kMajorKB, 64>>(queue, processors, a,
+                                                                               b, p);
       return launch_warpgroups<Warpgroups<T, 32, 1, kMajorKA, kMajorKB>>(queue, processors, a, b,
                                                                          p);
+    }
   return launch_warpgroups<Warpgroups<T, 64, 1, kMajorKA, kMajorKB>>(queue, processors, a, b, p);
 }
 
@@ -71,15 +77,18 @@ Result<void> along_k(const Stream& stream, TensorOperand& x, void* room) {
   return cuda_result(cudaGetLastError(), "matmul");
 }
 
-template <class Output>
-TensorArgs<Output> arguments(const WarpgroupRun& run) {
+// Args: of integers and of sums that are not rounded TensorArgs, else FollowedArgs.
+template <class Args>
+Args arguments(const WarpgroupRun& run) {
   const gemm::Geometry& g = run.g;
-  TensorArgs<Output> p{};
-  p.c = static_cast<Output*>(g.c.data) + run.offsets[2];
+  Args p{};
+  p.c = static_cast<typename Args::Output*>(g.c.data) + run.offsets[2];
   p.c_row = g.c.row, p.c_column = g.c.column, p.c_batch = run.strides[2];
   p.m = static_cast<int>(g.m), p.n = static_cast<int>(g.n), p.k = static_cast<int>(g.k);
   p.c_packs = packs_rows(p);
   p.walk.batches = static_cast<int>(run.batches);
+  if constexpr (requires { p.follows; })
+    p.follows = following<typename Args::Output>(g, run.offsets[3], run.strides[3]);
   return p;
 }
 
@@ -100,7 +109,7 @@ Result<void> run_warpgroups(const Stream& stream, const WarpgroupRun& run, bool&
                   g.b.row,
                   run.batches,
                   run.strides[1]};
-  const auto p = arguments<WarpgroupOutput<T>>(run);
+  const auto p = arguments<WarpgroupArgs<T>>(run);
   ran = true;
   if constexpr (sizeof(T) != 2) {
     if (auto ok = along_k<T>(stream, a, run.copies[0]); !ok) return ok;
@@ -110,7 +119,8 @@ Result<void> run_warpgroups(const Stream& stream, const WarpgroupRun& run, bool&
     ran = copyable(a, sizeof(T)) && copyable(b, sizeof(T)) &&
           !(run.sums && (a.major_k() || b.major_k()));
     if (!ran) return {};
-    if (run.sums) return launch_tiles<T, false, false>(stream, a, b, arguments<float>(run));
+    if (run.sums)
+      return launch_tiles<T, false, false>(stream, a, b, arguments<TensorArgs<float>>(run));
     if (a.major_k())
       return b.major_k() ? launch_tiles<T, true, true>(stream, a, b, p)
                          : launch_tiles<T, true, false>(stream, a, b, p);

@@ -73,11 +73,13 @@ bool packs_rows(const TensorArgs<Output>& p) {
 // axis.
 template <class F>
 Result<void> each_run(const gemm::Batches& batches, F&& f) {
-  std::int64_t strides[3] = {}, offsets[3];
+  constexpr int kAll = gemm::kBatchOperands;
+  std::int64_t strides[kAll] = {}, offsets[kAll];
   const std::int64_t run = batches.rank == 0 ? 1 : batches.extent[batches.rank - 1];
-  for (int o = 0; o < 3 && batches.rank > 0; ++o) strides[o] = batches.stride[o][batches.rank - 1];
+  for (int o = 0; o < kAll && batches.rank > 0; ++o)
+    strides[o] = batches.stride[o][batches.rank - 1];
   for (std::int64_t t = 0; t < batches.count; t += run) {
-    for (int o = 0; o < 3; ++o) offsets[o] = batches.offset(o, t);
+    for (int o = 0; o < kAll; ++o) offsets[o] = batches.offset(o, t);
     if (auto ok = f(run, strides, offsets); !ok) return ok;
   }
   return {};
@@ -110,26 +112,26 @@ Result<void> launch_clusters(cudaStream_t stream, void (*kernel)(P...), std::int
   return cuda_result(cudaLaunchKernelEx(&config, kernel, arguments...), "matmul");
 }
 
-template <class W, class Output>
+template <class W, class Args>
 Result<void> launch_warpgroups(cudaStream_t stream, int processors, const TensorOperand& a,
-                               const TensorOperand& b, TensorArgs<Output> p) {
+                               const TensorOperand& b, Args p) {
   // Boxes no higher than the matrix: the engine is slow where it has to fill in zeros. What lies in
   // the rest of a stage goes to sums that nobody stores.
   constexpr int kShare = W::kColumns / W::kCluster;
   const auto box = [](const TensorOperand& x, int most) {
     return x.major_k() && W::kCluster == 1 && x.rows < most ? static_cast<int>(x.rows) : most;
   };
-  const int box_a = box(a, kTileRows), box_b = box(b, kShare);
+  const int box_a = box(a, W::kRows), box_b = box(b, kShare);
   const auto map_a = tensor_map<typename W::Element>(a, box_a);
   if (!map_a) return tl::unexpected(map_a.error());
   const auto map_b = tensor_map<typename W::Element>(b, box_b);
   if (!map_b) return tl::unexpected(map_b.error());
   p.stage_bytes = (box_a + box_b * W::kCluster) * kStepBytes;
   p.a_batches = a.batch_stride != 0, p.b_batches = b.batch_stride != 0;
-  p.walk.down = static_cast<int>(ceil_div(p.m, kTileRows * W::kCluster));
+  p.walk.down = static_cast<int>(ceil_div(p.m, W::kRows * W::kCluster));
   p.walk.across = static_cast<int>(ceil_div(p.n, W::kColumns));
   const std::int64_t tiles = std::int64_t{p.walk.down} * p.walk.across * p.walk.batches;
-  return launch_clusters<W>(stream, multiply_warpgroups<W, Output>,
+  return launch_clusters<W>(stream, multiply_warpgroups<W, Args>,
                             std::min<std::int64_t>(tiles, processors / W::kCluster), *map_a, *map_b,
                             p);
 }

@@ -6,6 +6,7 @@
 #include "planck/loops/gemm/cpu/byte_panels.h"
 #include "planck/loops/gemm/cpu/vnni_tile.h"
 #include "planck/ops/matmul/cpu/kernels.h"
+#include "planck/ops/matmul/host/geometry.h"
 #include "planck/plan/this_cpu.h"
 
 namespace planck {
@@ -157,8 +158,7 @@ template <class Tiles>
 Result<void> run(const Stream& stream, Workspace workspace, const MatmulProblem& p,
                  const Operands& operands) {
   if (p.m == 0 || p.n == 0) return {};
-  const Geometry g =
-      vectors_along_rows(geometry(p.batch, p.m, p.n, p.k, operands), Tiles::kColumns);
+  const Geometry g = vectors_along_rows(geometry_of(p, operands), Tiles::kColumns);
   for_batches(stream, workspace, g.m, g.n, g.k, g.batches.count, bytes_of<Tiles>(g.m, g.n, g.k),
               [&](const Stream& on, std::byte* bytes, std::int64_t batch) {
                 run_blocked(on, kCut, g.m, g.n, g.k, Engine<Tiles>(g, batch, bytes));

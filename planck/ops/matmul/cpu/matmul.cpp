@@ -9,17 +9,17 @@
 //           its stack, packs rows of A beside them and reads B in place if that is dense.
 //
 // A bias is added to sums while they are in registers, or, where C is narrower than these, to what
-// they were rounded to.
+// they were rounded to; what follows it is done by each task where C lies.
 #include <algorithm>
 #include <cstdlib>
 
 #include "planck/loops/cpu/portions.h"
+#include "planck/loops/gemm/cpu/epilogue.h"
 #include "planck/loops/gemm/cpu/pack.h"
 #include "planck/loops/gemm/cpu/tile.h"
-#include "planck/loops/gemm/geometry.h"
 #include "planck/loops/parallel.h"
-#include "planck/ops/matmul/cpu/bias.h"
 #include "planck/ops/matmul/cpu/kernels.h"
+#include "planck/ops/matmul/host/geometry.h"
 
 namespace planck {
 
@@ -65,13 +65,14 @@ struct PackedLayout {
 template <class C>
 class Product {
  public:
-  Product(const Geometry& g, const Bias& bias, std::int64_t batch)
+  Product(const Geometry& g, std::int64_t batch)
       : g_(g),
-        bias_(bias),
+        bias_(g.epilogue.bias),
         ops_(tile_ops<C>()),
         a_at_(g.batches.offset(0, batch)),
         b_at_(g.batches.offset(1, batch)),
-        c_at_(g.batches.offset(2, batch)) {}
+        c_at_(g.batches.offset(2, batch)),
+        residual_at_(g.batches.offset(3, batch)) {}
 
   void run_packed(const Stream& stream, C* workspace) {
     for (std::int64_t i = 0; i < g_.m; i += kBlockRows)
@@ -104,8 +105,17 @@ class Product {
       else
         store_sums(g_.c.dtype, g_.c.data, c_at_ + (i + r) * g_.c.row + j * g_.c.column, g_.c.column,
                    static_cast<int>(columns), sums + r * step,
-                   g_.c.dtype == dtype_of<C> ? Bias() : bias_,  // in registers, else here
+                   g_.c.dtype == dtype_of<C> ? Added() : bias_,  // in registers, else here
                    (i + r) * bias_.row + j * bias_.column);
+  }
+
+  // What comes after the bias, once C holds that.
+  void follow(std::int64_t i, std::int64_t j, std::int64_t rows, std::int64_t columns) const {
+    const Added& residual = g_.epilogue.residual;
+    for (std::int64_t r = i; r < i + rows && g_.epilogue.follows_bias(); ++r)
+      follow_bias(g_.epilogue, g_.c.dtype, g_.c.data, c_at_ + r * g_.c.row + j * g_.c.column,
+                  g_.c.column, static_cast<int>(columns),
+                  residual_at_ + r * residual.row + j * residual.column);
   }
 
   // The bias of some rows and columns as tiles take it, where they add it: in C's own type.
@@ -147,9 +157,9 @@ class Product {
   void packed_task(const Step& s, std::int64_t i, std::int64_t j) const;
 
   const Geometry& g_;
-  const Bias& bias_;
+  const Added& bias_;
   const TileOps<C>& ops_;
-  std::int64_t a_at_, b_at_, c_at_;
+  std::int64_t a_at_, b_at_, c_at_, residual_at_;
 };
 
 template <class C>
@@ -229,6 +239,7 @@ void Product<C>::packed_task(const Step& s, std::int64_t i, std::int64_t j) cons
     }
   }
   if (s.last && !s.in_place) store(s.i0 + i, s.j0 + j, rows, end - j, sums, s.sums_step);
+  if (s.last) follow(s.i0 + i, s.j0 + j, rows, end - j);
 }
 
 template <class C>
@@ -269,16 +280,17 @@ void Product<C>::run_direct(std::int64_t i, std::int64_t j, std::int64_t columns
     k0 += k;
   } while (k0 < g_.k);
   if (!into_c) store(i, j, rows, columns, sums, step);
+  follow(i, j, rows, columns);
 }
 
 template <class C>
-void run_direct(const Stream& stream, const Geometry& g, const Bias& bias) {
-  const std::int64_t columns = Product<C>(g, bias, 0).direct_columns(g.batches.count);
+void run_direct(const Stream& stream, const Geometry& g) {
+  const std::int64_t columns = Product<C>(g, 0).direct_columns(g.batches.count);
   const std::int64_t down = ceil_div(g.m, kDirectRows), across = ceil_div(g.n, columns);
   const std::int64_t parts = g.batches.count * down * across;
   const auto part = [&](std::int64_t t) {
     const std::int64_t i = t / across % down, j = t % across;
-    Product<C>(g, bias, t / across / down).run_direct(i * kDirectRows, j * columns, columns);
+    Product<C>(g, t / across / down).run_direct(i * kDirectRows, j * columns, columns);
   };
   const double each = static_cast<double>(std::min(g.m, kDirectRows)) *
                       static_cast<double>(std::min(g.n, columns)) * static_cast<double>(g.k + 8);
@@ -294,22 +306,22 @@ void run_direct(const Stream& stream, const Geometry& g, const Bias& bias) {
 }
 
 template <class C>
-void multiply(const Stream& stream, Workspace workspace, Geometry g, Bias bias) {
+void multiply(const Stream& stream, Workspace workspace, Geometry g) {
+  const Epilogue& e = g.epilogue;
   if constexpr (!std::is_same_v<C, std::int32_t>)
     if (g.batches.count == 1 && g.m * g.n <= 64 && g.m * g.n * g.k <= kTiny &&
-        g.a.dtype == dtype_of<C>)
+        g.a.dtype == dtype_of<C> && !e.follows_bias())
       return tile_ops<C>().multiply_tiny(
           {g.m, g.n, g.k, static_cast<const C*>(g.a.data), static_cast<const C*>(g.b.data),
            static_cast<C*>(g.c.data), g.a.row, g.a.column, g.b.row, g.b.column, g.c.row, g.c.column,
-           static_cast<const C*>(bias.data), bias.row, bias.column});
+           static_cast<const C*>(e.bias.data), e.bias.row, e.bias.column});
   const bool packed = worth_packing(g.m, g.n, g.k);
   // The vectors' axis is the one along which C is dense, or the long one where the other is short.
   const bool columns = g.c.row == 1 && g.c.column != 1;
-  if (packed ? columns : g.n < 16 ? g.m > g.n : columns && g.m >= 16)
-    g = g.transposed(), bias = bias.transposed();
-  if (!packed) return run_direct<C>(stream, g, bias);
+  if (packed ? columns : g.n < 16 ? g.m > g.n : columns && g.m >= 16) g = g.transposed();
+  if (!packed) return run_direct<C>(stream, g);
   for (std::int64_t t = 0; t < g.batches.count; ++t)
-    Product<C>(g, bias, t).run_packed(stream, static_cast<C*>(workspace.data));
+    Product<C>(g, t).run_packed(stream, static_cast<C*>(workspace.data));
 }
 
 }  // namespace
@@ -330,14 +342,14 @@ std::size_t matmul_cpu_workspace(const MatmulProblem& p) {
 Result<void> matmul_cpu(const Stream& stream, Workspace workspace, const MatmulProblem& p,
                         const Operands& operands) {
   if (p.m == 0 || p.n == 0) return {};
-  const Geometry g = geometry(p.batch, p.m, p.n, p.k, operands);
+  const Geometry g = geometry_of(p, operands);
   if (g.batches.count == 0) return {};
   if (p.element_dtype == Dtype::s8)
-    multiply<std::int32_t>(stream, workspace, g, {});
+    multiply<std::int32_t>(stream, workspace, g);
   else if (p.element_dtype == Dtype::f64)
-    multiply<double>(stream, workspace, g, bias_of(p, operands));
+    multiply<double>(stream, workspace, g);
   else
-    multiply<float>(stream, workspace, g, bias_of(p, operands));
+    multiply<float>(stream, workspace, g);
   return {};
 }
 

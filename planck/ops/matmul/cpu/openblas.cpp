@@ -13,10 +13,11 @@
 
 #include "planck/core/cpu/target.h"
 #include "planck/loops/cpu/portions.h"
-#include "planck/loops/gemm/geometry.h"
+#include "planck/loops/gemm/cpu/epilogue.h"
+#include "planck/loops/gemm/cpu/pack.h"
 #include "planck/loops/parallel.h"
-#include "planck/ops/matmul/cpu/bias.h"
 #include "planck/ops/matmul/cpu/kernels.h"
+#include "planck/ops/matmul/host/geometry.h"
 
 namespace planck {
 
@@ -98,7 +99,7 @@ void make_nan_canonical(C* values, std::int64_t n) {
 
 template <class C>
 void multiply(const Stream& stream, C* workspace, const Geometry& g, std::int64_t batch,
-              const Bias& bias, Gemm<C> gemm) {
+              Gemm<C> gemm) {
   const std::int64_t c_at = g.batches.offset(2, batch);
   const C* a = dense_input(stream, g.a, g.batches.offset(0, batch), g.m, g.k, workspace);
   const C* b =
@@ -116,19 +117,23 @@ void multiply(const Stream& stream, C* workspace, const Geometry& g, std::int64_
          c + i * g.n + j, narrow(g.n));
     for (std::int64_t r = i; r < i + rows; ++r) make_nan_canonical(c + r * g.n + j, columns);
   });
-  if (in_place && bias.data == nullptr) return;
+  const Epilogue& e = g.epilogue;
+  if (in_place && !e.any()) return;
+  const std::int64_t residual_at = g.batches.offset(3, batch);
   for_pieces(stream, g.m, g.n, [&](std::int64_t r, std::int64_t j, int n) {
-    store_sums(g.c.dtype, g.c.data, c_at + r * g.c.row + j * g.c.column, g.c.column, n,
-               c + r * g.n + j, bias, j * bias.column);
+    const std::int64_t at = c_at + r * g.c.row + j * g.c.column;
+    store_sums(g.c.dtype, g.c.data, at, g.c.column, n, c + r * g.n + j, e.bias, j * e.bias.column);
+    follow_bias(e, g.c.dtype, g.c.data, at, g.c.column, n,
+                residual_at + r * e.residual.row + j * e.residual.column);
   });
 }
 
 template <class C>
 void multiply_all(const Stream& stream, Workspace workspace, const MatmulProblem& p,
                   const Operands& operands, Gemm<C> gemm) {
-  const Geometry g = geometry(p.batch, p.m, p.n, p.k, operands, Fold::no);
+  const Geometry g = geometry_of(p, operands, Fold::no);
   for (std::int64_t t = 0; t < g.batches.count; ++t)
-    multiply(stream, static_cast<C*>(workspace.data), g, t, bias_of(p, operands), gemm);
+    multiply(stream, static_cast<C*>(workspace.data), g, t, gemm);
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include "planck/loops/gemm/cpu/blocked.h"
 #include "planck/loops/gemm/cpu/product.h"
 #include "planck/loops/gemm/cpu/tensor_core_tile.h"
-#include "planck/ops/matmul/cpu/bias.h"
 #include "planck/ops/matmul/cpu/kernels.h"
+#include "planck/ops/matmul/host/geometry.h"
 
 namespace planck {
 
@@ -13,20 +13,8 @@ using namespace gemm;
 namespace {
 
 // A problem with the axis in vectors that suits panels of so many columns.
-struct Oriented {
-  Geometry g;
-  Bias bias;
-  Product product(std::int64_t batch) const {
-    Product product = product_of(g, batch);
-    product.bias = bias;
-    return product;
-  }
-};
-Oriented oriented(const MatmulProblem& p, const Operands& operands, std::int64_t panel) {
-  const Geometry g = geometry(p.batch, p.m, p.n, p.k, operands);
-  const Bias bias = bias_of(p, operands);
-  if (transposes(g, panel)) return {g.transposed(), bias.transposed()};
-  return {g, bias};
+Geometry oriented(const MatmulProblem& p, const Operands& operands, std::int64_t panel) {
+  return vectors_along_rows(geometry_of(p, operands), panel);
 }
 
 }  // namespace
@@ -38,11 +26,10 @@ std::size_t matmul_tensor_core_cpu_workspace(const MatmulProblem& p) {
 Result<void> matmul_tensor_core_cpu(const Stream& stream, Workspace workspace,
                                     const MatmulProblem& p, const Operands& operands) {
   if (p.m == 0 || p.n == 0) return {};
-  const Oriented o = oriented(p, operands, tensor_core_ops().columns);
-  const Geometry& g = o.g;
+  const Geometry g = oriented(p, operands, tensor_core_ops().columns);
   for_batches(stream, workspace, g.m, g.n, g.k, g.batches.count, tensor_core_bytes(g.m, g.n, g.k),
               [&](const Stream& on, std::byte* bytes, std::int64_t batch) {
-                multiply_tensor_core(on, p.element_dtype, o.product(batch), bytes);
+                multiply_tensor_core(on, p.element_dtype, product_of(g, batch), bytes);
               });
   return {};
 }
@@ -53,11 +40,10 @@ template <ExactBy kBy>
 Result<void> run(const Stream& stream, Workspace workspace, const MatmulProblem& p,
                  const Operands& operands) {
   if (p.m == 0 || p.n == 0) return {};
-  const Oriented o = oriented(p, operands, exact_columns(kBy));
-  const Geometry& g = o.g;
+  const Geometry g = oriented(p, operands, exact_columns(kBy));
   for_batches(stream, workspace, g.m, g.n, g.k, g.batches.count, exact_bytes(kBy, g.m, g.n, g.k),
               [&](const Stream& on, std::byte* bytes, std::int64_t batch) {
-                multiply_exact(kBy, on, o.product(batch), bytes);
+                multiply_exact(kBy, on, product_of(g, batch), bytes);
               });
   return {};
 }

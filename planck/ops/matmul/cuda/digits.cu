@@ -5,6 +5,7 @@
 #include "planck/loops/gemm/cuda/lay_along_k.cuh"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
 #include "planck/ops/matmul/cuda/kernels.h"
+#include "planck/ops/matmul/host/geometry.h"
 
 namespace planck::matmul_device {
 
@@ -77,27 +78,36 @@ __global__ void __launch_bounds__(kLayThreads)
   }
 }
 
-// A block for each row of one matrix, then of another, where rows lie along k.
+// A block, or a warp, for each row of one matrix, then of another, where rows lie along k.
 struct RowsToCut {
   Lying<float> x;
   std::int8_t* to;
   int* exponents;
+  __host__ __device__ std::int64_t count() const { return x.rows * x.batches; }
 };
+constexpr std::int64_t kShortRow = 1024;  // k of a row that a warp keeps
+
+template <int kGroup>  // threads of a row
 __global__ void __launch_bounds__(kLayThreads)
-    cut_rows(RowsToCut first, RowsToCut second, std::int64_t depth) {
-  constexpr int kKept = 4;  // chunks of 4 that a thread keeps between the passes
-  const std::int64_t rows_of_first = first.x.rows * first.x.batches;
-  const bool is_first = blockIdx.x < rows_of_first;
+    cut_rows(RowsToCut first, RowsToCut second, std::int64_t rows, std::int64_t depth) {
+  constexpr bool kWarp = kGroup == 32;
+  constexpr int kKept = kWarp ? 8 : 4;  // chunks of 4 that a thread keeps between the passes
+  static_assert(!kWarp || kKept * 4 * kGroup == kShortRow);
+  const std::int64_t rows_of_first = first.count();
+  const std::int64_t number =
+      std::int64_t{blockIdx.x} * (kLayThreads / kGroup) + static_cast<int>(threadIdx.x) / kGroup;
+  if (number >= rows) return;  // the same for the whole group
+  const bool is_first = number < rows_of_first;
   // Member by member: a reference to either would put both into local memory.
   Lying<float> x = first.x;
   std::int8_t* to = first.to;
   int* exponents = first.exponents;
   if (!is_first) x = second.x, to = second.to, exponents = second.exponents;
-  const std::int64_t at_row = blockIdx.x - (is_first ? 0 : rows_of_first);
+  const std::int64_t at_row = number - (is_first ? 0 : rows_of_first);
   const std::int64_t row = at_row % x.rows, batch = at_row / x.rows;
   const float* const from = x.data + batch * x.batch + row * x.row;
   const bool packs = reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
-  const int thread = static_cast<int>(threadIdx.x);
+  const int thread = static_cast<int>(threadIdx.x) % kGroup;
   const auto read = [&](std::int64_t k, float* v) {
     if (packs && k + 4 <= x.k) {
       *reinterpret_cast<float4*>(v) = __ldg(reinterpret_cast<const float4*>(from + k));
@@ -106,7 +116,7 @@ __global__ void __launch_bounds__(kLayThreads)
       for (int i = 0; i < 4; ++i) v[i] = k + i < x.k ? from[k + i] : 0.0f;
     }
   };
-  const auto at = [&](int i) { return (std::int64_t{i} * kLayThreads + thread) * 4; };
+  const auto at = [&](int i) { return (std::int64_t{i} * kGroup + thread) * 4; };
   std::uint32_t most = 0;
   float kept[kKept][4];
 #pragma unroll
@@ -122,11 +132,13 @@ __global__ void __launch_bounds__(kLayThreads)
     for (float f : v) most = max(most, exact::magnitude_of(f));
   }
   most = __reduce_max_sync(0xffffffffu, most);
-  __shared__ std::uint32_t of_warp[kLayThreads / 32];
-  if (thread % 32 == 0) of_warp[thread / 32] = most;
-  __syncthreads();
+  if constexpr (!kWarp) {
+    __shared__ std::uint32_t of_warp[kLayThreads / 32];
+    if (thread % 32 == 0) of_warp[thread / 32] = most;
+    __syncthreads();
 #pragma unroll
-  for (std::uint32_t other : of_warp) most = max(most, other);
+    for (std::uint32_t other : of_warp) most = max(most, other);
+  }
   const int e = exact::exponent_of(most);
   if (thread == 0) exponents[at_row] = e;
   const Cutter cut(e);
@@ -172,9 +184,14 @@ Result<void> cut(cudaStream_t stream, const RowsToCut& a, std::uint32_t* largest
   if (!along_a && !along_b) return {};
   const RowsToCut& first = along_a ? a : b;
   const RowsToCut& second = along_b ? b : a;
-  const std::int64_t rows =
-      first.x.rows * first.x.batches + (along_a && along_b ? second.x.rows * second.x.batches : 0);
-  cut_rows<<<static_cast<unsigned>(rows), kLayThreads, 0, stream>>>(first, second, depth);
+  const std::int64_t rows = first.count() + (along_a && along_b ? second.count() : 0);
+  if (depth <= kShortRow)
+    cut_rows<32>
+        <<<static_cast<unsigned>(ceil_div(rows, kLayThreads / 32)), kLayThreads, 0, stream>>>(
+            first, second, rows, depth);
+  else
+    cut_rows<kLayThreads>
+        <<<static_cast<unsigned>(rows), kLayThreads, 0, stream>>>(first, second, rows, depth);
   return cuda_result(cudaGetLastError(), "matmul");
 }
 
@@ -189,7 +206,8 @@ using namespace gemm_device;
 // One product, or a run of batches with one stride.
 Result<void> multiply_digits(const Stream& stream, char* workspace, const DigitsLayout& at,
                              const gemm::Geometry& g, std::int64_t batches,
-                             const std::int64_t (&strides)[3], const std::int64_t (&offsets)[3]) {
+                             const std::int64_t (&strides)[gemm::kBatchOperands],
+                             const std::int64_t (&offsets)[gemm::kBatchOperands]) {
   const auto* a = static_cast<const float*>(g.a.data) + offsets[0];
   const auto* b = static_cast<const float*>(g.b.data) + offsets[1];
   const auto own = [&](int o) { return strides[o] != 0 ? batches : 1; };
@@ -216,6 +234,8 @@ Result<void> multiply_digits(const Stream& stream, char* workspace, const Digits
   p.walk.batches = static_cast<int>(batches);
   e.a_exponents = exponents_a, e.b_exponents = exponents_b;
   e.waiting = reinterpret_cast<std::int64_t*>(workspace + at.waiting);
+  if (at.cut < at.bytes) e.cut_sums = reinterpret_cast<std::int64_t*>(workspace + at.cut);
+  e.follows = following<float>(g, offsets[3], strides[3]);
   e.a = a, e.b = b, e.k = g.k;
   e.a_row = g.a.row, e.a_k = g.a.column, e.b_column = g.b.column, e.b_k = g.b.row;
   e.a_batch = strides[0], e.b_batch = strides[1];
@@ -232,7 +252,7 @@ Result<void> multiply_digits(const Stream& stream, char* workspace, const Digits
 Result<void> matmul_digits(const Stream& stream, Workspace workspace, const MatmulProblem& p,
                            const Operands& operands) {
   if (p.m == 0 || p.n == 0) return {};
-  gemm::Geometry g = gemm::geometry(p.batch, p.m, p.n, p.k, operands);
+  gemm::Geometry g = geometry_of(p, operands);
   if (g.batches.count == 0) return {};
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;

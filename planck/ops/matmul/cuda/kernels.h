@@ -13,11 +13,19 @@ PLANCK_CUDA_LIBRARY Result<void> matmul_cuda(const Stream&, Workspace, const Mat
                                              const Operands&);
 
 // cuda:warpgroups; bf16, f16, f32 as TF32, s8; any strides. The workspace has room for copies of A
-// and B that lie along k, where the instruction takes no others.
+// and B that lie along k, where the instruction takes no others, and for sums of parts of k of s8.
 PLANCK_CUDA_LIBRARY Result<void> matmul_warpgroups(const Stream&, Workspace, const MatmulProblem&,
                                                    const Operands&);
 std::string matmul_warpgroups_refusal(const MatmulProblem&);
 std::size_t matmul_warpgroups_workspace(const MatmulProblem&);
+// Parts that k of an s8 product is cut into; 1: none.
+std::int64_t matmul_byte_parts(std::int64_t batches, std::int64_t m, std::int64_t n,
+                               std::int64_t k);
+// Where the parts of its workspace begin, in bytes: copies of A and B, sums of parts of k.
+struct WarpgroupsLayout {
+  std::size_t a = 0, b = 0, sums = 0, bytes = 0;
+  explicit WarpgroupsLayout(const MatmulProblem&);
+};
 
 // cuda:mma_sync; bf16, f16, f32 as TF32, s8; any strides, no workspace
 std::string matmul_mma_sync_refusal(const MatmulProblem&);
@@ -35,11 +43,12 @@ PLANCK_CUDA_LIBRARY Result<void> matmul_digits(const Stream&, Workspace, const M
 std::size_t matmul_digits_workspace(const MatmulProblem&);
 
 // Where the parts of cuda:digits's workspace begin, in bytes: planes of digits, largest magnitudes
-// and exponents of rows and columns, and what blocks leave waiting between passes.
+// and exponents of rows and columns, what blocks leave waiting between passes, and what parts of
+// tiles that are cut along k add up to; none where the shape asks for no cut.
 struct DigitsLayout {
   std::int64_t rows_a, rows_b;  // of all batches
   std::int64_t depth;           // k, filled up to 16
-  std::size_t a, b, largest_a, largest_b, exponents_a, exponents_b, waiting, bytes;
+  std::size_t a, b, largest_a, largest_b, exponents_a, exponents_b, waiting, cut, bytes;
   explicit DigitsLayout(const MatmulProblem&);
   DigitsLayout transposed() const {  // B's parts are A's
     DigitsLayout t = *this;

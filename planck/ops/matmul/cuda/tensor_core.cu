@@ -2,13 +2,16 @@
 // cuda:integers), those of tensor cores (cuda:warpgroups, cuda:mma_sync), and who serves which
 // strides.
 #include "planck/loops/cuda/floats.cuh"
+#include "planck/loops/gemm/cuda/epilogue.cuh"
 #include "planck/loops/gemm/cuda/follows.h"
 #include "planck/loops/gemm/cuda/mma_tiles.h"
 #include "planck/loops/gemm/cuda/warpgroups.h"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
 #include "planck/math/products/exact_product.h"
 #include "planck/math/products/tensor_core.h"
+#include "planck/ops/matmul/cuda/bytes.cuh"
 #include "planck/ops/matmul/cuda/kernels.h"
+#include "planck/ops/matmul/host/geometry.h"
 
 namespace planck {
 
@@ -46,11 +49,15 @@ std::int64_t blocks_for(const gemm::Geometry& g) {
   return std::min<std::int64_t>(ceil_div(g.batches.count * g.m * g.n, kThreads), 1 << 20);
 }
 
+template <class T>
+Result<void> run_by_definition(const Stream& stream, const gemm::Geometry& g) {
+  auto ok = launch(stream, "matmul", by_definition<T>, blocks_for(g), kThreads, g);
+  return ok ? gemm_device::follow_in_place<T>(stream, g) : ok;
+}
 Result<void> run_by_definition(const Stream& stream, Dtype element, const gemm::Geometry& g) {
-  const auto kernel = element == Dtype::bf16  ? by_definition<bf16>
-                      : element == Dtype::f16 ? by_definition<f16>
-                                              : by_definition<float>;
-  return launch(stream, "matmul", kernel, blocks_for(g), kThreads, g);
+  return element == Dtype::bf16  ? run_by_definition<bf16>(stream, g)
+         : element == Dtype::f16 ? run_by_definition<f16>(stream, g)
+                                 : run_by_definition<float>(stream, g);
 }
 
 Result<void> run_mma_sync(const Stream& stream, Dtype element, const gemm::Geometry& g) {
@@ -102,7 +109,7 @@ __global__ void exact_by_definition(gemm::Geometry g, const int* of_a, const int
 
 Result<void> matmul_integer_lanes(const Stream& stream, Workspace, const MatmulProblem& p,
                                   const Operands& operands) {
-  const gemm::Geometry g = gemm::geometry(p.batch, p.m, p.n, p.k, operands);
+  const gemm::Geometry g = geometry_of(p, operands);
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
   return run_by_definition(stream, p.element_dtype, g);
@@ -110,7 +117,7 @@ Result<void> matmul_integer_lanes(const Stream& stream, Workspace, const MatmulP
 
 Result<void> matmul_integers(const Stream& stream, Workspace workspace, const MatmulProblem& p,
                              const Operands& operands) {
-  const gemm::Geometry g = gemm::geometry(p.batch, p.m, p.n, p.k, operands);
+  const gemm::Geometry g = geometry_of(p, operands);
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
   if (g.batches.count * g.m * g.n == 0) return {};
@@ -122,13 +129,14 @@ Result<void> matmul_integers(const Stream& stream, Workspace workspace, const Ma
                        of_a, of_b);
       !ok)
     return ok;
-  return launch(stream, "matmul", exact_by_definition, blocks_for(g), kThreads, g, of_a, of_b);
+  auto ok = launch(stream, "matmul", exact_by_definition, blocks_for(g), kThreads, g, of_a, of_b);
+  return ok ? gemm_device::follow_in_place<float>(stream, g) : ok;
 }
 
 Result<void> matmul_mma_sync(const Stream& stream, Workspace, const MatmulProblem& p,
                              const Operands& operands) {
   if (p.m == 0 || p.n == 0) return {};
-  const gemm::Geometry g = gemm::geometry(p.batch, p.m, p.n, p.k, operands);
+  const gemm::Geometry g = geometry_of(p, operands);
   if (g.batches.count == 0) return {};
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
@@ -138,22 +146,16 @@ Result<void> matmul_mma_sync(const Stream& stream, Workspace, const MatmulProble
 Result<void> matmul_warpgroups(const Stream& stream, Workspace workspace, const MatmulProblem& p,
                                const Operands& operands) {
   if (p.m == 0 || p.n == 0) return {};
-  gemm::Geometry g = gemm::geometry(p.batch, p.m, p.n, p.k, operands);
+  gemm::Geometry g = geometry_of(p, operands);
   if (g.batches.count == 0) return {};
   if (p.k == 0 || std::max({g.m, g.n, g.k, g.batches.count}) > INT32_MAX)
     return p.element_dtype == Dtype::s8 || p.k == 0 ? matmul_cuda(stream, {}, p, operands)
                                                     : matmul_integer_lanes(stream, {}, p, operands);
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
-  char* room[2] = {static_cast<char*>(workspace.data), nullptr};
-  if (room[0] != nullptr) {
-    const std::int64_t chunk = p.element_dtype == Dtype::s8 ? 16 : 4;
-    const std::int64_t depth = ceil_div(p.k, chunk) * chunk;
-    room[1] = room[0] + ceil_div(static_cast<std::int64_t>(
-                                     bytes_for(p.element_dtype, numel(p.batch) * p.m * depth)),
-                                 256) *
-                            256;
-  }
+  const WarpgroupsLayout layout(p);
+  auto* const bytes = static_cast<char*>(workspace.data);
+  char* room[2] = {bytes + layout.a, bytes + layout.b};
   // Few rows, many columns: tiles are higher than they are wide where columns are what there is.
   const bool thin = std::min(g.m, g.n) <= 64;
   if (thin ? g.n < g.m : g.c.row == 1 && g.c.column != 1)
@@ -161,12 +163,13 @@ Result<void> matmul_warpgroups(const Stream& stream, Workspace workspace, const 
   return gemm_device::each_run(
       g.batches, [&](std::int64_t count, const auto& strides, const auto& offsets) -> Result<void> {
         WarpgroupRun run{g, count, {}, {}, {room[0], room[1]}};
-        std::copy_n(strides, 3, run.strides);
-        std::copy_n(offsets, 3, run.offsets);
+        std::copy_n(strides, gemm::kBatchOperands, run.strides);
+        std::copy_n(offsets, gemm::kBatchOperands, run.offsets);
         bool ran = false;
         auto ok =
             p.element_dtype == Dtype::s8
-                ? gemm_device::run_warpgroups<std::int8_t>(stream, run, ran)
+                ? matmul_device::run_bytes(stream, run,
+                                           {bytes + layout.sums, layout.bytes - layout.sums}, ran)
             : p.element_dtype == Dtype::bf16 ? gemm_device::run_warpgroups<bf16>(stream, run, ran)
             : p.element_dtype == Dtype::f16  ? gemm_device::run_warpgroups<f16>(stream, run, ran)
                                              : gemm_device::run_warpgroups<float>(stream, run, ran);
@@ -174,12 +177,14 @@ Result<void> matmul_warpgroups(const Stream& stream, Workspace workspace, const 
         gemm::Geometry rest = g;  // strides that the copy engine does not take
         rest.batches = {};
         rest.batches.rank = 1, rest.batches.count = rest.batches.extent[0] = count;
-        for (int o = 0; o < 3; ++o) rest.batches.stride[o][0] = strides[o];
-        const std::size_t size = bytes_for(p.element_dtype, 1);
+        for (int o = 0; o < gemm::kBatchOperands; ++o) rest.batches.stride[o][0] = strides[o];
+        const auto size = static_cast<std::int64_t>(bytes_for(p.element_dtype, 1));
         const auto moved = [&](gemm::Matrix& x, int o) {
-          x.data = static_cast<char*>(x.data) + offsets[o] * static_cast<std::int64_t>(size);
+          x.data = static_cast<char*>(x.data) + offsets[o] * size;
         };
         moved(rest.a, 0), moved(rest.b, 1), moved(rest.c, 2);
+        if (const void*& residual = rest.epilogue.residual.data; residual != nullptr)
+          residual = static_cast<const char*>(residual) + offsets[3] * size;
         const bool follows = gemm_device::unfaithful(stream.device(), p.element_dtype,
                                                      gemm_device::Instruction::mma_sync)
                                  .empty();

@@ -1,6 +1,7 @@
 // Limits and workspace of the CUDA kernels, also known to builds without CUDA.
 #include <algorithm>
 
+#include "planck/loops/gemm/cuda/exact_cut.h"
 #include "planck/loops/gemm/cuda/mma_tiles.h"
 #include "planck/ops/matmul/cuda/kernels.h"
 
@@ -51,13 +52,35 @@ std::string matmul_warpgroups_refusal(const MatmulProblem& p) {
   return copied_by_a_grid(p);
 }
 
-// 16-bit operands are read where they lie.
-std::size_t matmul_warpgroups_workspace(const MatmulProblem& p) {
-  if (p.element_dtype == Dtype::bf16 || p.element_dtype == Dtype::f16) return 0;
-  const std::int64_t chunk = p.element_dtype == Dtype::s8 ? 16 : 4;
+// As many as keep a Hopper of 132 multiprocessors busy with tiles of 128 × 64, whole chunks of 16
+// bytes each, and long enough that adding them up is little beside.
+std::int64_t matmul_byte_parts(std::int64_t batches, std::int64_t m, std::int64_t n,
+                               std::int64_t k) {
+  constexpr std::int64_t kProcessors = 132, kMost = 16, kLeast = 1024;
+  const std::int64_t blocks = batches * ((m + 127) / 128) * ((n + 63) / 64);
+  if (batches != 1 || blocks == 0) return 1;
+  for (std::int64_t parts = std::min({kProcessors / blocks, k / kLeast, kMost}); parts > 1; --parts)
+    if (k % (parts * 16) == 0) return parts;
+  return 1;
+}
+
+// 16-bit operands are read where they lie. Strides decide at run which axis of C is the rows', and
+// whether batches are.
+WarpgroupsLayout::WarpgroupsLayout(const MatmulProblem& p) {
+  if (p.element_dtype == Dtype::bf16 || p.element_dtype == Dtype::f16) return;
+  const bool s8 = p.element_dtype == Dtype::s8;
+  const std::int64_t chunk = s8 ? 16 : 4;
   const std::int64_t depth = (p.k + chunk - 1) / chunk * chunk, batches = numel(p.batch);
-  return aligned(bytes_for(p.element_dtype, batches * p.m * depth)) +
-         aligned(bytes_for(p.element_dtype, batches * p.n * depth));
+  b = aligned(bytes_for(p.element_dtype, batches * p.m * depth));
+  sums = b + aligned(bytes_for(p.element_dtype, batches * p.n * depth));
+  bytes = sums;
+  if (!s8) return;
+  const std::int64_t parts = std::max(matmul_byte_parts(1, batches * p.m, p.n, p.k),
+                                      matmul_byte_parts(1, p.n, batches * p.m, p.k));
+  if (parts > 1) bytes += aligned(static_cast<std::size_t>(4 * parts * batches * p.m * p.n));
+}
+std::size_t matmul_warpgroups_workspace(const MatmulProblem& p) {
+  return WarpgroupsLayout(p).bytes;
 }
 
 // Batches may become rows: so many rows, or batches, there may be.
@@ -80,6 +103,27 @@ std::string matmul_digits_refusal(const MatmulProblem& p) {
   return copied_by_a_grid(p);
 }
 
+namespace {
+
+// Whether tiles may be cut along k, on a Hopper of 132 multiprocessors. Strides decide at run
+// whether batches are rows, and which axis of C is the rows'.
+bool may_cut(const MatmulProblem& p) {
+  using namespace gemm_device;
+  constexpr std::int64_t kClusters = 66;
+  const std::int64_t batches = numel(p.batch);
+  const auto tiles = [](std::int64_t count, std::int64_t rows, std::int64_t columns) {
+    return count * ((rows + kExactRows - 1) / kExactRows) *
+           ((columns + kExactColumns - 1) / kExactColumns);
+  };
+  const std::int64_t steps = (p.k + kExactDepth - 1) / kExactDepth;
+  for (const std::int64_t all : {tiles(batches, p.m, p.n), tiles(batches, p.n, p.m),
+                                 tiles(1, batches * p.m, p.n), tiles(1, p.n, batches * p.m)})
+    if (tiles_to_cut(all, steps, kClusters) > 0) return true;
+  return false;
+}
+
+}  // namespace
+
 DigitsLayout::DigitsLayout(const MatmulProblem& p) {
   const std::int64_t batches = numel(p.batch);
   rows_a = batches * p.m, rows_b = batches * p.n;
@@ -94,6 +138,9 @@ DigitsLayout::DigitsLayout(const MatmulProblem& p) {
   largest_a = part(4 * rows_a), largest_b = part(4 * rows_b);
   exponents_a = part(4 * rows_a), exponents_b = part(4 * rows_b);
   waiting = part(kMostBlocks * 128 * 128 * 8);
+  cut = part(may_cut(p) ? 2 * gemm_device::kMostExactClusters * 8 * gemm_device::kExactRows *
+                              gemm_device::kExactColumns
+                        : 0);
   bytes = end;
 }
 

@@ -13,8 +13,13 @@ struct Extent {
   std::int64_t m, n, k;
 };
 
+struct Follows {
+  bool bias = false, residual = false;
+  Activation activation = Activation::none;
+};
+
 Case make_case(Dtype element, ProductMath math, const Extent& e, Fill fill, std::uint64_t seed,
-               bool bias = false) {
+               const Follows& follows = {}) {
   Case c{.op = "matmul", .attributes = {}, .inputs = {}, .output_layouts = {}, .seed = seed};
   if (math != default_product_math(element)) c.attributes["math"] = name(math);
   const auto add = [&](std::string_view operand, std::int64_t rows, std::int64_t columns) {
@@ -28,7 +33,10 @@ Case make_case(Dtype element, ProductMath math, const Extent& e, Fill fill, std:
   };
   add("a", e.m, e.k);
   add("b", e.k, e.n);
-  if (bias) c.inputs.push_back({.name = "bias", .dtype = element, .shape = {e.n}, .fill = fill});
+  if (follows.bias)
+    c.inputs.push_back({.name = "bias", .dtype = element, .shape = {e.n}, .fill = fill});
+  if (follows.activation != Activation::none) c.attributes["activation"] = name(follows.activation);
+  if (follows.residual) add("residual", e.m, e.n);
   return c;
 }
 
@@ -83,7 +91,8 @@ std::vector<Case> matmul_cases(ListSize size) {
   if (lengthy)
     for (const Extent& e : kLengthyExtents)
       for (const DtypePair& pair : dtypes) add(pair.element, e);
-  // With a bias: each shape in one dtype and meaning after the other, or in all.
+  // With a bias, an activation, a residual: each shape in one dtype and meaning after the other, or
+  // in all.
   struct Meaning {
     Dtype element;
     ProductMath math;
@@ -93,15 +102,19 @@ std::vector<Case> matmul_cases(ListSize size) {
     for (const ProductMath math : kAllProductMath)
       if (is_float(pair.element) && serves(math, pair.element))
         meanings.push_back({pair.element, math});
-  const auto add_biased = [&](const Extent& e) {
+  const auto add_followed = [&](const Extent& e) {
     for (std::size_t k = 0; k < meanings.size(); ++k)
-      if (lengthy || k == seed % meanings.size() || k == (seed + 3) % meanings.size())
-        cases.push_back(make_case(meanings[k].element, meanings[k].math, e,
-                                  seed % 3 == 0 ? Fill::adversarial : Fill::normal, seed, true));
+      if (lengthy || k == seed % meanings.size() || k == (seed + 3) % meanings.size()) {
+        const Fill fill = seed % 3 == 0 ? Fill::adversarial : Fill::normal;
+        const auto activation = kAllActivations[(seed + k) % kAllActivations.size()];
+        const Follows combined{seed % 4 != 1, (seed + k) % 3 != 0, activation};
+        cases.push_back(make_case(meanings[k].element, meanings[k].math, e, fill, seed, {true}));
+        cases.push_back(make_case(meanings[k].element, meanings[k].math, e, fill, seed, combined));
+      }
     ++seed;
   };
-  for (const Extent& e : kExtents) add_biased(e);
-  for (const Extent& e : kLargeExtents) add_biased(e);
+  for (const Extent& e : kExtents) add_followed(e);
+  for (const Extent& e : kLargeExtents) add_followed(e);
   return cases;
 }
 

@@ -40,8 +40,15 @@ struct Transposed {
   bool a = false, b = false, c = false;
 };
 
+// What is added to a product, where it is; a residual may be transposed in memory, too.
+struct AddedTo {
+  const OwnedTensor *bias = nullptr, *residual = nullptr;
+  bool transposed = false;
+};
+
 Result<OwnedTensor> multiply(const Stream& stream, const MatmulProblem& p, const OwnedTensor& a,
-                             const OwnedTensor& b, Transposed t, std::string_view kernel) {
+                             const OwnedTensor& b, Transposed t, std::string_view kernel,
+                             const AddedTo& added = {}) {
   PlanPreference preference;
   if (!kernel.empty()) preference.kernel = kernel;
   const auto plan = Selection<MatmulProblem>::select(stream, p, preference);
@@ -52,8 +59,12 @@ Result<OwnedTensor> multiply(const Stream& stream, const MatmulProblem& p, const
   auto c = OwnedTensor::empty(stream, p.output_dtype(), shape);
   const auto workspace = allocate(stream, plan->workspace_size());
   if (!c || !workspace) return fail(ErrorCode::device, "no memory");
-  const Operands operands = {t.a ? swapped(a.view()) : a.view(), t.b ? swapped(b.view()) : b.view(),
-                             t.c ? swapped(c->view()) : c->view()};
+  Operands operands = {t.a ? swapped(a.view()) : a.view(), t.b ? swapped(b.view()) : b.view(),
+                       t.c ? swapped(c->view()) : c->view()};
+  if (p.bias) operands[matmul_operand::bias] = added.bias->view();
+  if (p.residual)
+    operands[matmul_operand::residual] =
+        added.transposed ? swapped(added.residual->view()) : added.residual->view();
   auto ok = plan->run(stream, {workspace->data(), workspace->bytes()}, operands);
   if (ok) ok = stream.synchronize();
   if (!ok) return tl::unexpected(ok.error());
@@ -68,35 +79,43 @@ std::size_t wrong_bits(const OwnedTensor& x, const OwnedTensor& y) {
   return wrong;
 }
 
+Shape matrices(const Shape& batch, std::int64_t rows, std::int64_t columns, bool transposed) {
+  Shape s = batch;
+  s.push_back(transposed ? columns : rows);
+  s.push_back(transposed ? rows : columns);
+  return s;
+}
+
 // Every kernel of the device that promises them.
-void expect_cpu_bits(const MatmulProblem& p, Transposed t, Fill fill) {
-  const auto& [dtype, batch, m, n, k, math, biased] = p;
-  const auto with = [&](std::int64_t rows, std::int64_t columns, bool transposed) {
-    Shape s = p.batch;
-    s.push_back(transposed ? columns : rows);
-    s.push_back(transposed ? rows : columns);
-    return s;
-  };
-  if (dtype == Dtype::s8) fill = Fill::integers;
+void expect_cpu_bits(const MatmulProblem& p, Transposed t, Fill fill,
+                     bool residual_across = false) {
+  if (p.element_dtype == Dtype::s8) fill = Fill::integers;
   const Stream host = Stream::cpu();
   const auto stream = Stream::cuda();
   ASSERT_TRUE(stream);
-  const OwnedTensor a = values(dtype, with(m, k, t.a), fill, 1),
-                    b = values(dtype, with(k, n, t.b), fill, 2);
-  const auto expected = multiply(host, p, a, b, t, {});
-  const auto there_a = a.to(host, *stream), there_b = b.to(host, *stream);
-  ASSERT_TRUE(expected && there_a && there_b);
+  const OwnedTensor a = values(p.element_dtype, matrices(p.batch, p.m, p.k, t.a), fill, 1),
+                    b = values(p.element_dtype, matrices(p.batch, p.k, p.n, t.b), fill, 2),
+                    bias = values(p.element_dtype, {p.n}, fill, 3),
+                    residual = values(p.element_dtype, matrices(p.batch, p.m, p.n, residual_across),
+                                      fill, 4);
+  const auto expected = multiply(host, p, a, b, t, {}, {&bias, &residual, residual_across});
+  const auto there_a = a.to(host, *stream), there_b = b.to(host, *stream),
+             there_bias = bias.to(host, *stream), there_residual = residual.to(host, *stream);
+  ASSERT_TRUE(expected && there_a && there_b && there_bias && there_residual);
+  const AddedTo added{&*there_bias, &*there_residual, residual_across};
   for (const Kernel<MatmulProblem>& kernel : p.kernels()) {
     if (kernel.device != DeviceKind::cuda || !kernel.reject(p).empty()) continue;
     if (kernel.guarantee(p).reproducibility != Reproducibility::cross_device) continue;
     if (!plan_detail::unfit(kernel, p, Device::cuda(0)).empty()) continue;
-    const auto made = multiply(*stream, p, *there_a, *there_b, t, kernel.name);
+    const auto made = multiply(*stream, p, *there_a, *there_b, t, kernel.name, added);
     ASSERT_TRUE(made) << made.error().message;
     const auto got = made->to(*stream, host);
     ASSERT_TRUE(got);
     EXPECT_EQ(wrong_bits(*expected, *got), 0u)
-        << kernel.name << " " << name(dtype) << " " << name(math) << " " << to_string(batch) << " "
-        << m << " " << n << " " << k << " " << t.a << t.b << t.c;
+        << kernel.name << " " << name(p.element_dtype) << " " << name(p.math) << " "
+        << to_string(p.batch) << " " << p.m << " " << p.n << " " << p.k << " " << t.a << t.b << t.c
+        << (p.bias ? " bias " : " ") << name(p.activation) << (p.residual ? " residual" : "")
+        << (residual_across ? " across" : "");
   }
 }
 
@@ -122,6 +141,89 @@ TEST(MatmulCuda, EveryTileAndReadingGivesTheBitsOfTheCpu) {
                           {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0},
                           mask == 3 || mask == 6 ? Fill::adversarial : Fill::normal);
         }
+}
+
+// Whole tiles and their edges, chunks and single elements, residuals that lie along rows of C and
+// across them, C of either layout, batches.
+TEST(MatmulCuda, WhatFollowsHasTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  struct Size {
+    Shape batch;
+    std::int64_t m, n, k;
+  };
+  const Size sizes[] = {{{}, 1, 1, 1},      {{}, 3, 520, 40},      {{}, 520, 3, 40},
+                        {{}, 136, 264, 64}, {{}, 131, 267, 70},    {{}, 257, 64, 200},
+                        {{}, 700, 768, 96}, {{3, 2}, 72, 136, 48}, {{2}, 65, 33, 17},
+                        {{}, 5, 7, 0},      {{}, 1030, 2064, 136}};
+  struct Follows {
+    bool bias, residual;
+    Activation activation;
+  };
+  std::vector<Follows> all;
+  for (const Activation activation : kAllActivations)
+    for (int mask = 0; mask < 4; ++mask)
+      if (mask != 0 || activation != Activation::none)
+        all.push_back({(mask & 1) != 0, (mask & 2) != 0, activation});
+  for (const Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16})
+    for (const ProductMath math : kAllProductMath)
+      for (std::size_t i = 0, at = 0; i < std::size(sizes) && serves(math, dtype); ++i)
+        for (const Follows& f : all) {
+          const Size& s = sizes[i];
+          const std::size_t turn = at++;  // layouts, one after the other
+          // Large ones take all tiles; what follows them in every way has been seen by then.
+          if (s.m > 700 && turn % 4 != 3) continue;
+          const bool lies_across = dtype == Dtype::f64 || turn % 5 == 4;
+          expect_cpu_bits({dtype, s.batch, s.m, s.n, s.k, math, f.bias, f.activation, f.residual},
+                          {turn % 3 == 1, turn % 2 == 1, turn % 7 == 3},
+                          turn % 6 == 5 ? Fill::adversarial : Fill::normal,
+                          f.residual && lies_across);
+        }
+}
+
+// Few tiles and a long k, in parts that are added up: whole chunks of 16 bytes, copies of operands
+// that lie across, C of either layout.
+TEST(MatmulCuda, BytesThatAreCutAlongKHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  struct Size {
+    Shape batch;
+    std::int64_t m, n, k;
+  };
+  for (const Size& s : {Size{{}, 1, 4096, 4096},
+                        {{}, 3, 500, 6144},
+                        {{}, 130, 70, 16'384},
+                        {{}, 256, 256, 7168},
+                        {{}, 200, 100, 5000},
+                        {{2}, 100, 90, 4096}})
+    for (int mask = 0; mask < 8; ++mask)
+      expect_cpu_bits({Dtype::s8, s.batch, s.m, s.n, s.k, ProductMath::exact},
+                      {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0}, Fill::integers);
+}
+
+// Few tiles and a long k: tiles of the last round are shared.
+TEST(MatmulCuda, ExactProductsThatAreCutAlongKHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  struct Size {
+    Shape batch;
+    std::int64_t m, n, k;
+  };
+  std::size_t cut = 0;
+  for (const Size& s : {Size{{}, 200, 100, 5000},
+                        {{}, 256, 128, 2048},
+                        {{}, 129, 300, 44'000},
+                        {{}, 700, 390, 2056},
+                        {{2}, 130, 140, 3000},
+                        {{}, 4400, 513, 1400}})
+    for (int mask = 0; mask < 8; mask += 3) {
+      MatmulProblem p{Dtype::f32, s.batch, s.m, s.n, s.k, ProductMath::exact};
+      const auto* digits = &p.kernels().front();
+      MatmulProblem short_k = p;
+      short_k.k = 64;
+      cut += digits->workspace(p) - digits->workspace(short_k) > (std::size_t{32} << 20) ? 1 : 0;
+      p.bias = p.residual = mask == 3;
+      expect_cpu_bits(p, {(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0},
+                      mask == 6 ? Fill::adversarial : Fill::normal);
+    }
+  EXPECT_GE(cut, 12u) << "shapes that are not cut";
 }
 
 TEST(MatmulCuda, TheLibraryKeepsItsBound) {
