@@ -2,6 +2,7 @@
 // them, thin ones, batches, and small ones for the cost of a call.
 #include <fmt/format.h>
 
+#include "planck/core/activation.h"
 #include "planck/verify/bench/bench.h"
 #include "planck/verify/case_lists.h"
 
@@ -17,6 +18,9 @@ struct Product {
   Layout a = Layout::contiguous, b = Layout::contiguous;
   bool call = false;
   ProductMath math = default_product_math(dtype);
+  bool bias = false;
+  Activation activation = Activation::none;
+  bool residual = false;
 };
 
 BenchCase make_bench(DeviceKind device, const Product& p) {
@@ -39,13 +43,68 @@ BenchCase make_bench(DeviceKind device, const Product& p) {
            .seed = 1},
       .call = p.call,
       .cpu_share = p.share,
-      .note = fmt::format("x {}{}", to_string(b), p.b == Layout::contiguous ? "" : " transposed"),
+      .note = fmt::format(
+          "x {}{}{}{}{}", to_string(b), p.b == Layout::contiguous ? "" : " transposed",
+          p.bias ? " + bias" : "",
+          p.activation == Activation::none ? "" : fmt::format(", {}", name(p.activation)),
+          p.residual ? " + residual" : ""),
       .flops = p.call ? 0 : flops};
+  Case& made = bench.test_case;
+  if (p.bias)
+    made.inputs.push_back({.name = "bias", .dtype = p.dtype, .shape = {p.n}, .fill = fill});
+  if (p.activation != Activation::none) made.attributes["activation"] = name(p.activation);
+  if (p.residual) {
+    Shape c = p.batch;
+    c.push_back(p.m), c.push_back(p.n);
+    made.inputs.push_back({.name = "residual", .dtype = p.dtype, .shape = c, .fill = fill});
+  }
   // The libraries copy what is not dense, which would not be a fair comparison; exact has no peer.
-  if (p.math != ProductMath::exact && p.dtype != Dtype::s8 && p.a == Layout::contiguous &&
+  const bool alone = !p.bias && !p.residual && p.activation == Activation::none;
+  if (alone && p.math != ProductMath::exact && p.dtype != Dtype::s8 && p.a == Layout::contiguous &&
       p.b == Layout::contiguous)
     bench.peer = device == DeviceKind::cpu ? "cpu:openblas" : "cuda:cublaslt";
   return bench;
+}
+
+// What a GPT of 124 million parameters multiplies, 8,192 tokens at a time: y = x Wᵀ, dx = dy W and
+// dW = dyᵀ x, with what follows the first.
+void add_gpt(std::vector<Product>& all) {
+  constexpr Layout kDense = Layout::contiguous, kTransposed = Layout::transposed;
+  constexpr std::int64_t kTokens = 8192;
+  struct Layer {
+    std::int64_t out, in;
+    bool bias, residual;
+    Activation activation;
+  };
+  constexpr Activation kNone = Activation::none;
+  for (const auto& [dtype, math] : {std::pair(Dtype::bf16, ProductMath::tensor_core),
+                                    std::pair(Dtype::f32, ProductMath::exact)}) {
+    for (const Layer& l :
+         {Layer{2304, 768, true, false, kNone}, Layer{768, 768, true, true, kNone},
+          Layer{3072, 768, true, false, kNone}, Layer{3072, 768, true, false, Activation::gelu},
+          Layer{768, 3072, true, true, kNone}, Layer{50304, 768, false, false, kNone}})
+      all.push_back({dtype,
+                     {},
+                     kTokens,
+                     l.out,
+                     l.in,
+                     0,
+                     kDense,
+                     kTransposed,
+                     false,
+                     math,
+                     l.bias,
+                     l.activation,
+                     l.residual});
+    for (const auto& [out, in] : {std::pair<std::int64_t, std::int64_t>{2304, 768},
+                                  {768, 768},
+                                  {3072, 768},
+                                  {768, 3072},
+                                  {50304, 768}}) {
+      all.push_back({dtype, {}, kTokens, in, out, 0, kDense, kDense, false, math});
+      all.push_back({dtype, {}, out, in, kTokens, 0, kTransposed, kDense, false, math});
+    }
+  }
 }
 
 }  // namespace
@@ -97,6 +156,7 @@ std::vector<BenchCase> matmul_benches(DeviceKind device) {
     all.push_back({Dtype::bf16, {}, rows, 4096, 4096, 0, kDense, kTransposed});
   for (std::int64_t small : {1, 4, 16, 64})
     all.push_back({Dtype::f32, {}, small, small, small, 0, kDense, kDense, true});
+  if (!on_cpu) add_gpt(all);
   std::vector<BenchCase> benches;
   for (const Product& p : all) benches.push_back(make_bench(device, p));
   return benches;
