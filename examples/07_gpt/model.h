@@ -53,8 +53,8 @@ struct Block {
       k = cache->keys(), v = cache->values();
     }
     const auto seen = scaled_dot_product_attention(part(0), k, v, {.causal = true});
-    const auto y = x + project(reshape(permute(seen, {0, 2, 1, 3}), {n, length, width}));
-    return y + narrow(gelu(widen(before_mlp(y))));
+    const auto y = project(reshape(permute(seen, {0, 2, 1, 3}), {n, length, width}), x);
+    return narrow(widen(before_mlp(y), Activation::gelu), y);
   }
   void visit(auto&& part) {
     part("before_attention", before_attention);

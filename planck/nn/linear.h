@@ -21,7 +21,10 @@ struct Linear {
 
   Linear(Rng& rng, const LinearOptions& o, const Options<B>& at = {});
 
-  Tensor<B> operator()(const Tensor<B>& x) const;
+  Tensor<B> operator()(const Tensor<B>& x) const { return (*this)(x, Activation::none); }
+  // activation(y), and residual + y: the bits of two ops, in one where that is faster.
+  Tensor<B> operator()(const Tensor<B>& x, Activation activation) const;
+  Tensor<B> operator()(const Tensor<B>& x, const Tensor<B>& residual) const;
   void visit(auto&& part) {
     part("weight", weight);
     part("bias", bias);
@@ -34,8 +37,14 @@ Linear<B>::Linear(Rng& rng, const LinearOptions& o, const Options<B>& at)
       weight(fan_in_uniform<B>(rng, {o.out, o.in}, o.in, at)),
       bias(optional_bias<B>(o.bias, rng, o.out, o.in, at)) {}
 template <class B>
-auto Linear<B>::operator()(const Tensor<B>& x) const -> Tensor<B> {
-  return bias ? matmul(x, transpose(*weight), **bias) : matmul(x, transpose(*weight));
+auto Linear<B>::operator()(const Tensor<B>& x, Activation activation) const -> Tensor<B> {
+  const MatmulOptions follows{.activation = activation};
+  return bias ? matmul(x, transpose(*weight), **bias, follows)
+              : matmul(x, transpose(*weight), follows);
+}
+template <class B>
+auto Linear<B>::operator()(const Tensor<B>& x, const Tensor<B>& residual) const -> Tensor<B> {
+  return matmul(x, transpose(*weight), bias ? std::optional(**bias) : std::nullopt, residual);
 }
 
 }  // namespace planck::nn
