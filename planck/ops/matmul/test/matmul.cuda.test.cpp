@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "planck/core/allocator.h"
 #include "planck/core/cuda/runtime.h"
@@ -103,19 +104,21 @@ void expect_cpu_bits(const MatmulProblem& p, Transposed t, Fill fill,
              there_bias = bias.to(host, *stream), there_residual = residual.to(host, *stream);
   ASSERT_TRUE(expected && there_a && there_b && there_bias && there_residual);
   const AddedTo added{&*there_bias, &*there_residual, residual_across};
+  std::ostringstream what;
+  what << " " << name(p.element_dtype) << " " << name(p.math) << " " << to_string(p.batch) << " "
+       << p.m << " " << p.n << " " << p.k << " " << t.a << t.b << t.c << (p.bias ? " bias " : " ")
+       << name(p.activation) << (p.residual ? " residual" : "")
+       << (residual_across ? " across" : "");
   for (const Kernel<MatmulProblem>& kernel : p.kernels()) {
     if (kernel.device != DeviceKind::cuda || !kernel.reject(p).empty()) continue;
     if (kernel.guarantee(p).reproducibility != Reproducibility::cross_device) continue;
     if (!plan_detail::unfit(kernel, p, Device::cuda(0)).empty()) continue;
+    SCOPED_TRACE(std::string(kernel.name) + what.str());
     const auto made = multiply(*stream, p, *there_a, *there_b, t, kernel.name, added);
     ASSERT_TRUE(made) << made.error().message;
     const auto got = made->to(*stream, host);
-    ASSERT_TRUE(got);
-    EXPECT_EQ(wrong_bits(*expected, *got), 0u)
-        << kernel.name << " " << name(p.element_dtype) << " " << name(p.math) << " "
-        << to_string(p.batch) << " " << p.m << " " << p.n << " " << p.k << " " << t.a << t.b << t.c
-        << (p.bias ? " bias " : " ") << name(p.activation) << (p.residual ? " residual" : "")
-        << (residual_across ? " across" : "");
+    ASSERT_TRUE(got) << got.error().message;
+    EXPECT_EQ(wrong_bits(*expected, *got), 0u);
   }
 }
 
@@ -177,6 +180,7 @@ TEST(MatmulCuda, WhatFollowsHasTheBitsOfTheCpu) {
                           {turn % 3 == 1, turn % 2 == 1, turn % 7 == 3},
                           turn % 6 == 5 ? Fill::adversarial : Fill::normal,
                           f.residual && lies_across);
+          if (testing::Test::HasFatalFailure()) return;  // the device is gone
         }
 }
 
