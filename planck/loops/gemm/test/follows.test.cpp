@@ -14,15 +14,17 @@ namespace {
 
 constexpr Device kSome = Device::cuda(63);  // that nobody has
 
-// Rows of wgmma refuse for the dtype that differs, and for that alone; the others serve.
+// Rows of wgmma refuse for the dtype that differs, and for that alone; the others serve, among them
+// the definition.
 template <class Problem>
-void expect_refusals(const Problem& wrong, const Problem& right, std::size_t made_of_wgmma) {
+void expect_refusals(const Problem& wrong, const Problem& right, std::size_t made_of_wgmma,
+                     std::string_view definition = "cuda:integer_lanes") {
   const AssumedProbe a(kSome, Dtype::bf16, Instruction::wgmma, {2'097'152, 12, 77});
   const AssumedProbe b(kSome, Dtype::f16, Instruction::wgmma, {2'097'152, 0, -1});
-  std::size_t refusing = 0, integer_lanes = 0;
+  std::size_t refusing = 0, definitions = 0;
   for (const Kernel<Problem>& row : wrong.kernels()) {
     if (row.device != DeviceKind::cuda) continue;
-    integer_lanes += row.name == "cuda:integer_lanes";
+    definitions += row.name == definition;
     if (row.name == "cuda:mma_sync") {  // of any part from 8.0 on, which nobody is here
       EXPECT_NE(row.unfit(right, kSome), "");
       continue;
@@ -36,7 +38,7 @@ void expect_refusals(const Problem& wrong, const Problem& right, std::size_t mad
     EXPECT_EQ(row.unfit(right, kSome), "");
   }
   EXPECT_EQ(refusing, made_of_wgmma);
-  EXPECT_EQ(integer_lanes, 1u);
+  EXPECT_EQ(definitions, 1u);
 }
 
 TEST(Follows, ProductsRefuseAPartThatDoesNot) {
@@ -54,15 +56,8 @@ TEST(Follows, AttentionRefusesAPartThatDoesNot) {
   const auto problem = [](AttentionKind kind, Dtype element) {
     return AttentionProblem{kind, element, {1, 1, 8, 8}, {1, 1, 8, 8}, {1, 1, 8, 8}, {}, {}};
   };
-  const AssumedProbe a(kSome, Dtype::bf16, Instruction::wgmma, {2'097'152, 12, 77});
-  const AssumedProbe b(kSome, Dtype::f16, Instruction::wgmma, {2'097'152, 0, -1});
   for (const AttentionKind kind : {AttentionKind::attention, AttentionKind::attention_backward})
-    for (const Kernel<AttentionProblem>& row : problem(kind, Dtype::bf16).kernels()) {
-      EXPECT_EQ(row.unfit != nullptr, row.name == "cuda:warpgroups") << row.name;
-      if (row.unfit == nullptr) continue;
-      EXPECT_NE(row.unfit(problem(kind, Dtype::bf16), kSome), "");
-      EXPECT_EQ(row.unfit(problem(kind, Dtype::f16), kSome), "");
-    }
+    expect_refusals(problem(kind, Dtype::bf16), problem(kind, Dtype::f16), 1, "cuda:rows");
 }
 TEST(Follows, IntegersAskNoPart) {
   const MatmulProblem bytes{Dtype::s8, {}, 8, 8, 8, ProductMath::exact};
