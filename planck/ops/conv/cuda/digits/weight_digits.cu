@@ -60,55 +60,32 @@ class DigitSlopes {
             static_cast<int>(layout_.many)};
   }
 
-  // How k is cut, so that all processors have work for about the same time: tiles that fill them
-  // not at all, the rest into `rest`, and tiles of one warpgroup into cuts of twice the length. A
-  // step takes 2,500 clocks, what comes before and after a tile as long as two of them.
-  struct Cuts {
-    std::int64_t whole, rest, half;  // whole: tiles
-  };
-  static Cuts choose_cuts(std::int64_t tiles, std::int64_t half_tiles, std::int64_t steps,
-                          std::int64_t clusters) {
-    const std::int64_t least = ceil_div(steps, kMostIn32Bits / 128);
-    Cuts best{};
-    std::int64_t least_cost = INT64_MAX;
-    for (const std::int64_t waves : {std::int64_t{0}, least == 1 ? tiles / clusters : 0})
-      for (std::int64_t c = least; c <= std::min(steps, least + 2 * clusters); ++c) {
-        const Cuts cuts{waves * clusters, c, std::max(least, ceil_div(c, 2))};
-        const std::int64_t units = (tiles - cuts.whole) * cuts.rest + half_tiles * cuts.half;
-        const std::int64_t cost =
-            waves * (steps + 2) + ceil_div(units, clusters) * (ceil_div(steps, c) + 2);
-        if (cost < least_cost) best = cuts, least_cost = cost;
-      }
+  // So many cuts of k that all processors have work, for the longest about the same; a step takes
+  // 2,500 clocks, and what comes before and after a tile as long as two of them.
+  static std::int64_t choose_cuts(std::int64_t tiles, std::int64_t steps, std::int64_t clusters,
+                                  std::int64_t least) {
+    std::int64_t best = least, least_cost = INT64_MAX;
+    for (std::int64_t cuts = least; cuts <= std::min(steps, least + 2 * clusters); ++cuts) {
+      const std::int64_t cost = ceil_div(tiles * cuts, clusters) * (ceil_div(steps, cuts) + 2);
+      if (cost < least_cost) best = cuts, least_cost = cost;
+    }
     return best;
   }
 
   template <class W>
   Result<void> multiply() const {
-    const std::int64_t groups = p_.groups(), blocks = p_.taps() * layout_.blocks;
-    const std::int64_t of_cluster = W::kRows / 64 * (W::kShareRows ? 1 : 2);
+    SlopeDigits product{{}, cells_, sums(), 1, 0, 0};
+    const std::int64_t groups = p_.groups(), rows = p_.taps() * layout_.blocks * 64;
+    product.walk.set<W>(rows, p_.filters(), 1);
+    const gemm_device::TileWalk& t = product.walk.tiles;
     const std::int64_t steps = ceil_div(cells_.of_places(), W::kBlock);
-    const std::int64_t alone = blocks % of_cluster == 1 ? 1 : 0;
-    const gemm_device::TileWalk most = walk_over<W>((blocks - alone) * 64, p_.filters(), groups),
-                                last = walk_over<W>(alone * 64, p_.filters(), groups);
-    const Cuts cuts = choose_cuts(count_of(most), count_of(last), steps,
-                                  gemm_device::processors_of(stream_) / W::kCluster);
-    const auto walk = [&](const gemm_device::TileWalk& tiles, std::int64_t first_row,
-                          std::int64_t first, std::int64_t count, std::int64_t wanted) {
-      const std::int64_t of_cut = ceil_div(steps, wanted);
-      return SlopeWalk{tiles,
-                       static_cast<int>(first_row),
-                       static_cast<int>(first),
-                       static_cast<int>(count),
-                       static_cast<int>(ceil_div(steps, of_cut)),
-                       static_cast<int>(of_cut)};
-    };
-    const SlopeDigits product{
-        {walk(most, 0, 0, cuts.whole, 1),
-         walk(most, 0, cuts.whole, count_of(most) - cuts.whole, cuts.rest),
-         walk(last, (blocks - alone) / of_cluster, 0, count_of(last), cuts.half)},
-        cells_,
-        sums(),
-        static_cast<int>(steps)};
+    const std::int64_t cuts = choose_cuts(groups * t.down * t.across, steps,
+                                          gemm_device::processors_of(stream_) / W::kCluster,
+                                          ceil_div(steps, kMostIn32Bits / W::kBlock));
+    product.all_steps = static_cast<int>(steps);
+    product.steps_of_cut = static_cast<int>(ceil_div(steps, cuts));
+    product.cuts = static_cast<int>(ceil_div(steps, product.steps_of_cut));
+    product.walk.set<W>(rows, p_.filters(), groups * product.cuts);
     const auto map_x = digit_map(digits(layout_.image), p_.x[1], cells_.of_image(),
                                  layout_.image_pitch, kDigits * cells_.parts(), 64, W::kBlock);
     if (!map_x) return tl::unexpected(map_x.error());
@@ -129,8 +106,7 @@ class DigitSlopes {
                 1,
                 0,
                 0};
-    // About two sums for each thread: what they wait for, others wait for, too.
-    a.at_once = static_cast<int>(std::clamp<std::int64_t>(24 / p_.taps(), 1, 16));
+    a.at_once = static_cast<int>(std::clamp<std::int64_t>(64 / p_.taps(), 1, 64));
     a.filter_tiles = static_cast<int>(ceil_div(p_.filters(), kJoinFilters));
     // Blocks for all processors, rather than long lines.
     while (a.at_once > 1 && p_.groups() * a.filter_tiles * ceil_div(p_.channels(), a.at_once) < 264)
