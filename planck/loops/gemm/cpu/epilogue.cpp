@@ -92,15 +92,15 @@ namespace gemm {
 
 namespace {
 
-const ActivationOps& activation_ops() {
-  static const ActivationOps& ops = *HWY_DYNAMIC_DISPATCH(planck::activation_ops)();
+const ActivationOps& best_ops() {
+  static const ActivationOps& ops = *HWY_DYNAMIC_DISPATCH(activation_ops)();
   return ops;
 }
 void activate(Activation a, Dtype dtype, float* v, int n) {
-  const ActivationOps& ops = activation_ops();
+  const ActivationOps& ops = best_ops();
   (dtype == Dtype::f32 ? ops.of_f32 : dtype == Dtype::f16 ? ops.of_f16 : ops.of_bf16)(a, v, n);
 }
-void activate(Activation a, Dtype, double* v, int n) { activation_ops().of_f64(a, v, n); }
+void activate(Activation a, Dtype, double* v, int n) { best_ops().of_f64(a, v, n); }
 
 template <class C>
 void make_nan_canonical(C* v, int n) {
