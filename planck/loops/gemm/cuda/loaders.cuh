@@ -65,37 +65,34 @@ class Loader {
   static constexpr int kV = 16 / sizeof(Word);
   static constexpr int kUnits = kCount * kDepth / kV / kThreads;
   static_assert(kUnits * kV * kThreads == kCount * kDepth && kDepth % kV == 0);
+  // The chunks of a thread lie in one row of chunks, or in one column, equally far apart.
+  static_assert(kThreads % (kDepth / kV) == 0 && kThreads % (kCount / kV) == 0);
 
  public:
   // i in [first, count), k in [0, depth).
   __device__ Loader(const Operand<T>& x, std::int64_t offset, std::int64_t first,
                     std::int64_t count, std::int64_t depth)
-      : x_(x), from_(x.data + offset + first * x.along), rest_(count - first), k_left_(depth) {
+      : x_(x),
+        k_left_(depth),
+        rest_(static_cast<int>(count - first < kCount ? count - first : kCount)) {
     down_ = kReading == Reading::across ||
             (kReading == Reading::any &&
              (x.reading == Reading::across ||
               (x.reading == Reading::strided && smaller(x.depth, x.along))));
+    from_ = x.data + offset + (first + chunk_i(0)) * x.along + chunk_k(0) * x.depth;
+    next_ = down_ ? kThreads / (kDepth / kV) * x.along : kThreads / (kCount / kV) * x.depth;
   }
 
   // Brings the next step into registers; what lies outside is 0.
   __device__ __forceinline__ void load() {
+    const int k_left = k_left_ < kDepth ? static_cast<int>(k_left_) : kDepth;
+    const bool dense = kReading == Reading::along || kReading == Reading::across ||
+                       (kReading == Reading::any && x_.reading != Reading::strided);
+    if (dense && rest_ == kCount && k_left == kDepth) {  // no predicates, no zeros
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      const int i = chunk_i(u), k = chunk_k(u);
-      const T* at = from_ + i * x_.along + k * x_.depth;
-      const bool dense = kReading == Reading::along || kReading == Reading::across ||
-                         (kReading == Reading::any && x_.reading != Reading::strided);
-      if (dense) {
-        const bool inside = i < rest_ && k < k_left_;
-        raw_[u] = inside ? *reinterpret_cast<const Raw*>(at) : Raw{};
-      } else {
-        auto* elements = reinterpret_cast<T*>(&raw_[u]);
-#pragma unroll
-        for (int e = 0; e < kV; ++e) {
-          const bool inside = down_ ? i < rest_ && k + e < k_left_ : i + e < rest_ && k < k_left_;
-          elements[e] = inside ? at[e * (down_ ? x_.depth : x_.along)] : T{};
-        }
-      }
+      for (int u = 0; u < kUnits; ++u) raw_[u] = *reinterpret_cast<const Raw*>(from_ + u * next_);
+    } else {
+      load_within(dense, k_left);
     }
     from_ += kDepth * x_.depth;
     k_left_ -= kDepth;
@@ -122,6 +119,26 @@ class Loader {
   struct alignas(kV * sizeof(T)) Raw {
     T element[kV];
   };
+  __device__ __forceinline__ void load_within(bool dense, int k_left) {
+#pragma unroll
+    for (int u = 0; u < kUnits; ++u) {
+      const int i = chunk_i(u), k = chunk_k(u);
+      const T* at = from_ + u * next_;
+      if (dense) {
+        if (i < rest_ && k < k_left)
+          raw_[u] = *reinterpret_cast<const Raw*>(at);
+        else
+          raw_[u] = Raw{};
+      } else {
+        auto* elements = reinterpret_cast<T*>(&raw_[u]);
+#pragma unroll
+        for (int e = 0; e < kV; ++e) {
+          const bool inside = down_ ? i < rest_ && k + e < k_left : i + e < rest_ && k < k_left;
+          elements[e] = inside ? at[e * (down_ ? x_.depth : x_.along)] : T{};
+        }
+      }
+    }
+  }
   __device__ static bool smaller(std::int64_t a, std::int64_t b) {
     return (a < 0 ? -a : a) < (b < 0 ? -b : b);
   }
@@ -135,8 +152,10 @@ class Loader {
   }
 
   const Operand<T>& x_;
-  const T* from_;  // of this step
-  std::int64_t rest_, k_left_;
+  const T* from_;      // this thread's first chunk of this step
+  std::int64_t next_;  // from one of its chunks to the next
+  std::int64_t k_left_;
+  int rest_;   // rows (columns) of this tile that there are
   bool down_;  // chunks go down k
   Raw raw_[kUnits];
 };

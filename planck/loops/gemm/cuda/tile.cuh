@@ -153,7 +153,8 @@ struct Sums {
 #pragma unroll
         for (int c = 0; c < kAcross; ++c) v[r][c] = multiply_add(av[r], bv[c], v[r][c]);
     };
-    const std::int64_t whole = words / kDepth, steps = (words + kDepth - 1) / kDepth;
+    const auto whole = static_cast<unsigned>(words / kDepth),
+               steps = static_cast<unsigned>((words + kDepth - 1) / kDepth);
     if (steps > 0) {
       a.load();
       b.load();
@@ -161,8 +162,8 @@ struct Sums {
       b.store(b_parts[0]);
       __syncthreads();
     }
-    for (std::int64_t step = 0; step < steps; ++step) {
-      const int now = static_cast<int>(step & 1);
+    for (unsigned step = 0; step < steps; ++step) {
+      const unsigned now = step & 1;
       if (step + 1 < steps) {
         a.load();
         b.load();
@@ -171,7 +172,7 @@ struct Sums {
 #pragma unroll
         for (int k = 0; k < kDepth; ++k) multiply(a_parts[now], b_parts[now], k);
       } else {
-        const int rest = static_cast<int>(words - whole * kDepth);
+        const int rest = static_cast<int>(words % kDepth);
         for (int k = 0; k < rest; ++k) multiply(a_parts[now], b_parts[now], k);
       }
       if (step + 1 < steps) {
