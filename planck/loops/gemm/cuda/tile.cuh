@@ -6,12 +6,13 @@
 // buffers: the next one is loaded into registers while this one is multiplied.
 //
 // 4096^3 f32 on one H200 (cublasLt 50.6 TFLOP/s): chunks per lane × warps per block, words of k per
-// step, blocks per multiprocessor:
-//   2×2 × 4×2,  8, 2   36.7 TFLOP/s      4×2 × 2×2,  8, 2   43.4 (chosen)
-//   2×2 × 4×2, 16, 2   40.3              4×2 × 2×2, 16, 2   41.6
-//   2×2 × 2×2, 16, 4   34.2 (spills)     4×2 × 2×2,  8, 3   24.3 (spills)
-//   2×4 × 2×2,  8, 2   39.8              4×2 × 4×2,  8, 1   42.1
-//   2×4 × 4×1,  8, 2   41.9
+// step, blocks per multiprocessor; A and B as they are, A transposed, B transposed:
+//   4×2 × 2×2,  8, 2   42.9  43.7  41.5      4×2 × 2×2, 16, 2   44.9  44.6  43.7 (chosen)
+//   2×2 × 4×2,  8, 2   38.0  40.0  38.0      4×2 × 4×2, 16, 1   45.4  45.1  44.4
+//   2×4 × 2×2,  8, 2   40.6  42.4  38.6      2×4 × 2×2, 16, 2   41.9  40.4  40.2
+//   4×2 × 4×1,  8, 2   39.6  43.1  39.3      4×2 × 4×2,  8, 1   43.6  44.6  42.9
+// Before loaders knew addresses and whole steps, 4×2 × 2×2, 8, 2 had 42.1, 43.8 and 40.6: of 1,260
+// instructions of a step 1,024 are sums. Tiles of 256 rows leave more of a device idle.
 // 2048^3 of 16-bit floats and bytes is faster with 2×2 × 4×2 (30.7 and 86.0, against 25.4
 // and 71.6): registers there also hold what decides about the reading.
 //

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "planck/loops/gemm/cuda/tile.cuh"
+#include "planck/ops/matmul/cuda/deep.cuh"
 #include "planck/ops/matmul/cuda/product.cuh"
 #include "planck/ops/matmul/cuda/thin.cuh"
 
@@ -60,7 +61,7 @@ struct Tilings {
 };
 template <>
 struct Tilings<float> : Tilings<void> {
-  using Large = Tiling<4, 2, 2, 2, 8, 2>;
+  using Large = Tiling<4, 2, 2, 2, 16, 2>;
 };
 template <>
 struct Tilings<double> : Tilings<void> {  // 64 × 128, 32 × 64, 8 × 16
@@ -95,6 +96,11 @@ Result<void> multiply(const Stream& stream, const Geometry& g) {
   }
   if (g.m > 16 && blocks(Medium::template kRows<Word>, Medium::template kColumns<Word>) >= kEnough)
     return launch_tiles<T, Medium, kAny, kAny>(stream, p);
+  if constexpr (std::is_floating_point_v<T>) {
+    const bool any_strides = p.a.reading == Reading::strided || p.b.reading == Reading::strided;
+    if (g.k >= Deep<float>::kDepth && (sizeof(T) == 4 || any_strides))
+      return launch_deep(stream, p);
+  }
   return launch_tiles<T, Small, kAny, kAny>(stream, p);
 }
 

@@ -131,7 +131,8 @@ TEST(MatmulCuda, EveryTileAndReadingGivesTheBitsOfTheCpu) {
   const Size sizes[] = {{{}, 1, 1, 1},          {{}, 1, 513, 70},      {{}, 17, 40, 33},
                         {{}, 700, 516, 68},     {{}, 701, 515, 67},    {{}, 1408, 1280, 96},
                         {{}, 1411, 1283, 101},  {{}, 1408, 1280, 100}, {{4}, 520, 768, 36},
-                        {{3, 2}, 130, 200, 50}, {{}, 2000, 3, 64},     {{2}, 33, 900, 1}};
+                        {{3, 2}, 130, 200, 50}, {{}, 2000, 3, 64},     {{2}, 33, 900, 1},
+                        {{}, 37, 45, 1027},     {{2}, 64, 96, 256}};
   for (const Dtype dtype : {Dtype::f32, Dtype::f64, Dtype::f16, Dtype::bf16, Dtype::s8})
     for (const Size& s : sizes)
       for (int mask = 0; mask < 8; ++mask)
