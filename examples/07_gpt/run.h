@@ -175,8 +175,9 @@ class Run {
   Tensor<A> losses(const Tensor<A, IntKind>& in, const Tensor<A, IntKind>& next,
                    nn::Reduction reduction) const {
     const auto logits = reshape(model_(in), {-1, options_.size.vocabulary});
-    return nn::cross_entropy_loss<A>(nn::as_dtype(logits, Dtype::f32), next,
-                                     {.reduction = reduction});
+    const auto loss =
+        nn::cross_entropy_loss<A>(logits, next, {.reduction = reduction, .wide = true});
+    return nn::as_dtype(loss, Dtype::f32);
   }
   Tensor<A> losses(std::int64_t first, std::int64_t end, nn::Reduction reduction) const {
     const auto [in, next] = rows(first, end);

@@ -38,6 +38,7 @@ struct CrossEntropyOptions {
   std::int64_t ignore_index = kDefaultIgnoreIndex;
   double label_smoothing = 0;
   Reduction reduction = Reduction::mean;
+  bool wide = false;  // the loss of 16-bit logits is f32: bits of the same on logits.to(f32)
 };
 
 namespace detail {
@@ -50,8 +51,8 @@ Tensor<B> cross_entropy_of_rows(const Tensor<B>& logits, const Tensor<B, IntKind
   const double smoothing = options.label_smoothing;
   if (!(smoothing >= 0 && smoothing <= 1))
     refuse("cross_entropy: the label smoothing is {}, it must be in [0, 1]", {smoothing});
-  const auto each = softmax_detail::cross_entropy(logits, targets, options.ignore_index,
-                                                  BadIndices::refuse, named);
+  const auto each = softmax_detail::cross_entropy(
+      logits, targets, CrossEntropy{options.ignore_index, options.wide}, BadIndices::refuse, named);
   const std::int64_t rows = logits.extent(0), classes = logits.extent(1);
   if (options.weight && (options.weight->rank() != 1 || options.weight->extent(0) != classes))
     refuse("cross_entropy: there are {} classes, their weights have shape {}",

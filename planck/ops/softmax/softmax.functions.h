@@ -33,20 +33,20 @@ namespace softmax_detail {
 // `named`: the targets in the shape in which messages name one, row-major.
 template <class B>
 Tensor<B> cross_entropy(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
-                        std::int64_t ignore_index, BadIndices bad,
-                        const Tensor<B, IntKind>& named) {
+                        const CrossEntropy& op, BadIndices bad, const Tensor<B, IntKind>& named) {
   if (logits.rank() != 2 || targets.rank() != 1 || targets.extent(0) != logits.extent(0))
     refuse("cross_entropy: logits have shape {}, targets {}; they must be [N, C] and [N]",
            {logits.shape(), targets.shape()});
   if constexpr (B::template applies<CrossEntropy>) {
-    auto [loss, lse, count] = call(CrossEntropy{ignore_index}, logits, targets);
+    auto [loss, lse, count] = call(op, logits, targets);
     if (bad == BadIndices::refuse)
-      refuse_bad({"cross_entropy", "targets", logits.extent(1), ignore_index}, named, count);
+      refuse_bad({"cross_entropy", "targets", logits.extent(1), op.ignore_index}, named, count);
     return loss;
   } else {
-    const auto chosen = sum(logits * target_mask(logits, targets), 1);
-    const auto ignored = eq(targets, full_like(targets, Scalar(ignore_index)));
-    return mask_fill(logsumexp(logits, 1) - chosen, ignored, 0);
+    const auto x = op.wide_loss ? logits.to(compute_dtype(logits.dtype())) : logits;
+    const auto chosen = sum(x * target_mask(x, targets), 1);
+    const auto ignored = eq(targets, full_like(targets, Scalar(op.ignore_index)));
+    return mask_fill(logsumexp(x, 1) - chosen, ignored, 0);
   }
 }
 
@@ -54,12 +54,14 @@ Tensor<B> cross_entropy(const Tensor<B>& logits, const Tensor<B, IntKind>& targe
 
 // The loss of each row of logits [N, C] against its target, log(Σ exp x) − x[target]; 0 for
 // ignore_index. sum() makes one number of it; nn::cross_entropy_loss also the mean of the rows that
-// are not ignored. Targets out of range are refused.
+// are not ignored. Targets out of range are refused. wide_loss: of 16-bit logits the loss is f32,
+// with the bits of cross_entropy(logits.to(Dtype::f32), targets) and no f32 logits in memory.
 template <class B>
 Tensor<B> cross_entropy(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
                         std::int64_t ignore_index = kDefaultIgnoreIndex,
-                        BadIndices bad = BadIndices::refuse) {
-  return softmax_detail::cross_entropy(logits, targets, ignore_index, bad, targets);
+                        BadIndices bad = BadIndices::refuse, bool wide_loss = false) {
+  return softmax_detail::cross_entropy(logits, targets, CrossEntropy{ignore_index, wide_loss}, bad,
+                                       targets);
 }
 
 }  // namespace planck

@@ -37,7 +37,9 @@ auto pullback(const CrossEntropy& op, const R& r) {
     if constexpr (AutodiffBackend<B>) {
       const auto ignored = eq(targets, full_like(targets, Scalar(op.ignore_index)));
       const auto dloss = reshape(mask_fill(g.dy(), ignored, 0), {g.dy().shape()[0], 1});
-      g.give(0, (softmax(g[x], 1) - target_mask(g[x], targets)) * dloss);
+      const auto logits = op.wide_loss ? g[x].to(dloss.dtype()) : g[x];
+      const auto dx = (softmax(logits, 1) - target_mask(logits, targets)) * dloss;
+      g.give(0, op.wide_loss ? dx.to(g[x].dtype()) : dx);
     } else {
       g.give(0, call(CrossEntropyBackward{op}, g[x], targets, g[lse], g.dy()));
     }

@@ -9,6 +9,7 @@
 //                   loss[n] = (m - x[n, t[n]]) + l
 //                   lse[n]  = m + l;  m itself where it is not finite
 //     backward      dx[n, c] = dloss[n] * (exp(x[n, c] - lse[n]) - (c == t[n] ? 1 : 0))
+//     wide_loss     loss and dloss have the compute type: bits of the same on logits that are cast
 //
 // Backward keeps y (softmax, log_softmax), or x, targets and lse (cross_entropy).
 //
@@ -19,7 +20,8 @@
 // Targets. i64 or i32. ignore_index gives loss 0 and gradient 0. So does a target outside of
 // [0, C): nothing is read or written there, and bad_targets, where given, receives their number.
 //
-// Dtypes. f32, f64, f16, bf16; lse has the compute type: f64 for f64, else f32.
+// Dtypes. f32, f64, f16, bf16; lse has the compute type, f64 for f64, else f32; so have loss and
+// dloss with wide_loss.
 //
 // Views. Any strides. y may be the very view of x, dx that of any input of its shape; the outputs
 // of cross_entropy overlap nothing.

@@ -36,6 +36,7 @@ struct CrossEntropy {
   static constexpr std::string_view name = "cross_entropy";
   using Gives = Kinds<FloatKind, FloatKind, IntKind>;
   std::int64_t ignore_index = kDefaultIgnoreIndex;
+  bool wide_loss = false;  // the loss of 16-bit logits is f32
   SoftmaxProblem problem(std::span<const InputSpec> in) const {
     return of(SoftmaxKind::cross_entropy, in[0]);
   }
@@ -44,7 +45,8 @@ struct CrossEntropy {
                           .element_dtype = logits.dtype,
                           .shape = logits.shape,
                           .axis = 1,
-                          .ignore_index = ignore_index};
+                          .ignore_index = ignore_index,
+                          .wide_loss = wide_loss};
   }
 };
 // logits, targets, lse, dloss → dlogits

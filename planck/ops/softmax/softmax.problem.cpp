@@ -23,7 +23,9 @@ constexpr OperandInfo kEntropyBackward[] = {{"x", Role::input},
                                             {"dx", Role::output}};
 
 constexpr AttributeInfo kAxis[] = {{"axis", "-1", "the axis that is summed over; -1: the last"}};
-constexpr AttributeInfo kIgnore[] = {{"ignore_index", "-100", "a target that counts for nothing"}};
+constexpr AttributeInfo kEntropyAttributes[] = {
+    {"ignore_index", "-100", "a target that counts for nothing"},
+    {"wide_loss", "false", "loss and dloss are f32 beside 16-bit logits"}};
 
 constexpr OpCategory kCategory = OpCategory::softmax;
 
@@ -34,9 +36,9 @@ constexpr OpInfo kInfos[] = {
     {"softmax_backward", kCategory, "dx = (dy - sum of dy * y) * y", kBackward, kAxis},
     {"log_softmax_backward", kCategory, "dx = dy - exp(y) * (sum of dy)", kBackward, kAxis},
     {"cross_entropy", kCategory, "loss = (max - x[target]) + log(sum of exp(x - max))", kEntropy,
-     kIgnore, false},
+     kEntropyAttributes, false},
     {"cross_entropy_backward", kCategory, "dx = dloss * (exp(x - lse) - (c == target))",
-     kEntropyBackward, kIgnore},
+     kEntropyBackward, kEntropyAttributes},
 };
 
 }  // namespace
@@ -79,6 +81,7 @@ std::array<OperandSpec, kSoftmaxOperands> SoftmaxProblem::specs() const {
     if (operand == "targets" || operand == "loss" || operand == "dloss" || operand == "lse")
       s.shape = {shape[0]};
     if (operand == "lse") s.dtype = compute_dtype(element_dtype);
+    if (operand == "loss" || operand == "dloss") s.dtype = loss_dtype();
     if (operand == "targets") {
       s.dtype = target_dtype;
       s.other_dtype = target_dtype == Dtype::i32 ? Dtype::i64 : Dtype::i32;
@@ -106,6 +109,9 @@ Result<std::unique_ptr<AnyProblem>> parse(const OpInfo& op, const Attributes& at
     const auto ignore = read.integer("ignore_index");
     if (!ignore) return tl::unexpected(ignore.error());
     p.ignore_index = *ignore;
+    const auto wide = read.boolean("wide_loss");
+    if (!wide) return tl::unexpected(wide.error());
+    p.wide_loss = *wide;
     p.target_dtype = inputs.find("targets")->second.dtype;
   } else {
     const auto axis = read.axis("axis", p.shape.rank());

@@ -27,12 +27,14 @@ struct SoftmaxProblem {
   int axis = 0;
   std::int64_t ignore_index = kDefaultIgnoreIndex;
   Dtype target_dtype = Dtype::i64;  // operands may be i32 or i64 whichever is set
+  bool wide_loss = false;           // loss and dloss have the compute type
 
   bool operator==(const SoftmaxProblem&) const = default;
 
   bool entropy() const { return kind >= SoftmaxKind::cross_entropy; }
   std::int64_t length() const { return shape[axis]; }
   std::int64_t rows() const;
+  Dtype loss_dtype() const { return wide_loss ? compute_dtype(element_dtype) : element_dtype; }
 
   const OpInfo& info() const;
   Result<void> check() const;

@@ -156,7 +156,7 @@ void trace(const SoftmaxProblem& p, Trace<A>& t) {
     case SoftmaxKind::log_softmax:
       return t.apply(LogSoftmax{p.axis}, t.f("x"));
     case SoftmaxKind::cross_entropy:
-      return t.apply(CrossEntropy{p.ignore_index}, t.f("x"), t.i("targets"));
+      return t.apply(CrossEntropy{p.ignore_index, p.wide_loss}, t.f("x"), t.i("targets"));
     default:
       t.refuse_gradient();
   }

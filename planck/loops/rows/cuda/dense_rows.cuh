@@ -37,6 +37,29 @@ __device__ __forceinline__ A join_lanes(const A (&v)[kRuns]) {
   }
 }
 
+// A run as it is stored. kNan: it may have NaN; arithmetic makes one, 7fffffff or 7fff, above the
+// canonical one, and that above infinity.
+template <class T, bool kNan, int kRun>
+__device__ __forceinline__ Pack<16> pack_of(const Compute<T> (&v)[kRun]) {
+  if constexpr (sizeof(T) == 8) {
+    return packed<T, 16>(v);
+  } else {
+    Pack<16> p;
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      if constexpr (sizeof(T) == 4) {
+        const int word = __float_as_int(v[w]);
+        p.word[w] = static_cast<std::uint32_t>(kNan ? min(word, 0x7fc00000) : word);
+      } else {
+        const std::uint32_t word = rounded_pair<T, false>(v[2 * w], v[2 * w + 1]);
+        p.word[w] =
+            kNan ? __vmins2(word, std::is_same_v<T, f16> ? 0x7e007e00u : 0x7fc07fc0u) : word;
+      }
+    }
+    return p;
+  }
+}
+
 // This thread's part of a row of kInputs operands.
 template <class T, int kInputs, RowWay kWay>
 struct DenseRow {
@@ -217,7 +240,7 @@ struct DenseRow {
         take(k, e, in);
         v[e] = f(in, (first + k * 32) * kRun + e, k, e);
       }
-      store_pack<true>(to + k * 32, 0, pack_of<kNan>(v));
+      store_pack<true>(to + k * 32, 0, pack_of<T, kNan>(v));
     }
   }
 
@@ -225,27 +248,6 @@ struct DenseRow {
   __device__ __forceinline__ void take(int k, int e, C (&in)[kInputs]) const {
 #pragma unroll
     for (int o = 0; o < kInputs; ++o) in[o] = element_of<T>(raw[k][o], e);
-  }
-  // Arithmetic makes one NaN, 7fffffff or 7fff: above the canonical one, and that above infinity.
-  template <bool kNan>
-  __device__ static __forceinline__ Pack<16> pack_of(const C (&v)[kRun]) {
-    if constexpr (sizeof(T) == 8) {
-      return packed<T, 16>(v);
-    } else {
-      Pack<16> p;
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        if constexpr (sizeof(T) == 4) {
-          const int word = __float_as_int(v[w]);
-          p.word[w] = static_cast<std::uint32_t>(kNan ? min(word, 0x7fc00000) : word);
-        } else {
-          const std::uint32_t word = rounded_pair<T, false>(v[2 * w], v[2 * w + 1]);
-          p.word[w] =
-              kNan ? __vmins2(word, std::is_same_v<T, f16> ? 0x7e007e00u : 0x7fc07fc0u) : word;
-        }
-      }
-      return p;
-    }
   }
 };
 

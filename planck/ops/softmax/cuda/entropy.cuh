@@ -18,19 +18,37 @@ struct Targets {
   }
 };
 
+// loss or dloss: of the elements' type or of the compute type.
+template <class T>
+struct Losses {
+  void* data;
+  std::int64_t stride;
+  bool wide;
+  __device__ __forceinline__ void put(std::int64_t row, Compute<T> value) const {
+    if (wide)
+      static_cast<Compute<T>*>(data)[row * stride] = value;
+    else
+      static_cast<T*>(data)[row * stride] = stored<T>(value);
+  }
+  __device__ __forceinline__ Compute<T> at(std::int64_t row) const {
+    return wide ? static_cast<const Compute<T>*>(data)[row * stride]
+                : widen(static_cast<const T*>(data)[row * stride]);
+  }
+};
+
 template <class T, RowWay kWay>
 struct EntropyArguments {
   RowShape shape;
   OperandOf<const T, kWay> in[1];
   Targets targets;
-  T* loss;
+  Losses<T> loss;
   Compute<T>* lse;
-  std::int64_t loss_stride, lse_stride;
+  std::int64_t lse_stride;
   int tiles;  // of a warp's share, a power of two, where rows are streamed
 
   template <RowWay kTo>
   EntropyArguments<T, kTo> as() const {
-    return {shape, {in[0]}, targets, loss, lse, loss_stride, lse_stride, tiles};
+    return {shape, {in[0]}, targets, loss, lse, lse_stride, tiles};
   }
 };
 
@@ -68,7 +86,7 @@ struct TargetLogit {
                                          C sum) const {
     const C log_sum = math::log(sum / math::exp_term(largest - center));
     const C loss = counts ? (largest - logit) + log_sum : C(0);
-    a.loss[row * a.loss_stride] = stored<T>(canonical_nan(loss));
+    a.loss.put(row, canonical_nan(loss));
     a.lse[row * a.lse_stride] =
         canonical_nan(largest - largest == C(0) ? largest + log_sum : largest);
   }

@@ -1,7 +1,8 @@
 // cuda:rows. A row is read once and written once where it is held on chip, which is up to 16 Ki
 // (dense: 32 Ki) elements; longer rows are read again for each pass. cross_entropy streams dense
-// rows (entropy_streamed.cuh).
+// rows (entropy_streamed.cuh), and so does its gradient (entropy_gradient.cuh).
 #include "planck/loops/rows/functions.h"
+#include "planck/ops/softmax/cuda/entropy_gradient.cuh"
 #include "planck/ops/softmax/cuda/entropy_streamed.cuh"
 #include "planck/ops/softmax/cuda/kernels.h"
 
@@ -9,33 +10,6 @@ namespace planck {
 
 namespace row_device {
 namespace {
-
-template <class T, RowWay kWay>
-struct SoftmaxArguments {
-  RowShape shape;
-  OperandOf<const T, kWay> in[2];
-  OperandOf<T, kWay> out;
-  SoftmaxKind kind;
-  // cross_entropy
-  Targets targets;
-  Compute<T>* lse;
-  T* loss;  // backward: dloss
-  std::int64_t lse_stride, loss_stride;
-
-  template <RowWay kTo>
-  SoftmaxArguments<T, kTo> as() const {
-    return {shape, {in[0], in[1]}, out, kind, targets, lse, loss, lse_stride, loss_stride};
-  }
-};
-
-// Calls f with an exp: the short one where all its arguments are near 0.
-template <class F>
-__device__ __forceinline__ void with_exp(bool near, const F& f) {
-  if (near)
-    f([](auto x) { return exp_near(x); });
-  else
-    f([](auto x) { return math::exp(x); });
-}
 
 // Wide rows keep 64 exponentials per thread: registers for five blocks of 128 threads.
 inline constexpr std::int64_t kWidestKept = 8192;
@@ -93,34 +67,13 @@ __global__ void __launch_bounds__(1024) softmax_backward(const SoftmaxArguments<
   });
 }
 
-template <class T, RowWay kWay>
-__global__ void __launch_bounds__(1024) entropy_backward(const SoftmaxArguments<T, kWay> a) {
-  using R = RowOf<T, 1, kWay>;
-  using C = typename R::C;
-  R row(a.shape, a.in);
-  if (!row.inside) return;
-  const std::int64_t target = a.targets.at(row.row);
-  const bool counts = target != a.targets.ignore && target >= 0 && target < a.shape.length;
-  const C lse = a.lse[row.row * a.lse_stride], dloss = widen(a.loss[row.row * a.loss_stride]);
-  if (!counts) {
-    row.map(a.out, [](const C(&)[1], std::int64_t, int, int) { return C(0); });
-    return;
-  }
-  with_exp(row.all_near([&](const C(&x)[1]) { return x[0] - lse; }), [&](const auto& exp) {
-    row.map(a.out, [&](const C(&x)[1], std::int64_t i, int, int) {
-      const C p = exp(x[0] - lse);
-      return dloss * (i == target ? p - C(1) : p);
-    });
-  });
-}
-
 // Rows without elements.
 template <class T>
-__global__ void empty_rows(T* loss, std::int64_t loss_stride, Compute<T>* lse,
-                           std::int64_t lse_stride, std::int64_t rows) {
+__global__ void empty_rows(const Losses<T> loss, Compute<T>* lse, std::int64_t lse_stride,
+                           std::int64_t rows) {
   const std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (r >= rows) return;
-  loss[r * loss_stride] = stored<T>(Compute<T>(0));
+  loss.put(r, Compute<T>(0));
   lse[r * lse_stride] = -math::infinity_of(Compute<T>(0));
 }
 
@@ -153,8 +106,7 @@ Result<void> entropy(const Stream& stream, const SoftmaxProblem& p, const Operan
   a.in[0] = x;
   a.targets = targets;
   a.shape = RowShape::make<T, 1>(p.rows(), p.length(), x.dense);
-  a.loss = static_cast<T*>(operands[2].data);
-  a.loss_stride = operands[2].strides[0];
+  a.loss = {operands[2].data, operands[2].strides[0], p.wide_loss};
   a.lse = static_cast<Compute<T>*>(operands[3].data);
   a.lse_stride = operands[3].strides[0];
   if (operands[4].present)
@@ -164,7 +116,7 @@ Result<void> entropy(const Stream& stream, const SoftmaxProblem& p, const Operan
       return ok;
   if (p.length() == 0)
     return launch(stream, "cross_entropy nothing", empty_rows<T>, ceil_div(p.rows(), 256), 256,
-                  a.loss, a.loss_stride, a.lse, a.lse_stride, p.rows());
+                  a.loss, a.lse, a.lse_stride, p.rows());
   if constexpr (sizeof(T) < 8) {
     if (x.dense && p.length() >= kStreamed) {
       cut_stream<T>(a);
@@ -218,10 +170,13 @@ Result<void> run(const Stream& stream, const SoftmaxProblem& p, const Operands& 
     case SoftmaxKind::cross_entropy_backward:
       a.lse = static_cast<Compute<T>*>(operands[2].data);
       a.lse_stride = operands[2].strides[0];
-      a.loss = static_cast<T*>(operands[3].data);
-      a.loss_stride = operands[3].strides[0];
+      a.dloss = {operands[3].data, operands[3].strides[0], p.wide_loss};
       a.out = RowView<T>::make(operands[4], along, length);
       a.shape = RowShape::make<T, 1>(p.rows(), length, a.in[0].dense && a.out.dense);
+      if constexpr (sizeof(T) < 8)
+        if (a.shape.way == RowWay::again && a.in[0].dense && a.out.dense && p.rows() <= INT32_MAX)
+          return launch(stream, "cross_entropy backward", entropy_backward_streamed<T>, p.rows(),
+                        kGradientThreads, a.template as<RowWay::dense>());
       return launch_way("cross_entropy backward", std::false_type{},
                         [](auto way) { return entropy_backward<T, way()>; });
   }

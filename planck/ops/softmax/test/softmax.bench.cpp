@@ -30,7 +30,7 @@ BenchCase make_bench(std::string_view op, Dtype dtype, std::int64_t rows, std::i
 
 }  // namespace
 
-std::vector<BenchCase> softmax_benches(DeviceKind) {
+std::vector<BenchCase> softmax_benches(DeviceKind device) {
   std::vector<BenchCase> all;
   for (Dtype t : {Dtype::f32, Dtype::bf16})
     for (std::int64_t length : {1024, 8192}) {
@@ -41,6 +41,9 @@ std::vector<BenchCase> softmax_benches(DeviceKind) {
                               "cross_entropy", "cross_entropy_backward"})
     all.push_back(make_bench(op, Dtype::f32, 16384, 4096));
   all.push_back(make_bench("cross_entropy", Dtype::bf16, 2048, 32768));
+  if (device == DeviceKind::cuda)
+    for (Dtype t : {Dtype::f32, Dtype::bf16})  // a GPT's logits
+      all.push_back(make_bench("cross_entropy_backward", t, 8192, 50304));
   all.push_back(make_bench("softmax", Dtype::f32, 1, 1));
   all.back().call = true;
   return all;

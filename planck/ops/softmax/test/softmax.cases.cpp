@@ -18,9 +18,14 @@ void add_entropy(Case& c, Dtype element, const Shape& shape, Fill fill, std::uin
                       .fill = seed % 3 == 0 ? Fill::stray_integers : Fill::integers,
                       .range = {0, classes > 0 ? classes - 1 : 0}});
   if (seed % 3 != 1 && classes > 1) c.attributes["ignore_index"] = std::to_string(1);
+  const bool wide = seed % 4 >= 2;
+  if (wide) c.attributes["wide_loss"] = "true";
   if (!is_backward(c.op)) return;
   c.inputs.push_back({.name = "lse", .dtype = compute_dtype(element), .shape = {rows}});
-  c.inputs.push_back({.name = "dloss", .dtype = element, .shape = {rows}, .fill = fill});
+  c.inputs.push_back({.name = "dloss",
+                      .dtype = wide ? compute_dtype(element) : element,
+                      .shape = {rows},
+                      .fill = fill});
 }
 
 Case make_case(const OpInfo& info, Dtype element, const Shape& shape, Fill fill,

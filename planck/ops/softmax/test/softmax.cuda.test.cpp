@@ -70,6 +70,31 @@ TEST(SoftmaxCuda, LongRowsOfLogitsHaveTheBitsOfTheCpu) {
   }
 }
 
+// Where the argument of exp is near 0, far from it, or both in one run; a row that counts for
+// nothing; a target in the last run.
+TEST(SoftmaxCuda, LongRowsOfGradientsHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  const Stream stream = Stream::cuda().value();
+  for (const Dtype dtype : {Dtype::f32, Dtype::bf16, Dtype::f16})
+    for (const std::int64_t length : {32776, 50304, 70000})
+      for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+        Case c = kFamily.plain("cross_entropy_backward", dtype, 5, length);
+        if (seed % 2 == 0)
+          c = kFamily.hostile("cross_entropy_backward", dtype, 5, length, seed);
+        static double scale;
+        scale = seed == 1 ? 1 : seed == 3 ? 60 : 1000;
+        if (seed % 2 == 1)
+          c.prepare = {"scaled", [](const Case& of, verify::NamedTensors& inputs) {
+                         HostTensor& x = inputs.find("x")->second;
+                         for (std::int64_t i = 0; i < x.count(); ++i)
+                           x.set_number(i, x.number(i) * scale);
+                         inputs.find("targets")->second.set_pattern(
+                             0, static_cast<std::uint64_t>(of.inputs[0].shape[1] - 1));
+                       }};
+        OnBoth(c, stream).expect_same(Layout::contiguous);
+      }
+}
+
 Result<void> run_softmax(const Stream& stream, std::int64_t rows, const View& x, const View& y) {
   const auto plan = Selection<SoftmaxProblem>::select(
       stream, {SoftmaxKind::softmax, Dtype::bf16, {rows, kWide}, 1});
