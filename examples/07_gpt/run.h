@@ -24,6 +24,7 @@ struct RunOptions {
   Dtype dtype = Dtype::f32;
   std::uint64_t seed = 1;
   bool recompute = false;  // blocks are computed again in the backward pass; changes no bit
+  bool record = true;      // steps on a GPU, as one piece of work; changes no bit
 };
 
 template <class A>
@@ -256,7 +257,8 @@ class Run {
       [this](const auto& in, const auto& next) { return checked_loss(in, next); },
       {.highest_norm = options_.highest_norm,
        .loss_scale = options_.dtype == Dtype::f16 ? &scale_ : nullptr,
-       .check_loss = device_.device().kind == DeviceKind::cuda}};
+       .check_loss = device_.device().kind == DeviceKind::cuda,
+       .record = options_.record}};
   std::vector<std::int64_t> text_;
   std::string description_;
   std::optional<Tensor<B>> loss_;     // of the last step

@@ -133,6 +133,64 @@ Strides dense_in_order_of(const Shape& shape, const Strides& like) {
   return strides;
 }
 
+Neighbours neighbours(std::span<const View> views) {
+  if (views.size() < 2) return {};
+  struct Rows {  // dense, so many elements each, one after the other by the same steps
+    std::int64_t each = 1;
+    std::vector<std::pair<std::int64_t, std::int64_t>> steps;  // strides and extents, rising
+    const std::byte* first;
+  };
+  std::vector<Rows> all;
+  for (const View& v : views) {
+    if (v.dtype != views[0].dtype || bits(v.dtype) < 8 || numel(v.shape) == 0) return {};
+    Rows rows;
+    rows.first = static_cast<const std::byte*>(v.data);
+    for (int d = 0; d < v.shape.rank(); ++d)
+      if (v.shape[d] > 1) rows.steps.emplace_back(v.strides[d], v.shape[d]);
+    std::sort(rows.steps.begin(), rows.steps.end());
+    std::size_t inner = 0;
+    while (inner < rows.steps.size() && rows.steps[inner].first == rows.each)
+      rows.each *= rows.steps[inner++].second;
+    rows.steps.erase(rows.steps.begin(), rows.steps.begin() + static_cast<std::ptrdiff_t>(inner));
+    if (!all.empty() && rows.steps != all[0].steps) return {};
+    all.push_back(std::move(rows));
+  }
+  std::sort(all.begin(), all.end(), [](const Rows& a, const Rows& b) { return a.first < b.first; });
+  std::int64_t elements = 0;  // of a row of the block
+  for (const Rows& rows : all) {
+    if (rows.first != all[0].first + bytes_for(views[0].dtype, elements)) return {};
+    elements += rows.each;
+  }
+  for (const auto& [stride, extent] : all[0].steps) {
+    if (stride != elements) return {};
+    elements *= extent;
+  }
+  return {elements, all[0].first};
+}
+
+std::optional<StoredView> seen_together(const Assembly& assembly,
+                                        std::span<const StoredView* const> inputs) {
+  const Shared<Storage>& storage = inputs[0]->storage;
+  const View out{storage->data(), assembly.dtype, assembly.shape, row_major(assembly.shape), true};
+  if (inputs.size() < 2 || assembly.fill || bits(out.dtype) < 8 || storage->borrowed() ||
+      numel(out.shape) == 0 || storage->bytes() != bytes_for(out.dtype, numel(out.shape)))
+    return std::nullopt;
+  for (const auto& piece : assembly.pieces) {
+    const StoredView& in = *inputs[static_cast<std::size_t>(piece.input)];
+    std::int64_t from = 0;
+    for (int d = 0; d < out.shape.rank(); ++d) {
+      from += piece.onto.start[d] * out.strides[d];
+      if (piece.onto.step[d] != 1 ||
+          (in.view.shape[d] > 1 && in.view.strides[d] != out.strides[d]))
+        return std::nullopt;
+    }
+    if (in.storage.get() != storage.get() ||
+        in.view.data != static_cast<std::byte*>(out.data) + bytes_for(out.dtype, from))
+      return std::nullopt;
+  }
+  return StoredView{storage, out};
+}
+
 std::vector<View> views_of(std::span<StoredView* const> tensors) {
   std::vector<View> views;
   for (const StoredView* t : tensors) views.push_back(t->view);

@@ -3,7 +3,8 @@
 // How an op is done is in plan/value_op.h: a view shares the input's storage; a plan is selected
 // once for each problem and remembered, its outputs come from the caching allocator, or are an
 // input's own buffer where nobody else holds that and the op works in place. Outputs are row-major,
-// or lie as the input that a problem's lies_as(operand) names: what was permuted stays so.
+// or lie as the input that a problem's lies_as(operand) names: what was permuted stays so, and where
+// such inputs are neighbours in one block, so are the outputs.
 #pragma once
 
 #include <array>
@@ -37,6 +38,16 @@ std::vector<View> views_of(std::span<StoredView* const> tensors);
 // Dense strides whose axes lie in memory in the order of those of `like`, a tensor of as many axes;
 // row-major where that is.
 Strides dense_in_order_of(const Shape& shape, const Strides& like);
+// The slices of one dense block along an axis, as split() gives them of a projection: all of it, in
+// any order. Elements of the block, and where it begins; none where views are not that.
+struct Neighbours {
+  std::int64_t elements = 0;
+  const std::byte* first = nullptr;
+};
+Neighbours neighbours(std::span<const View> views);
+// A tensor whose pieces, in this order, the inputs are where they lie; cat() need not copy them.
+std::optional<StoredView> seen_together(const Assembly& assembly,
+                                        std::span<const StoredView* const> inputs);
 
 // Runs a plan; inputs and outputs in the order of the op's operands, those the problem does not use
 // left out. `spares` are inputs whose buffers an output may take, null between them.
@@ -62,6 +73,11 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
     }
   };
   std::array<Taken, kMaxOperands> taken;
+  struct {  // that outputs share
+    bool asked = false;
+    Shared<Storage> storage;
+    const std::byte* first = nullptr;
+  } block;
   for (std::size_t i = 0; i < info.operands.size(); ++i) {
     const OperandSpec& spec = plan.specs()[i];
     if (!spec.used) continue;
@@ -77,10 +93,26 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
     auto& [storage, view] = *outputs[next_output++];
     view = View{nullptr, spec.dtype, spec.shape, row_major(spec.shape), true};
     if constexpr (requires { problem.lies_as(i); })
-      if (const int like = problem.lies_as(i); like >= 0)
-        view.strides =
-            dense_in_order_of(spec.shape, operands[static_cast<std::size_t>(like)].strides);
-    if (info.in_place && !spec.count_only && bits(spec.dtype) >= 8 && !Observer::inputs_are_kept())
+      if (const int like = problem.lies_as(i); like >= 0) {
+        const View& as = operands[static_cast<std::size_t>(like)];
+        if (!std::exchange(block.asked, true)) {
+          std::vector<View> all;
+          for (std::size_t j = i; j < info.operands.size(); ++j)
+            if (const int other = problem.lies_as(j); other >= 0 && plan.specs()[j].used)
+              all.push_back(operands[static_cast<std::size_t>(other)]);
+          if (const Neighbours found = neighbours(all); found.elements > 0) {
+            block.storage = Storage::allocate(stream, bytes_for(spec.dtype, found.elements));
+            block.first = found.first;
+          }
+        }
+        view.strides = block.storage ? as.strides : dense_in_order_of(spec.shape, as.strides);
+        if (block.storage) {
+          storage = block.storage;
+          view.data = static_cast<std::byte*>(storage->data()) +
+                      (static_cast<const std::byte*>(as.data) - block.first);
+        }
+      }
+    if (!storage && info.in_place && !spec.count_only && bits(spec.dtype) >= 8 && !Observer::inputs_are_kept())
       for (StoredView* spare : spares)
         if (spare != nullptr && spare->storage && spare->view.dtype == spec.dtype &&
             spare->view.shape == spec.shape && spare->view.strides == view.strides) {
@@ -165,12 +197,19 @@ StoredView put_together(const Op& op, const std::vector<Primitive<K>>& inputs) {
     raise(ErrorCode::invalid_problem, std::string(Op::name) + ": takes at least one tensor");
   std::vector<InputSpec> specs;
   std::vector<View> views;
+  std::vector<const StoredView*> tensors;
   for (const auto& t : inputs) {
     check_place(Op::name, inputs[0].stream(), t.stream());
     specs.push_back({t.dtype(), t.shape()});
     views.push_back(t.view);
+    tensors.push_back(&t);
   }
-  return put_together(op, inputs[0].stream(), specs, views);
+  const Assembly assembly = value_or_throw(op.assembly(specs));
+  value_or_throw(check_shape(assembly.shape, Op::name));
+  if (auto seen = seen_together(assembly, tensors)) return *std::move(seen);
+  auto out = StoredView::empty(inputs[0].stream(), assembly.dtype, assembly.shape);
+  assemble(Op::name, assembly, views, out.view, inputs[0].stream());
+  return out;
 }
 
 template <class Op>

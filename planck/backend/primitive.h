@@ -30,6 +30,7 @@ class Storage final : public Counted {
   const Stream& stream() const { return stream_; }
   // Whether the one who holds it may write to it: nobody else does, and it is not borrowed.
   bool writable() const noexcept { return unique() && !borrowed_; }
+  bool borrowed() const noexcept { return borrowed_; }
   void release() noexcept {
     if (!drop()) return;
     if (borrowed_) wait();

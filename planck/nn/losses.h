@@ -45,10 +45,12 @@ namespace detail {
 
 // Of logits [M, C] and targets [M]; `named` are these as they were given.
 template <class B>
-Tensor<B> cross_entropy_of_rows(const Tensor<B>& logits, const Tensor<B, IntKind>& targets,
+Tensor<B> cross_entropy_of_rows(const Tensor<B>& given, const Tensor<B, IntKind>& targets,
                                 const CrossEntropyOptions<B>& options,
                                 const Tensor<B, IntKind>& named) {
   const double smoothing = options.label_smoothing;
+  // Two gradients meet at smoothed logits: their sum is rounded once.
+  const auto logits = options.wide && smoothing > 0 ? widened(given) : given;
   if (!(smoothing >= 0 && smoothing <= 1))
     refuse("cross_entropy: the label smoothing is {}, it must be in [0, 1]", {smoothing});
   const auto each = softmax_detail::cross_entropy(

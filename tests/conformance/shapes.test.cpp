@@ -1,11 +1,14 @@
 // Extents, strides and the questions views answer about memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "planck/core/exception.h"
 #include "planck/core/view.h"
 #include "planck/math/philox.h"
+#include "planck/plan/op.h"
 #include "planck/verify/tensors/layout.h"
 
 namespace planck::conformance {
@@ -141,6 +144,50 @@ TEST(View, OverlapIsNeverMissed) {
   EXPECT_FALSE(may_overlap_itself({5, 7}, {-10, 1}));
   EXPECT_FALSE(may_overlap_itself({1, 7}, {0, 1}));
   EXPECT_TRUE(may_overlap_itself({2, 7}, {0, 1}));
+}
+
+// Outputs that lie beside each other in rows of one block are taken; two that share an element are
+// never.
+TEST(View, OutputsThatShareAnElementAreRefused) {
+  const OperandInfo infos[] = {{"a", Role::output}, {"b", Role::output}};
+  const OpInfo op{"pair", OpCategory::elementwise, "", infos, {}};
+  const PhiloxStream random{5, 0};
+  std::vector<float> memory(4096);
+  int sharing = 0, taken = 0;
+  for (std::uint64_t i = 0; i < 20000; ++i) {
+    const Philox4 r = random.words(i), more = random.words(i + 50000);
+    View views[2];
+    std::set<std::int64_t> seen[2];
+    OperandSpec specs[2];
+    for (int v = 0; v < 2; ++v) {
+      const std::uint32_t word = v == 0 ? r.v[0] : r.v[1];
+      View& x = views[v];
+      for (int d = 0; d < 2; ++d) {
+        x.shape.push_back(1 + (word >> (8 * d) & 3));
+        x.strides.push_back(static_cast<int>(word >> (8 * d + 4) & 15) - 3);
+      }
+      if ((more.v[0] & 3) != 0) x.strides[0] = 8;  // often rows of one block
+      if (may_overlap_itself(x.shape, x.strides)) x.strides = row_major(x.shape);
+      const std::int64_t start = 1000 + (word >> 20 & 15);
+      x.data = memory.data() + start;
+      x.present = true;
+      specs[v].shape = x.shape;
+      verify::for_each_element(x.shape, x.strides,
+                               [&](std::int64_t, std::int64_t at) { seen[v].insert(start + at); });
+    }
+    std::vector<std::int64_t> both;
+    std::set_intersection(seen[0].begin(), seen[0].end(), seen[1].begin(), seen[1].end(),
+                          std::back_inserter(both));
+    const bool ok = check_operands(op, specs, Operands{views[0], views[1]}).has_value();
+    sharing += !both.empty();
+    const ByteRange a = byte_range(views[0]), b = byte_range(views[1]);
+    taken += ok && a.begin < b.end && b.begin < a.end;
+    if (!both.empty()) {
+      ASSERT_FALSE(ok) << to_string(views[0].strides) << to_string(views[1].strides);
+    }
+  }
+  EXPECT_GT(sharing, 1000);
+  EXPECT_GT(taken, 1000);
 }
 
 TEST(View, ByteRangeCoversEveryElementAndNoMore) {

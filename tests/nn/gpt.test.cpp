@@ -30,7 +30,8 @@ gpt::RunOptions options(Dtype dtype) {
 }
 
 class Gpt : public testing::TestWithParam<Dtype> {};
-INSTANTIATE_TEST_SUITE_P(Dtypes, Gpt, testing::Values(Dtype::f32, Dtype::bf16, Dtype::f16),
+INSTANTIATE_TEST_SUITE_P(Dtypes, Gpt,
+                         testing::Values(Dtype::f32, Dtype::bf16, Dtype::f16, Dtype::f64),
                          [](const auto& dtype) { return std::string(name(dtype.param)); });
 
 TEST_P(Gpt, HasOneHash) {

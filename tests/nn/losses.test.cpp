@@ -83,6 +83,36 @@ TEST(Losses, SmoothedOverManyClassesOfF16) {
   EXPECT_NEAR(slope, run(Dtype::f32).second, 2e-4);
 }
 
+// Loss and gradient of 16-bit logits have the bits that those of logits cast to f32 have.
+TEST(Losses, WideOnesHaveTheBitsOfF32) {
+  Rng rng{.seed = 4};
+  const auto t = labels({2, -100, 0, 4, 1, 1});
+  const auto weight = nn::constant<A>(uniform<Cpu>(rng, {5}, 0.5, 2));
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f32, Dtype::f64})
+    for (const double scale : {1.0, 30.0})
+      for (const int kind : {0, 1, 2, 3}) {
+        const auto logits = (normal<Cpu>(rng, {6, 5}) * scale).to(dtype);
+        const Dtype wide = dtype == Dtype::f64 ? dtype : Dtype::f32;
+        nn::CrossEntropyOptions<A> options;
+        if (kind == 1) options.label_smoothing = 0.1;
+        if (kind == 2) options.weight = weight.to(wide);
+        if (kind == 3) options.reduction = nn::Reduction::none;
+        const auto cast = nn::constant<A>(logits).require_grad();
+        const auto wanted = nn::cross_entropy_loss(cast.to(wide), t, options);
+        options.wide = true;
+        const auto x = nn::constant<A>(logits).require_grad();
+        const auto found = nn::cross_entropy_loss(x, t, options);
+        ASSERT_EQ(found.dtype(), wide);
+        EXPECT_EQ(to_float(found, Dtype::f64).to_vector<double>(),
+                  to_float(wanted, Dtype::f64).to_vector<double>());
+        const auto dx = *x.grad(sum(found).backward());
+        EXPECT_EQ(dx.dtype(), dtype);
+        EXPECT_EQ(to_float(dx, Dtype::f64).to_vector<double>(),
+                  to_float(*cast.grad(sum(wanted).backward()), Dtype::f64).to_vector<double>())
+            << name(dtype) << " " << kind;
+      }
+}
+
 // d/dx of (dloss/dx · v), against differences of the gradient.
 TEST(Losses, SecondDerivativesOfCrossEntropy) {
   using AA = Autodiff<A>;

@@ -3,12 +3,12 @@
 //
 //   gpt_steps TEXT [--preset NAME] [--dtype NAME] [--math NAME] [--batch N] [--length N]
 //             [--steps N] [--wait-every N] [--threads N] [--device cpu|cuda] [--start FILE]
-//             [--profile]
+//             [--unrecorded] [--profile]
 //
 // Prints one line of JSON. --start writes the weights before the first step, and where the samples
 // of every step begin in the text. --wait-every: losses are read, and the device waited for, after
 // so many steps; milliseconds are of one. --profile prints where the time of the last step went,
-// instead. cpu_milliseconds: of all threads. growth_mib: how much larger the process was at its
+// instead. --unrecorded: kernel by kernel, where others record a step. cpu_milliseconds: of all threads. growth_mib: how much larger the process was at its
 // largest than before the first step.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -38,6 +38,7 @@ double process_mib(const std::string& name) {
 
 struct Arguments {
   std::string text, profile;
+  bool unrecorded = false;
   std::map<std::string, std::string> values = {
       {"preset", "tiny"}, {"dtype", "f32"},   {"math", ""},     {"batch", "64"},
       {"length", "128"},  {"steps", "8"},     {"threads", "2"}, {"device", "cpu"},
@@ -48,6 +49,8 @@ struct Arguments {
       const std::string word = argv[i];
       if (word == "--profile") {
         profile = word;
+      } else if (word == "--unrecorded") {
+        unrecorded = true;
       } else if (const auto at = values.find(word.starts_with("--") ? word.substr(2) : "");
                  at != values.end() && i + 1 < argc) {
         at->second = argv[++i];
@@ -76,6 +79,7 @@ gpt::RunOptions options_of(const Arguments& a) {
   o.batch = a.count("batch");
   o.length = a.count("length");
   o.steps = a.count("steps");
+  o.record = !a.unrecorded;
   return o;
 }
 

@@ -123,6 +123,63 @@ TEST(Products, AttentionLiesAsItsOperands) {
   EXPECT_EQ(q.grad(sums.backward())->primitive().view.strides, row_major({2, 6, 3, 4}));
 }
 
+// Of what split() gives of a projection the gradients are neighbours in one block, which is that of
+// the projection: nothing is copied. Bits are those of pieces that lie alone.
+TEST(Products, GradientsOfHeadsAreOneBlock) {
+  Rng rng{.seed = 6};
+  for (const std::int64_t groups : {4, 2}) {  // of keys and values
+    const std::int64_t width = 4 * 8, narrow = groups * 8;
+    const auto x = normal<A>(rng, {2, 6, width + 2 * narrow}, 0, 1).require_grad();
+    const auto dy = normal<A>(rng, {2, 4, 6, 8}, 0, 1);
+    const auto heads = [&](const Tensor<A>& t) {
+      return permute(reshape(t, {2, 6, -1, 8}), {0, 2, 1, 3});
+    };
+    const auto seen = [&](const auto& q, const auto& k, const auto& v) {
+      return sum(scaled_dot_product_attention(heads(q), heads(k), heads(v), {.causal = true}) * dy);
+    };
+    const auto [q, k, v] = split(x, {width, narrow, narrow}, 2);
+    struct Cats : Observer {
+      void begin(const RunningOp& op) noexcept override { copies += op.name == "cat"; }
+      void end(const RunningOp&) override {}
+      int copies = 0;
+    } watched;
+    const auto dx = *x.grad(seen(q, k, v).backward());
+    EXPECT_EQ(watched.copies, 0);
+    EXPECT_EQ(dx.primitive().view.strides, row_major(x.shape()));
+    std::vector<Tensor<A>> alone;
+    for (const auto& piece : {q, k, v}) alone.push_back((piece.detach() * 1).require_grad());
+    const auto gradients = seen(alone[0], alone[1], alone[2]).backward();
+    std::vector<Tensor<Cpu>> wanted;
+    for (const auto& piece : alone) wanted.push_back(*piece.grad(gradients) * 1);
+    EXPECT_EQ(dx.to_vector<float>(), cat(wanted, 2).to_vector<float>());
+    EXPECT_EQ(watched.copies, 1);
+  }
+}
+
+// Pieces of a tensor, in their order, are that tensor; others are copied.
+TEST(Products, PiecesPutTogetherAreNotCopied) {
+  const auto x = reshape(arange<Cpu>(24), {2, 3, 4});
+  const auto place = [](const auto& t) { return t.primitive().view.data; };
+  for (const int axis : {0, 1, 2}) {
+    const std::int64_t n = x.extent(axis);
+    const auto first = slice(x, axis, 0, 1), last = slice(x, axis, 1, n);
+    const auto again = cat(std::vector{first, last}, axis);
+    EXPECT_EQ(place(again), place(x));
+    EXPECT_EQ(again.primitive().view.strides, row_major({2, 3, 4}));
+    const auto other = cat(std::vector{last, first}, axis);
+    EXPECT_NE(place(other), place(x));
+    const auto wanted = cat(std::vector{last * 1, first * 1}, axis);
+    EXPECT_EQ(other.template to_vector<std::int64_t>(), wanted.template to_vector<std::int64_t>());
+    EXPECT_NE(place(cat(std::vector{first, first}, axis)), place(x));
+    EXPECT_NE(place(cat(std::vector{first}, axis)), place(x));  // less than the block
+  }
+  // What is put together is a value of its own: work in place leaves the pieces as they are.
+  auto whole = cat(std::vector{slice(x, 0, 0, 1), slice(x, 0, 1, 2)}, 0);
+  whole = std::move(whole) + 1;
+  EXPECT_EQ(x.template to_vector<std::int64_t>()[0], 0);
+  EXPECT_EQ(whole.template to_vector<std::int64_t>()[23], 24);
+}
+
 // One gradient of all pieces, zeros where a piece has none.
 TEST(Products, PiecesHaveOneGradient) {
   const auto x = Tensor<A>::from({1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f}, {2, 3}).require_grad();
