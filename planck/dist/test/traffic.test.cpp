@@ -22,6 +22,7 @@ const Stream kOne = Stream::cpu(1);
 
 struct Counts {
   std::atomic<std::int64_t> exchanges{0}, bytes{0};
+  std::atomic<std::int64_t> last_bytes{0};        // of the last exchange
   std::atomic<std::int64_t> by_other_threads{0};  // exchanges, than the one that counts from here
   const std::thread::id thread = std::this_thread::get_id();
 };
@@ -37,7 +38,9 @@ class Counting final : public Communicator {
   void exchange(std::span<const Outgoing> outgoing, std::span<const Incoming> incoming,
                 const Arrived& arrived) override {
     inner_.exchange(outgoing, incoming, arrived);
-    for (const Outgoing& o : outgoing) counts_.bytes += static_cast<std::int64_t>(o.bytes);
+    std::int64_t bytes = 0;
+    for (const Outgoing& o : outgoing) bytes += static_cast<std::int64_t>(o.bytes);
+    counts_.bytes += bytes, counts_.last_bytes = bytes;
     ++counts_.exchanges;
     if (std::this_thread::get_id() != counts_.thread) ++counts_.by_other_threads;
   }
@@ -115,6 +118,26 @@ TEST(Traffic, LeafHooksSendWhileBackwardGoesOn) {
       });
       EXPECT_GE(during, kHalf);
       EXPECT_EQ(found.gradients.size(), 4u);
+    });
+}
+
+// One exchange of few bytes, for which workers wait, then the array's, for which nobody does.
+TEST(Traffic, WhoComesLastIsAwaitedOnce) {
+  for (const int workers : {2, 3, 4})
+    Threads::run(workers, [&](Communicator& threads) {
+      Counts counts;
+      Counting c(threads, counts);
+      Net net(Rng{.seed = 1});
+      DataParallel<A> parallel(c);
+      const auto step = [&] {
+        const std::int64_t before = counts.exchanges;
+        (void)parallel(net, 4, [&](std::int64_t g) { return sum(square(net(input(g)))) * 0.01; });
+        return counts.exchanges - before;
+      };
+      step();
+      // Halving goes log2 rounds there and back, the direct way one.
+      EXPECT_EQ(step(), 1 + (workers == 4 ? 4 : 2)) << workers;
+      EXPECT_GE(counts.last_bytes, 64 * 64 * 4 / workers) << "of the array";
     });
 }
 
