@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include <algorithm>
@@ -43,6 +44,29 @@ TEST(Backoff, LooksOftenEnough) {
     least = std::min(least, longest);
   }
   EXPECT_LT(least, 0.005);
+}
+
+long leaves_of_this_thread() {  // its core, for others
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nivcsw;
+}
+
+// It has slept where the timers of the thread are others.
+TEST(Backoff, StaysAwakeForAWhileOnACoreOfItsOwn) {
+  const int before = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  const long leaves = leaves_of_this_thread();
+  bool awake = false, slept = true;
+  for (int i = 0; i < 20 && !awake; ++i) {
+    Backoff backoff(0, true);
+    const auto began = Clock::now();
+    while (seconds(Clock::now() - began) < 0.002) backoff.pause();
+    awake = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) == before;
+    while (seconds(Clock::now() - began) < 0.05) backoff.pause();
+    slept &= prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0) != before;
+  }
+  EXPECT_TRUE(awake || leaves_of_this_thread() - leaves > 5);
+  EXPECT_TRUE(slept) << "and not for long";
 }
 
 TEST(Backoff, WhatWasFoundMakesItLookAtOnceAgain) {

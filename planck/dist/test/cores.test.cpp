@@ -40,6 +40,15 @@ TEST(Cores, OnlyWhatIsSharedIsDivided) {
   EXPECT_EQ(each({from_to(0, 6), from_to(4, 10)}), (std::vector{5, 5}));
   EXPECT_EQ(each({from_to(0, 3), from_to(0, 3), from_to(0, 3)}), (std::vector{1, 1, 1}));
 }
+TEST(Cores, OfItsOwnHasWhoSharesWithEnough) {
+  EXPECT_TRUE(has_own_core(std::vector<Cores>(4, from_to(0, 16)), 3));
+  EXPECT_TRUE(has_own_core(std::vector<Cores>(16, from_to(0, 16)), 15));
+  EXPECT_FALSE(has_own_core(std::vector<Cores>(17, from_to(0, 16)), 0));
+  const std::vector<Cores> bound{from_to(0, 1), from_to(1, 2), from_to(1, 2)};
+  EXPECT_TRUE(has_own_core(bound, 0));
+  EXPECT_FALSE(has_own_core(bound, 1));
+  EXPECT_FALSE(has_own_core(bound, 2));
+}
 TEST(Cores, AreCountedAsTheSystemDoes) {
   const std::vector<Cores> alone{cores_of_this_thread()};
   EXPECT_EQ(cores_for(alone, 0), Stream::cpu().threads());

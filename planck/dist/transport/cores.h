@@ -17,5 +17,7 @@ Cores cores_of_this_thread();
 // Of a core that k workers may run on each has a k-th part: workers that are bound to cores of
 // their own have all of these, and those that are not bound share the machine. At least 1.
 int cores_for(std::span<const Cores> workers, std::size_t worker);
+// Whether that is a whole core, so that a worker that waits awake takes nothing from others.
+bool has_own_core(std::span<const Cores> workers, std::size_t worker);
 
 }  // namespace planck::dist

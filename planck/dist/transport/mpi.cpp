@@ -92,6 +92,7 @@ MpiWatch* watch = nullptr;  // of the process; a program that exits on its way d
 struct Mpi::Session {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0, size = 1, local = 1, local_rank = 0, cores = 1;
+  bool own_core = false;
 
   explicit Session(MPI_Comm parent) {
     ++users;
@@ -160,8 +161,10 @@ Result<std::unique_ptr<Mpi>> Mpi::join() {
   std::vector<Cores> all(static_cast<std::size_t>(session->local));
   check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, local),
         "MPI_Allgather");
-  session->cores = mine == Cores{} ? std::max(1, Stream::cpu().threads() / session->local)
-                                   : cores_for(all, static_cast<std::size_t>(session->local_rank));
+  const auto place = static_cast<std::size_t>(session->local_rank);
+  const int shared = Stream::cpu().threads() / session->local;
+  session->cores = mine == Cores{} ? std::max(1, shared) : cores_for(all, place);
+  session->own_core = mine == Cores{} ? shared >= 1 : has_own_core(all, place);
   MPI_Comm_free(&local);
   if (session->size > 1 && watch == nullptr) watch = new MpiWatch(session->comm);
   return std::unique_ptr<Mpi>(new Mpi(std::move(session)));
@@ -204,7 +207,7 @@ void Mpi::exchange(std::span<const Outgoing> outgoing, std::span<const Incoming>
   std::size_t all_bytes = 0;
   for (const Outgoing& o : outgoing) all_bytes += o.bytes;
   for (const Incoming& i : incoming) all_bytes += i.bytes;
-  Backoff backoff(all_bytes);
+  Backoff backoff(all_bytes, session_->own_core);
   for (std::size_t done = 0; done < requests.size();) {
     int count = 0;
     const int code = MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &count,
@@ -266,6 +269,7 @@ std::unique_ptr<Communicator> Mpi::duplicate() {
   session->local = session_->local;
   session->local_rank = session_->local_rank;
   session->cores = session_->cores;
+  session->own_core = session_->own_core;
   return std::unique_ptr<Communicator>(new Mpi(std::move(session)));
 }
 
