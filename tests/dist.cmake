@@ -3,7 +3,7 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 set(dist ${PROJECT_SOURCE_DIR}/planck/dist)
 
-add_executable(dist_test ${dist}/test/all_reduce.test.cpp ${dist}/test/backoff.test.cpp ${dist}/test/buckets.test.cpp ${dist}/test/cores.test.cpp
+add_executable(dist_test ${dist}/test/all_reduce.test.cpp ${dist}/test/balance.test.cpp ${dist}/test/backoff.test.cpp ${dist}/test/buckets.test.cpp ${dist}/test/cores.test.cpp
   ${dist}/test/data_parallel.test.cpp ${dist}/test/grains.test.cpp ${dist}/test/meeting.test.cpp
   ${dist}/test/own_backend.test.cpp ${dist}/test/sharded.test.cpp ${dist}/test/staged.test.cpp ${dist}/test/sync_batch_norm.test.cpp
   ${dist}/test/tensor_parallel.test.cpp ${dist}/test/traffic.test.cpp)

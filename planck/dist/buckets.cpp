@@ -135,32 +135,40 @@ void Buckets::complete(std::size_t slot, bool present, const Stream& written, bo
       courier_.give([this, bucket = &buckets_[next_]] { reduce(*bucket); });
 }
 
-double Buckets::finish(std::span<const double> numbers) {
+double Buckets::finish(std::span<const double> numbers, std::span<double> each) {
   if (next_ < buckets_.size())
     refuse("buckets: {} of {} are complete",
            {static_cast<std::int64_t>(next_), static_cast<std::int64_t>(buckets_.size())});
   courier_.wait();
   // Few bytes from everyone to everyone come first: those who wait for the last one asleep wake up
   // together, and not one round of the large sum after the other.
-  const double sum = sum_numbers(numbers);
+  const double sum = sum_numbers(numbers, each);
   if (!buckets_.empty()) reduce(buckets_.back());
   workers_->wait();
   return sum;
 }
 
-// One array of each root: its number, and what is told of slots, by the first root.
-double Buckets::sum_numbers(std::span<const double> numbers) {
-  std::vector<std::vector<double>> roots(numbers.size(), std::vector<double>(1 + told_.size()));
+// One array of each root: its number, and by the first root what is told of slots and what this
+// worker tells the others, whose places are zero.
+double Buckets::sum_numbers(std::span<const double> numbers, std::span<double> each) {
+  const std::size_t length = 1 + told_.size() + each.size();
+  std::vector<std::vector<double>> roots(numbers.size(), std::vector<double>(length));
   std::vector<const void*> pointers;
   for (std::size_t r = 0; r < roots.size(); ++r) {
     roots[r][0] = numbers[r];
-    if (r == 0) std::copy(told_.begin(), told_.end(), roots[r].begin() + 1);
+    if (r == 0) {
+      const auto rest = std::copy(told_.begin(), told_.end(), roots[r].begin() + 1);
+      const auto mine = static_cast<std::size_t>(workers_->rank());
+      if (!each.empty()) rest[static_cast<std::ptrdiff_t>(mine)] = each[mine];
+    }
     pointers.push_back(roots[r].data());
   }
-  std::vector<double> sum(1 + told_.size());
-  reduce_on_host_(*grains_, pointers, sum.data(), static_cast<std::int64_t>(sum.size()),
-                  Dtype::f64);
-  std::copy(sum.begin() + 1, sum.end(), told_.begin());
+  std::vector<double> sum(length);
+  reduce_on_host_(*grains_, pointers, sum.data(), static_cast<std::int64_t>(length), Dtype::f64);
+  const auto told = sum.begin() + 1;
+  const auto rest = told + static_cast<std::ptrdiff_t>(told_.size());
+  std::copy(told, rest, told_.begin());
+  std::copy(rest, sum.end(), each.begin());
   return sum[0];
 }
 

@@ -45,8 +45,9 @@ class Buckets {
   // so. A mark of the caller's travels the same way: marked().
   void complete(std::size_t slot, bool present, const Stream& written, bool mark = false);
   // Returns when all slots, which must be complete, have their sums; with them the sum of one more
-  // number of each root, which `numbers` are.
-  double finish(std::span<const double> numbers);
+  // number of each root, which `numbers` are. `each` has a place for every worker, or none: what
+  // this one has at its own, every worker has there afterwards.
+  double finish(std::span<const double> numbers, std::span<double> each = {});
   const void* sum(std::size_t slot) const;  // complete; on a GPU too
   bool present(std::size_t slot) const { return told_[2 * slot] > 0; }
   bool marked(std::size_t slot) const { return told_[2 * slot + 1] > 0; }
@@ -70,7 +71,7 @@ class Buckets {
   void agree(const Grains& grains, const std::vector<Slot>& slots);
   void lay_out();
   void reduce(Bucket& bucket);
-  double sum_numbers(std::span<const double> numbers);
+  double sum_numbers(std::span<const double> numbers, std::span<double> each);
 
   std::unique_ptr<Communicator> workers_;
   std::size_t bucket_bytes_;

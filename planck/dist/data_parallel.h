@@ -30,8 +30,10 @@
 // communicator's memory: on the host, or on the GPU (Nccl, Staged), with the same bits.
 #pragma once
 
+#include <chrono>
 #include <exception>
 
+#include "planck/dist/balance.h"
 #include "planck/dist/buckets.h"
 #include "planck/dist/meeting.h"
 #include "planck/dist/state.h"
@@ -48,6 +50,9 @@ struct DataParallelOptions {
   // is dense, and has the bits that it has without. On each worker the sum of grains is as large as
   // the table, whatever is sent and given.
   std::vector<std::string> by_rows = {};
+  // Workers that were faster in the last batch get more grains of the next one (balance.h). Then
+  // any worker is asked for any grain's loss, so that all of them need all data.
+  bool balance = false;
 };
 
 template <class B>
@@ -86,7 +91,7 @@ class DataParallel {
       together(loss);
       return finish();
     }
-    const Range mine = Grains(grains, workers_.size()).share(workers_.rank());
+    const Range mine = share();
     for (std::int64_t g = mine.first; g < mine.end; ++g) {
       enter(g);
       add(loss(g));
@@ -97,8 +102,9 @@ class DataParallel {
   // The same in steps, for models without layers that are Synchronized. `parts` must outlive
   // finish().
   void begin(const nn::PartList& parts, std::int64_t grains);
-  void enter(std::int64_t grain);   // before its forward pass
-  void add(const Tensor<A>& loss);  // after it
+  Range share() const { return grains_->share(workers_.rank()); }  // grains that it asks for
+  void enter(std::int64_t grain);                                  // before its forward pass
+  void add(const Tensor<A>& loss);                                 // after it
   BatchGradients<B> finish();
 
  private:
@@ -144,6 +150,8 @@ class DataParallel {
   DataParallelOptions options_;
   Buckets buckets_;
   std::optional<Grains> grains_;
+  std::vector<std::int64_t> nanoseconds_;  // of a grain, by worker; where shares are balanced
+  std::chrono::steady_clock::time_point began_;
   std::int64_t grain_ = 0;
   std::vector<Slot> slots_;
   std::size_t first_buffer_ = 0;                // slot

@@ -40,7 +40,8 @@ DataParallel<A>::DataParallel(Communicator& workers, const DataParallelOptions& 
     : workers_(workers),
       options_(options),
       buckets_(workers, options.bucket_bytes, options.overlap,
-               workers.stream().device().kind == DeviceKind::cpu ? add_on_host : add_by_plan) {}
+               workers.stream().device().kind == DeviceKind::cpu ? add_on_host : add_by_plan),
+      nanoseconds_(options.balance ? static_cast<std::size_t>(workers.size()) : 0) {}
 
 template <class A>
 DataParallel<A>::~DataParallel() {
@@ -55,7 +56,11 @@ template <class A>
 void DataParallel<A>::begin(const nn::PartList& parts, std::int64_t grains) {
   meets_ = false;  // of a round that was not finished
   Meeting::grains_run_apart(false);
-  grains_.emplace(grains, workers_.size());
+  if (nanoseconds_.empty())
+    grains_.emplace(grains, workers_.size());
+  else
+    grains_.emplace(balanced(grains, nanoseconds_));
+  began_ = std::chrono::steady_clock::now();
   slots_.clear();
   buffers_.clear(), integers_.clear(), generators_.clear(), parameters_.clear();
   parts.for_each<nn::Buffer<A>>(
@@ -307,7 +312,14 @@ auto DataParallel<A>::finish() -> BatchGradients<B> {
   for (const Subtree& s : subtrees_.back()) losses.push_back(s.sum->template item<double>());
   BatchGradients<B> found;
   const auto begin = std::chrono::steady_clock::now();
-  found.loss = buckets_.finish(losses);
+  // Grains that meet have waited for others meanwhile.
+  std::vector<double> each(nanoseconds_.size());
+  if (const std::int64_t mine = share().count(); mine > 0 && !meets_ && !each.empty())
+    each[static_cast<std::size_t>(workers_.rank())] =
+        static_cast<double>(std::chrono::nanoseconds(begin - began_).count() / mine);
+  found.loss = buckets_.finish(losses, each);
+  for (std::size_t w = 0; w < each.size(); ++w)
+    if (each[w] > 0) nanoseconds_[w] = static_cast<std::int64_t>(each[w]);
   found.seconds_waited =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   const auto tensor = [&](std::size_t s, const Tensor<B>& like) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "planck/core/refuse.h"
 
@@ -32,15 +33,33 @@ Grains::Grains(std::int64_t grains, int workers) : count_(grains) {
   const std::int64_t n = grains, w = workers, even = (n + w - 1) / w;
   const std::int64_t block = power_from(even);
   const bool aligned = block == even;
-  for (std::int64_t r = 0; r < w; ++r) {
+  for (std::int64_t r = 0; r < w; ++r)
     shares_.push_back(aligned ? Range{std::min(n, r * block), std::min(n, (r + 1) * block)}
                               : Range{n * r / w, n * (r + 1) / w});
+  find_roots();
+  binary_ = aligned && std::has_single_bit(static_cast<unsigned>(workers));
+}
+
+Grains::Grains(std::span<const std::int64_t> each)
+    : count_(std::accumulate(each.begin(), each.end(), std::int64_t{0})) {
+  if (count_ < 1 || std::ranges::any_of(each, [](std::int64_t n) { return n < 0; }))
+    refuse("grains: {} in all, at least 1 is needed, and nobody has less than none", {count_});
+  std::int64_t first = 0;
+  for (const std::int64_t n : each) {
+    shares_.push_back({first, first + n});
+    first += n;
+  }
+  find_roots();
+}
+
+void Grains::find_roots() {
+  for (Range share : shares_) {
     std::vector<Range> roots;
-    for (Range share = shares_.back(); share.first < share.end;) {
+    while (share.first < share.end) {
       Range root{share.first, share.first + 1};
-      for (std::int64_t size = 2; size < 2 * n; size *= 2) {
-        const Range larger{share.first, std::min(n, share.first + size)};
-        if (larger.end > share.end || !is_node(larger, n)) break;
+      for (std::int64_t size = 2; size < 2 * count_; size *= 2) {
+        const Range larger{share.first, std::min(count_, share.first + size)};
+        if (larger.end > share.end || !is_node(larger, count_)) break;
         root = larger;
       }
       roots.push_back(root);
@@ -49,7 +68,6 @@ Grains::Grains(std::int64_t grains, int workers) : count_(grains) {
     most_roots_ = std::max(most_roots_, static_cast<int>(roots.size()));
     roots_.push_back(std::move(roots));
   }
-  binary_ = aligned && std::has_single_bit(static_cast<unsigned>(workers));
 }
 
 Joining joining_of(std::span<const Range> roots, std::int64_t n) {

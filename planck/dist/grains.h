@@ -34,6 +34,8 @@ class Grains {
   // Aligned blocks where these keep the busiest worker as busy as an even cut does, else the even
   // cut. With more workers than grains some have none.
   Grains(std::int64_t grains, int workers);
+  // So many for each worker.
+  explicit Grains(std::span<const std::int64_t> each);
 
   std::int64_t count() const { return count_; }
   int workers() const { return static_cast<int>(shares_.size()); }
@@ -48,6 +50,8 @@ class Grains {
   int most_roots() const { return most_roots_; }
 
  private:
+  void find_roots();
+
   std::int64_t count_;
   std::vector<Range> shares_;
   std::vector<std::vector<Range>> roots_;

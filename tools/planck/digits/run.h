@@ -26,7 +26,7 @@ class Run {
         net_options_{options.side, data.train.classes, options.math, options.dtype},
         stream_(net_options_.on(stream)),
         workers_(workers),
-        parallel_(workers),
+        parallel_(workers, {.balance = true}),
         watch_(watch),
         fingerprint_(options.fingerprint(data)),
         stages_(stages(options)) {}
