@@ -1,4 +1,4 @@
-"""Weak scaling of the demo on this machine's cores: 64 pictures for each worker and step, whatever their number.
+"""Weak scaling of the demo on this machine's cores: so many pictures for each worker and step, whatever their number.
 
 A worker of several has, at best, the speed of one that is alone: that is the ideal, and where a row's fraction of it begins. A
 machine has less to give when all of its cores work, for cores may be halves of one and share their memory: so many programs
@@ -27,7 +27,7 @@ class Failed(Exception):
     pass
 
 
-# 4,096 pictures to learn from, whole batches for up to 64 workers, and few to be tested with, which takes no part in what is timed.
+# 4,096 pictures to learn from, and few to be tested with, which takes no part in what is timed.
 def write_pictures(folder):
     side = 8
     for name, count in (("train", 4096), ("t10k", 32)):
@@ -51,7 +51,7 @@ class Machine:
     def demo(self, workers, threads):
         self.runs += 1
         return [self.a.planck, "demo", "--data", self.data, "--out", os.path.join(self.folder, f"run{self.runs}"), "--qat-epochs", "1",
-                "--epochs", str(self.a.epochs * workers), "--batch", str(64 * workers), "--threads", str(threads)]
+                "--epochs", str(self.a.epochs * workers), "--batch", str(self.a.pictures * workers), "--threads", str(threads)]
 
     # All of them at once; what each printed.
     def outputs(self, commands):
@@ -116,7 +116,8 @@ def main():
     parser.add_argument("--mpirun", default="mpirun")
     parser.add_argument("--workers", default="2,4,8", help="of jobs; those with fewer cores than workers are left out")
     parser.add_argument("--threads", default="1,2", help="of each worker; so many cores must be there for each")
-    parser.add_argument("--epochs", type=int, default=3, help="of 64 steps, for each run")
+    parser.add_argument("--pictures", type=int, default=64, help="of each worker and step")
+    parser.add_argument("--epochs", type=int, default=3, help="of 4,096 pictures for each worker")
     parser.add_argument("--seconds", type=float, default=58, help="for everything: rows are tried again while there is time")
     parser.add_argument("--tries", type=int, default=100, help="of each row, at most")
     parser.add_argument("--oversubscribe", action="store_true", help="rows with fewer cores than threads, too: no speed")
@@ -150,7 +151,7 @@ def measured(machine, rows):
 
 
 def report(machine, rows, found, failed):
-    print(f"{machine.cores} cores; 64 pictures for each worker and step; the best of what {time.time() - machine.a.began:.0f} seconds "
+    print(f"{machine.cores} cores; {machine.a.pictures} pictures for each worker and step; the best of what {time.time() - machine.a.began:.0f} seconds "
           "allowed; of the ideal: as many times what one program has; of the ceiling: of what so many programs have\n")
     print("| what | threads each | bound | pictures/s | of the ideal | of the ceiling | waiting for others, for bytes |\n|---|---|---|---|---|---|---|")
     best = {}  # of (workers, threads): of the ideal, of the ceiling, way
