@@ -5,10 +5,10 @@
 //   adam.step(model, found.gradients);                 // on every worker, with the same gradients
 //
 // A global batch is cut into grains, the same ones for any number of workers. Each worker asks for
-// the losses of its share; what comes back is the canonical sum over all grains (grains.h), of the
-// losses and of every gradient. A loss is the grain's part of the batch's: the sum over its
-// samples divided by the samples of the batch. Gradients are summed in f32 (f64 for f64) and
-// rounded once to the parameter's dtype.
+// the losses of its share, which may follow its speed (DataParallelOptions::balance); what comes
+// back is the canonical sum over all grains (grains.h), of the losses and of every gradient. A loss
+// is the grain's part of the batch's: the sum over its samples divided by the samples of the batch.
+// Gradients are summed in f32 (f64 for f64) and rounded once to the parameter's dtype.
 //
 // What else a forward pass does is defined per grain, too:
 //   parameters   one that a grain does not use counts as +0 there; one that no grain uses has no
