@@ -35,8 +35,8 @@ def on_terminal(columns, *arguments):
 
 WITHOUT_ATTRIBUTES = set("""
     neg abs sign square sqrt rsqrt reciprocal exp expm1 log log1p sin cos tanh sigmoid relu gelu silu softplus softsign erf
-    floor ceil round trunc add sub mul div maximum minimum pow atan2 gelu_backward eq ne lt le gt ge logical_and logical_or logical_xor
-    logical_not bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right where copy mask_select mask_scatter
+    floor ceil round trunc add sub mul div maximum minimum pow atan2 gelu_backward relu_backward eq ne lt le gt ge logical_and logical_or
+    logical_xor logical_not bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right where copy mask_select mask_scatter
     nonzero""".split())
 KNOWN_ATTRIBUTES = {  # with their defaults
     "quantize_per_group": {"dtype": "s8", "q_min": "", "q_max": "", "math": "divide", "group": "128"},

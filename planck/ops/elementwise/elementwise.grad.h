@@ -88,10 +88,7 @@ auto pullback(const Sigmoid&, const R& r) {  // y (1 − y)
 }
 template <class R>
 auto pullback(const Relu&, const R& r) {
-  return [y = out(r)](auto& g) {
-    const auto v = g[y];
-    g.give(masked(g.dy(), gt(v, zeros_like(v))));
-  };
+  return [y = out(r)](auto& g) { g.give(relu_backward(g.dy(), g[y])); };
 }
 template <class R>
 auto pullback(const LeakyRelu& op, const R& r) {
@@ -270,6 +267,13 @@ auto pullback(const GeluBackward&,
       const auto density = exp(square(x) * -0.5) * kInverseRoot2Pi;
       g.give(1, g.dy() * (g[a] * (density * (2 - square(x)))));
     }
+  };
+}
+template <class R>
+auto pullback(const ReluBackward&, const R& r) {  // the slope of b's sign is 0
+  return [b = in<1>(r)](auto& g) {
+    if (g.needs(0)) g.give(0, relu_backward(g.dy(), g[b]));
+    if (g.needs(1)) g.give(1, zeros_like(g.dy()));
   };
 }
 template <class R>

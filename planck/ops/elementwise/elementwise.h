@@ -29,6 +29,7 @@
 //   silu, gelu         of −Inf: −0, the limit
 //   softsign           of ±Inf: ±1, the limit
 //   gelu_backward      at ±Inf: NaN
+//   relu_backward      0 where b is NaN
 //   round              ties to even
 // integers   wrap around (two's complement); div truncates, a / 0 = 0, lowest / −1 = lowest;
 //            shifts by a negative count or one as large as the width shift all bits out, to the

@@ -239,6 +239,7 @@ struct Pow {
 };
 PLANCK_BINARY(Atan2, atan2, return math::atan2(a, b);)
 PLANCK_BINARY(GeluBackward, gelu_backward, return a * math::gelu_slope(b);)
+PLANCK_BINARY(ReluBackward, relu_backward, return b > C(0) ? a : C(0);)
 PLANCK_BINARY(Eq, eq, return static_cast<std::uint8_t>(a == b);)
 PLANCK_BINARY(Ne, ne, return static_cast<std::uint8_t>(a != b);)
 PLANCK_BINARY(Lt, lt, return static_cast<std::uint8_t>(a < b);)

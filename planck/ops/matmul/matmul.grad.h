@@ -28,7 +28,7 @@ template <class T>
 T before_activation(Activation a, const T& dy, const T& x) {
   switch (a) {
     case Activation::relu:
-      return masked(dy, gt(x, zeros_like(x)));
+      return relu_backward(dy, x);
     case Activation::gelu:
       return gelu_backward(dy, x);
     case Activation::silu:

@@ -32,7 +32,7 @@ X, MASK = floats(3, 4), mask(*[1, 0, 1, 1] * 3, shape=[3, 4])
 UNARY = """neg abs sign square sqrt rsqrt reciprocal exp expm1 log log1p sin cos tanh sigmoid relu leaky_relu gelu silu
 softplus softsign erf floor ceil round trunc clamp add_scalar mul_scalar div_scalar rdiv_scalar pow_scalar copy mean prod max min var logsumexp
 sum cumsum cummax cummin softmax log_softmax sort""".split()
-BINARY = "add sub mul div maximum minimum pow atan2 gelu_backward".split()
+BINARY = "add sub mul div maximum minimum pow atan2 gelu_backward relu_backward".split()
 SCALES = {"per_tensor": [], "per_channel": [3], "per_token": [3], "per_group": [3, 2]}
 
 

@@ -96,6 +96,7 @@ inline const std::map<std::string_view, ElementwiseReference>& elementwise_refer
       {"pow", PLANCK_VALUE(std::pow(x, b))},
       {"atan2", PLANCK_VALUE(std::atan2(x, b))},
       {"gelu_backward", PLANCK_VALUE(x * naive_gelu_slope(b))},
+      {"relu_backward", PLANCK_VALUE(b > 0 ? x : 0)},
       {"eq", PLANCK_VALUE(x == b)},
       {"ne", PLANCK_VALUE(x != b)},
       {"lt", PLANCK_VALUE(x < b)},
