@@ -14,6 +14,7 @@
 #include "planck/backend/observe.h"
 #include "planck/backend/plan_cache.h"
 #include "planck/backend/primitive.h"
+#include "planck/backend/recorded_once.h"
 
 namespace planck {
 
@@ -263,7 +264,12 @@ auto Planned<Op, K...>::apply(const Op& op, unsigned handed, const TensorOf<Prim
       const std::array<StoredView*, sizeof...(K)> spares{
           backend_detail::spare(in, (handed & std::exchange(bit, bit << 1)) != 0)...};
       Out out;
-      backend_detail::run_op(op, stream, specs, views, spares, backend_detail::parts(out));
+      const auto outputs = backend_detail::parts(out);
+      const auto run = [&] { backend_detail::run_op(op, stream, specs, views, spares, outputs); };
+      if (Recording* recording = backend_detail::knows_all(stream, in...))
+        backend_detail::run_once(*recording, outputs, run);
+      else
+        run();
       return out;
     }
   }
@@ -272,7 +278,12 @@ auto Planned<Op, K...>::apply(const Op& op, unsigned handed, const TensorOf<Prim
 template <class Op>
 auto Planned<Op>::create(const Op& op, const Stream& stream) -> Out {
   Out out;
-  backend_detail::run_op(op, stream, {}, {}, {}, backend_detail::parts(out));
+  const auto outputs = backend_detail::parts(out);
+  const auto run = [&] { backend_detail::run_op(op, stream, {}, {}, {}, outputs); };
+  if constexpr (requires { op.seed; })  // drawn anew in every run
+    run();
+  else
+    backend_detail::make_once(stream, op.problem({}), *outputs[0], run);
   return out;
 }
 

@@ -34,6 +34,10 @@ tl::unexpected<Error> absent() { return fail(ErrorCode::device, "this build has 
 [[gnu::weak]] Result<void> fill(int, void*, void*, std::uint8_t, std::size_t) { return absent(); }
 [[gnu::weak]] Result<void> begin_capture(int, void*) { return absent(); }
 [[gnu::weak]] Result<void*> end_capture(int, void*) { return absent(); }
+[[gnu::weak]] Result<void> wait(void*) { return absent(); }
+[[gnu::weak]] Result<Captured> end_capture(int, void*, const std::vector<void*>&) {
+  return absent();
+}
 [[gnu::weak]] Result<void> replay(int, void*, void*) { return absent(); }
 [[gnu::weak]] Result<std::vector<void*>> capture_front(int, void*) { return absent(); }
 [[gnu::weak]] Result<void> set_capture_front(int, void*, std::vector<void*>) { return absent(); }

@@ -1,5 +1,7 @@
 #include <cuda_runtime.h>
 
+#include <set>
+
 #include "planck/core/cuda/runtime.h"
 
 namespace planck::cuda {
@@ -180,18 +182,94 @@ Result<void> begin_capture(int ordinal, void* stream) {
                "cuda begin capture");
 }
 
+namespace {
+
+Result<void*> instantiated(int ordinal, cudaGraph_t graph) {
+  cudaGraphExec_t executable = nullptr;
+  auto r = ok_or(on(ordinal, [&] { return cudaGraphInstantiate(&executable, graph, 0); }),
+                 "cuda instantiate graph");
+  if (!r) return tl::unexpected(r.error());
+  return static_cast<void*>(executable);
+}
+
+cudaError_t dependencies(cudaGraphNode_t node, cudaGraphNode_t* found, std::size_t* count) {
+#if CUDART_VERSION >= 13000
+  return cudaGraphNodeGetDependencies(node, found, nullptr, count);
+#else
+  return cudaGraphNodeGetDependencies(node, found, count);
+#endif
+}
+// These nodes and all they wait for.
+cudaError_t add_ancestors(std::vector<cudaGraphNode_t> open, std::set<cudaGraphNode_t>& all) {
+  while (!open.empty()) {
+    const cudaGraphNode_t node = open.back();
+    open.pop_back();
+    if (!all.insert(node).second) continue;
+    std::size_t count = 0;
+    if (auto e = dependencies(node, nullptr, &count); e != cudaSuccess) return e;
+    std::vector<cudaGraphNode_t> before(count);
+    if (count > 0)
+      if (auto e = dependencies(node, before.data(), &count); e != cudaSuccess) return e;
+    open.insert(open.end(), before.begin(), before.end());
+  }
+  return cudaSuccess;
+}
+// Takes `once` and what it waits for out of a graph, into another.
+cudaError_t take_out(cudaGraph_t graph, const std::vector<void*>& once, cudaGraph_t* taken) {
+  std::vector<cudaGraphNode_t> last;
+  for (void* node : once) last.push_back(static_cast<cudaGraphNode_t>(node));
+  std::set<cudaGraphNode_t> out;
+  if (auto e = add_ancestors(std::move(last), out); e != cudaSuccess) return e;
+  if (auto e = cudaGraphClone(taken, graph); e != cudaSuccess) return e;
+  std::size_t count = 0;
+  if (auto e = cudaGraphGetNodes(graph, nullptr, &count); e != cudaSuccess) return e;
+  std::vector<cudaGraphNode_t> nodes(count);
+  if (auto e = cudaGraphGetNodes(graph, nodes.data(), &count); e != cudaSuccess) return e;
+  for (const cudaGraphNode_t node : nodes) {
+    cudaGraphNode_t unwanted = node;
+    if (!out.contains(node))
+      if (auto e = cudaGraphNodeFindInClone(&unwanted, node, *taken); e != cudaSuccess) return e;
+    if (auto e = cudaGraphDestroyNode(unwanted); e != cudaSuccess) return e;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
 Result<void*> end_capture(int ordinal, void* stream) {
   cudaGraph_t graph = nullptr;
   if (auto r = ok_or(on(ordinal, [&] { return cudaStreamEndCapture(as_stream(stream), &graph); }),
                      "cuda end capture");
       !r)
     return tl::unexpected(r.error());
-  cudaGraphExec_t executable = nullptr;
-  auto r = ok_or(on(ordinal, [&] { return cudaGraphInstantiate(&executable, graph, 0); }),
-                 "cuda instantiate graph");
+  auto executable = instantiated(ordinal, graph);
   (void)cudaGraphDestroy(graph);
+  return executable;
+}
+
+Result<Captured> end_capture(int ordinal, void* stream, const std::vector<void*>& once) {
+  cudaGraph_t graph = nullptr, taken = nullptr;
+  auto r = ok_or(on(ordinal, [&] { return cudaStreamEndCapture(as_stream(stream), &graph); }),
+                 "cuda end capture")
+               .and_then([&] {
+                 return ok_or(on(ordinal, [&] { return take_out(graph, once, &taken); }),
+                              "cuda split graph");
+               });
+  Captured both{};
+  if (r) {
+    const auto first = instantiated(ordinal, taken), rest = instantiated(ordinal, graph);
+    if (first) both.once = *first;
+    if (rest) both.rest = *rest;
+    if (!first || !rest) {
+      if (first) destroy_graph(both.once);
+      if (rest) destroy_graph(both.rest);
+      r = tl::unexpected(first ? rest.error() : first.error());
+    }
+  }
+  if (graph != nullptr) (void)cudaGraphDestroy(graph);
+  if (taken != nullptr) (void)cudaGraphDestroy(taken);
   if (!r) return tl::unexpected(r.error());
-  return static_cast<void*>(executable);
+  return both;
 }
 
 Result<void> replay(int ordinal, void* stream, void* graph) {
@@ -253,6 +331,9 @@ Result<void> record(int ordinal, void* stream, void* event) {
       "cuda record event");
 }
 
+Result<void> wait(void* event) {
+  return ok_or(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "cuda wait for event");
+}
 bool reached(void* event) {
   const bool done = cudaEventQuery(static_cast<cudaEvent_t>(event)) == cudaSuccess;
   if (!done) (void)cudaGetLastError();

@@ -47,6 +47,11 @@ Result<void> fill(int ordinal, void* stream, void* to, std::uint8_t value, std::
 // A recorded sequence of launches. Memory may be allocated and released meanwhile.
 Result<void> begin_capture(int ordinal, void* stream);
 Result<void*> end_capture(int ordinal, void* stream);  // a cudaGraphExec_t
+// In two: the launches `once` and all they wait for, and the rest, none of which waits for them.
+struct Captured {
+  void *once, *rest;
+};
+Result<Captured> end_capture(int ordinal, void* stream, const std::vector<void*>& once);
 Result<void> replay(int ordinal, void* stream, void* graph);
 // What is recorded next runs after these of the launches so far; each is a cudaGraphNode_t.
 Result<std::vector<void*>> capture_front(int ordinal, void* stream);
@@ -58,7 +63,8 @@ void destroy_graph(void* graph);
 Result<void*> create_event(int ordinal);
 void destroy_event(void* event);
 Result<void> record(int ordinal, void* stream, void* event);
-bool reached(void* event);  // whether all that was queued before the mark is done
+bool reached(void* event);       // whether all that was queued before the mark is done
+Result<void> wait(void* event);  // until it is
 Result<double> seconds_between(void* begin, void* end);
 Result<void> spin(int ordinal, void* stream, std::uint64_t cycles);
 

@@ -14,6 +14,7 @@ constinit thread_local Recording* current = nullptr;
 Recorded::Parts::~Parts() {
   if (graph == nullptr) return;
   (void)stream.synchronize();
+  if (once != nullptr) cuda::destroy_graph(once);
   cuda::destroy_graph(graph);
 }
 Recorded::~Recorded() = default;
@@ -35,8 +36,13 @@ Recording::Recording(const Stream& stream) {
     raise(ErrorCode::device, "recording: a stream of the CPU runs what it is given at once");
   parts_ = std::make_unique<Recorded::Parts>(stream);
   value_or_throw(cuda::begin_capture(stream.device().ordinal, stream.native()));
-  use_.emplace(parts_->arena);
+  use(parts_->arena);
   current = this;
+}
+void Recording::use(const Arena& arena) {
+  use_.reset();
+  use_.emplace(arena);
+  arena_ = &arena;
 }
 void Recording::end() {
   use_.reset();
@@ -51,7 +57,15 @@ Recording::~Recording() {
 Recorded Recording::finish() {
   end();
   const Stream& s = parts_->stream;
-  parts_->graph = value_or_throw(cuda::end_capture(s.device().ordinal, s.native()));
+  const int ordinal = s.device().ordinal;
+  if (once_.empty()) {
+    parts_->graph = value_or_throw(cuda::end_capture(ordinal, s.native()));
+  } else {
+    const auto both = value_or_throw(cuda::end_capture(ordinal, s.native(), once_));
+    parts_->once = both.once;
+    parts_->graph = both.rest;
+    value_or_throw(cuda::replay(ordinal, s.native(), both.once));
+  }
   return Recorded(std::move(parts_));
 }
 
@@ -99,8 +113,7 @@ void Recording::Branches::next() {
   const Stream& s = parts.stream;
   value_or_throw(cuda::set_capture_front(s.device().ordinal, s.native(), first_));
   parts.branches.push_back(std::make_unique<Arena>(s));
-  recording_->use_.reset();
-  recording_->use_.emplace(*parts.branches.back());
+  recording_->use(*parts.branches.back());
   inside_ = true;
 }
 void Recording::Branches::join() {
@@ -109,9 +122,23 @@ void Recording::Branches::join() {
   auto& parts = *recording_->parts_;
   const Stream& s = parts.stream;
   value_or_throw(cuda::set_capture_front(s.device().ordinal, s.native(), last_));
-  recording_->use_.reset();
-  recording_->use_.emplace(parts.arena);
+  recording_->use(parts.arena);
   inside_ = false;
+}
+
+Recording::Once::Once(Recording& recording) : recording_(recording) {
+  const Stream& s = recording_.parts_->stream;
+  front_ = value_or_throw(cuda::capture_front(s.device().ordinal, s.native()));
+  value_or_throw(cuda::set_capture_front(s.device().ordinal, s.native(), recording_.once_));
+  recording_.use_.reset();
+}
+Recording::Once::~Once() {
+  const Stream& s = recording_.parts_->stream;
+  // Where this fails, so does the end of the recording.
+  if (auto last = cuda::capture_front(s.device().ordinal, s.native()))
+    recording_.once_ = std::move(*last);
+  (void)cuda::set_capture_front(s.device().ordinal, s.native(), front_);
+  recording_.use(*recording_.arena_);
 }
 
 Recording* Recording::of(const Stream& stream) {

@@ -7,7 +7,8 @@
 //   work.run();                            // as often as one likes
 //
 // The work reads and writes the same memory every time. What it allocates comes from arenas of
-// its own, which live as long as the Recorded. What is drawn from generators that draw_from() was
+// its own, which live as long as the Recorded. What is the same in every run (Once) is done once,
+// before the first. What is drawn from generators that draw_from() was
 // told of is drawn, in every run, from where they are by then. The host cannot look while nothing
 // runs: reading a tensor, making one of values of the host and waiting are refused, by
 // check_not_recorded or by CUDA, and then nothing is recorded. Errors are thrown.
@@ -16,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -44,6 +46,7 @@ class Recorded {
     Arena arena;
     std::vector<std::unique_ptr<Arena>> branches;
     std::vector<std::shared_ptr<const void>> kept;  // as long as the work may run
+    void* once = nullptr;                           // a graph of its own
     void* graph = nullptr;
   };
   explicit Recorded(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -62,6 +65,20 @@ class Recording {
   void keep(std::shared_ptr<const void> what) { parts_->kept.push_back(std::move(what)); }
 
   class Branches;
+  class Once;
+
+  // Memory that holds the same in every run: what Once wrote. `what` keeps it.
+  void add_constant(const void* memory, std::shared_ptr<const void> what) {
+    constants_.insert(memory);
+    keep(std::move(what));
+  }
+  bool is_constant(const void* memory) const { return constants_.contains(memory); }
+  // What was made once, to be found again: of any types, each with an address of its own.
+  struct Made {
+    const void* type;
+    std::shared_ptr<const void> what;
+  };
+  std::vector<Made> made;
 
   // A generator (core/rng.h) whose draws are recorded. `now`: two words on the device, its seed and
   // its offset when a run begins; `first`: its offset when the recording began.
@@ -82,8 +99,13 @@ class Recording {
  private:
   void end();
 
+  void use(const Arena& arena);
+
   std::unique_ptr<Recorded::Parts> parts_;
   std::optional<Arena::Use> use_;
+  const Arena* arena_ = nullptr;  // in use, but within Once
+  std::vector<void*> once_;       // the last launches of what is done once
+  std::set<const void*> constants_;
   std::vector<Generator> generators_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> drawn_;  // seed and offset
 };
@@ -109,6 +131,20 @@ class Recording::Branches {
   Recording* const recording_;
   std::vector<void*> first_, last_;  // launches: before all of them, at the end of each
   bool inside_ = false;
+};
+
+// Work that gives the same in every run. What is queued while a Once lives is run once, before the
+// first run of the rest, which may read what it wrote; it may read nothing that the rest writes.
+// What is allocated meanwhile is none of the recording's memory, which the rest writes over.
+class Recording::Once {
+ public:
+  explicit Once(Recording& recording);
+  Once(const Once&) = delete;
+  ~Once();
+
+ private:
+  Recording& recording_;
+  std::vector<void*> front_;  // of the rest
 };
 
 // Refuses what the host does with a stream that is recorded: "the host reads …".
