@@ -11,12 +11,13 @@
 #include "planck/planck.h"
 
 // `how` is template, or extern template for what is compiled elsewhere.
-#define PLANCK_COMPILE_OPTIMIZERS(how, ...)                                            \
-  how ModelGradients<nn::Inner<__VA_ARGS__>> collect_parts<__VA_ARGS__>(               \
-      const nn::PartList&, const Gradients<nn::Inner<__VA_ARGS__>>&);                  \
-  how void step_parameters<__VA_ARGS__>(Slots&, const nn::PartList&,                   \
-                                        const ModelGradients<nn::Inner<__VA_ARGS__>>&, \
-                                        const Clip<nn::Inner<__VA_ARGS__>>&, bool, const Choose&)
+#define PLANCK_COMPILE_OPTIMIZERS(how, ...)                                                       \
+  how ModelGradients<nn::Inner<__VA_ARGS__>> collect_parts<__VA_ARGS__>(                          \
+      const nn::PartList&, const Gradients<nn::Inner<__VA_ARGS__>>&);                             \
+  how void step_parameters<__VA_ARGS__>(Slots&, const nn::PartList&,                              \
+                                        const ModelGradients<nn::Inner<__VA_ARGS__>>&,            \
+                                        const Clip<nn::Inner<__VA_ARGS__>>&, bool, const Choose&, \
+                                        const std::shared_ptr<const Outcome>&)
 
 namespace planck::optim {
 

@@ -16,7 +16,7 @@ StoredView clip_of(std::span<const StoredView> tensors, double highest, double s
   if (!(scale > 0)) refuse("clip: the loss is scaled by {}, it must be positive", {scale});
   const Stream stream = tensors.empty() ? Cpu::default_device() : tensors[0].stream();
   for (const StoredView& t : tensors) backend_detail::check_place("clip", stream, t.stream());
-  return norm_and_factor(squares_of(stream, tensors), highest, scale);
+  return Squares(stream, tensors).norm_and_factor(highest, scale);
 }
 
 double norm_of(std::span<const StoredView> tensors) {

@@ -60,13 +60,39 @@ Slots& Slots::operator=(const Slots&) = default;
 Slots& Slots::operator=(Slots&&) noexcept = default;
 Slots::~Slots() = default;
 
+void Slots::depend_on(std::shared_ptr<const Outcome> outcome) {
+  settle();
+  for (const auto& [path, kept] : kept_)
+    before_.emplace(path, Before{kept.numbers, !kept.slots.empty()});
+  outcome_ = std::move(outcome);
+}
+void Slots::settle() const {
+  if (!outcome_) return;
+  const bool counts = outcome_->counts();
+  outcome_.reset();
+  const auto before = std::exchange(before_, {});
+  if (counts) return;
+  for (auto at = kept_.begin(); at != kept_.end();) {
+    const auto old = before.find(at->first);
+    if (old == before.end()) {
+      at = kept_.erase(at);
+      continue;
+    }
+    at->second.numbers = old->second.numbers;
+    if (!old->second.slots) at->second.slots.clear();
+    ++at;
+  }
+}
+
 Kept* Slots::find(std::string_view path) {
+  settle();
   const auto at = kept_.find(path);
   return at == kept_.end() ? nullptr : &at->second;
 }
 void Slots::merge(KeptMap& fresh) { kept_.merge(fresh); }
 
 nn::StateDict Slots::state() const {
+  settle();
   nn::StateDict s;
   for (const auto& [path, kept] : kept_) {
     for (std::size_t i = 0; i < kept.slots.size(); ++i)
@@ -122,6 +148,8 @@ void Slots::load(const nn::StateDict& given, const Stream& stream) {
       if (!known)
         refuse("{}: the state has {}, which is none of its slots", {names_.optimizer, name});
     }
+  outcome_.reset();
+  before_.clear();
   kept_ = std::move(fresh);
   loaded_ = true;
 }

@@ -13,6 +13,7 @@
 
 #include "planck/backend/primitive.h"
 #include "planck/nn/state_dict.h"
+#include "planck/optim/outcome.h"
 
 namespace planck::optim {
 
@@ -51,9 +52,13 @@ class Slots {
   ~Slots();
 
   const KeptNames& names() const { return names_; }
+  // Waits for the outcome of the last step where that is not known.
   Kept* find(std::string_view path);
   // Those that are new; nothing is allocated.
   void merge(KeptMap& fresh);
+  // What is kept from now on counts if the outcome says so: if not, numbers become again what they
+  // are now, and what is new is forgotten. Whoever looks next finds out.
+  void depend_on(std::shared_ptr<const Outcome> outcome);
 
   nn::StateDict state() const;
   // All slots of a parameter, or none; and no other names.
@@ -65,9 +70,18 @@ class Slots {
   void check_fits(const std::string& path, const Kept& kept, const ParameterSpec& parameter) const;
 
  private:
+  void settle() const;
+
   KeptNames names_;
-  KeptMap kept_;
+  mutable KeptMap kept_;
   bool loaded_ = false;
+  // Of a step whose outcome is not known yet: it, and what there was before.
+  struct Before {
+    std::vector<double> numbers;
+    bool slots;
+  };
+  mutable std::shared_ptr<const Outcome> outcome_;
+  mutable std::map<std::string, Before, std::less<>> before_;
 };
 
 // Refuses a tensor that is not where its parameter is; work on both is ordered.

@@ -6,37 +6,42 @@
 //   auto gradients = optim::collect<A>(model, scale(loss).backward());   // loss: f32
 //   scale.step(adam, model, gradients, 1.0);                             // clips to norm 1
 //
+// A step that is recorded (train::Step) decides on the device whether it counts, and moves the
+// scale there; the host follows one step behind. Who asks for the scale, for what was skipped or
+// for the optimizer's state waits for the last step.
+//
 // bf16 has the range of f32 and needs none of this.
 #pragma once
 
 #include <limits>
+#include <memory>
 
+#include "planck/nn/state_dict.h"
 #include "planck/optim/gradients.h"
+#include "planck/optim/loss_scale.math.h"
+#include "planck/optim/outcome.h"
 
 namespace planck::optim {
-
-struct LossScaleOptions {
-  double first = 65536, growth = 2, backoff = 0.5;
-  std::int64_t interval = 2000;  // good steps before the scale grows
-  double lowest = 1, highest = 0x1p24;
-};
 
 class LossScale {
  public:
   explicit LossScale(const LossScaleOptions& options = {});
+  // Of the numbers; what lies on a device stays there.
+  LossScale(const LossScale& other);
+  LossScale& operator=(const LossScale& other);
 
-  double value() const { return scale_; }
-  std::int64_t skipped() const { return skipped_; }  // steps, so far
+  double value() const { return settled().scale; }
+  std::int64_t skipped() const { return settled().skipped; }  // steps, so far
   template <class A>
   Tensor<A> operator()(const Tensor<A>& loss) const {
-    return loss * scale_;
+    return loss * value();
   }
   // One step, with gradients divided by the scale and clipped to `highest_norm`; none, where they
   // are not all finite. Whether it was done. Waits for the device, for that one number.
   template <class Optimizer, class Module, class B>
   bool step(Optimizer& optimizer, Module& module, const ModelGradients<B>& gradients,
             double highest_norm = std::numeric_limits<double>::infinity()) {
-    return step(optimizer, module, gradients, clip(gradients, highest_norm, scale_));
+    return step(optimizer, module, gradients, clip(gradients, highest_norm, value()));
   }
   // The same with what clip(gradients, highest_norm, value()) found.
   template <class Optimizer, class Module, class B>
@@ -51,13 +56,55 @@ class LossScale {
   nn::StateDict state() const;
   void load_state(const nn::StateDict& state);
 
+  // ---- for recorded work, on CUDA (train/step.h) ----
+
+  // Before it is recorded and before each run: the numbers as they are, where the work finds them.
+  // Where they lie.
+  const void* put_on(const Stream& stream);
+  // What is recorded: the loss times the scale; clipping by the norm of gradients over the scale;
+  // and the scale moved on by that norm.
+  template <class A>
+  Tensor<A> scaled_there(const Tensor<A>& loss) const {
+    using B = nn::Inner<A>;
+    const Tensor<B> scale(detail::primitive_of<B>(scale_there(loss.dtype()), loss.device()));
+    return nn::as_dtype(nn::widened(loss) * nn::constant<A>(expand(scale, loss.shape())),
+                        loss.dtype());
+  }
+  template <class B>
+  Clip<B> clip_there(const ModelGradients<B>& gradients, double highest_norm) {
+    const auto device = gradients.begin()->second.device();
+    const auto both = clip_and_adapt(detail::all_of(gradients), highest_norm);
+    const auto part = [&](std::int64_t i) {
+      return Tensor<B>(detail::primitive_of<B>(detail::element(both, i), device));
+    };
+    return {part(0), part(1)};
+  }
+  // Behind a run: the step that it found.
+  template <class Optimizer, class Module, class B>
+  void step_there(Optimizer& optimizer, Module&& module, const ModelGradients<B>& gradients,
+                  const Clip<B>& found) {
+    (void)settled();
+    there_ = false;  // unless all goes well
+    const auto outcome = std::make_shared<const Outcome>(detail::stored(*found.norm));
+    if constexpr (requires { optimizer.step(module, gradients, found, outcome); })
+      optimizer.step(module, gradients, found, outcome);
+    else if (outcome->counts())
+      optimizer.step(module, gradients, found);
+    outcome_ = outcome;
+    there_ = true;
+  }
+
  private:
-  // After a step with gradients of this norm: whether it counts.
   bool adapt(double norm);
+  const LossScaleState& settled() const;
+  StoredView scale_there(Dtype loss) const;
+  StoredView clip_and_adapt(std::span<const StoredView> gradients, double highest_norm);
 
   LossScaleOptions options_;
-  double scale_;
-  std::int64_t good_ = 0, skipped_ = 0;
+  mutable LossScaleState now_;
+  mutable std::shared_ptr<const Outcome> outcome_;  // of the last step, unless it is known
+  std::optional<StoredView> memory_;                // LossScaleState on a device
+  bool there_ = false;                              // which has the numbers, or will have
 };
 
 }  // namespace planck::optim

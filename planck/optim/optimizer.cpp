@@ -54,13 +54,14 @@ StepRow apply_row(const StepItem& item, const StoredView& direction, double rate
 // all weights.
 class LambSteps {
  public:
-  LambSteps(const Stream& stream, std::span<const StepItem* const> items, const double* factor)
+  LambSteps(const Stream& stream, std::span<const StepItem* const> items, const double* factor,
+            const double* norm)
       : directions_(directions(stream, items)),
         ratios_(StoredView::empty(stream, Dtype::f64, {static_cast<std::int64_t>(items.size())})),
         weight_squares_(stream, weights(items)),
         direction_squares_(stream, directions_),
-        find_(stream, finding(items, factor)),
-        apply_(stream, applying(items)) {}
+        find_(stream, finding(items, factor), norm),
+        apply_(stream, applying(items), norm) {}
   void run() {
     find_.run();
     ratios_of(weight_squares_.run(), direction_squares_.run(), ratios_);
@@ -172,9 +173,19 @@ void check_gradient(std::string_view optimizer, const StepItem& item) {
         {optimizer, item.path, shape});
 }
 
+bool can_be_left_out(const std::vector<StepItem>& items) {
+  return std::ranges::none_of(items, [](const StepItem& item) {
+    return item.rows.has_value() || item.choice.iterations > 0;
+  });
+}
+
 PreparedStep::PreparedStep(Slots& slots, std::vector<StepItem>& items, bool master_weights,
-                           const std::optional<StoredView>& factor)
-    : slots_(slots), items_(items), factor_(factor), keeps_inputs_(Observer::inputs_are_kept()) {
+                           const std::optional<StoredView>& factor, const double* norm)
+    : slots_(slots),
+      items_(items),
+      factor_(factor),
+      norm_(norm),
+      keeps_inputs_(Observer::inputs_are_kept()) {
   const auto& names = slots.names();
   for (StepItem& item : items) {
     const auto& [dtype, shape, place] = item.of;
@@ -243,9 +254,9 @@ void PreparedStep::run() {
       rows.back().factor = factor;
     }
   }
-  const Steps steps(stream, std::move(rows));
+  const Steps steps(stream, std::move(rows), norm_);
   std::optional<LambSteps> lamb;
-  if (!for_lamb.empty()) lamb.emplace(stream, for_lamb, factor);
+  if (!for_lamb.empty()) lamb.emplace(stream, for_lamb, factor, norm_);
   // From here on nothing takes memory.
   const auto step = [&] {
     steps.run();

@@ -87,7 +87,7 @@ struct StepItem {
 class PreparedStep {
  public:
   PreparedStep(Slots& slots, std::vector<StepItem>& items, bool master_weights,
-               const std::optional<StoredView>& factor);
+               const std::optional<StoredView>& factor, const double* norm = nullptr);
   // Steps every item's w, which lies there by now.
   void run();
 
@@ -95,7 +95,8 @@ class PreparedStep {
   Slots& slots_;
   std::vector<StepItem>& items_;
   const std::optional<StoredView>& factor_;
-  const bool keeps_inputs_;  // for one who watches: what is stepped are copies
+  const double* const norm_;  // where it is not finite, nothing is stepped; null: nobody asks
+  const bool keeps_inputs_;   // for one who watches: what is stepped are copies
   KeptMap fresh_;
 };
 
@@ -104,14 +105,18 @@ StepItem begin_step(Slots& slots, const std::string& path, const ParameterSpec& 
                     const Choose& choose);
 // Refuses a gradient that is not the parameter's.
 void check_gradient(std::string_view optimizer, const StepItem& item);
+// Whether a device can leave all of the step out by itself.
+bool can_be_left_out(const std::vector<StepItem>& items);
 
 }  // namespace detail
 
-// One step of every parameter that is trained and has a gradient.
+// One step of every parameter that is trained and has a gradient. With an outcome, of clip.norm:
+// one that does not count leaves everything as it was; the host need not know yet.
 template <class A>
 void step_parameters(Slots& slots, const nn::PartList& parts,
                      const ModelGradients<nn::Inner<A>>& gradients, const Clip<nn::Inner<A>>& clip,
-                     bool master_weights, const Choose& choose) {
+                     bool master_weights, const Choose& choose,
+                     const std::shared_ptr<const Outcome>& outcome = nullptr) {
   const auto spec = [](const nn::Parameter<A>& p) {
     return ParameterSpec{p->dtype(), p->shape(),
                          detail::stream_of<nn::Inner<A>>(p.value().device())};
@@ -142,7 +147,16 @@ void step_parameters(Slots& slots, const nn::PartList& parts,
   });
   std::optional<StoredView> factor;
   if (clip.factor) factor = detail::stored(*clip.factor);
-  detail::PreparedStep prepared(slots, items, master_weights, factor);
+  std::optional<StoredView> norm;
+  if (outcome) {
+    if (detail::can_be_left_out(items))
+      norm = detail::stored(*clip.norm);
+    else if (!outcome->counts())
+      return;
+  }
+  detail::PreparedStep prepared(slots, items, master_weights, factor,
+                                norm ? static_cast<const double*>(norm->view.data) : nullptr);
+  if (norm) slots.depend_on(outcome);
   std::vector<std::unique_ptr<detail::WeightLoan<A>>> loans;
   for (std::size_t i = 0; i < items.size(); ++i)
     loans.push_back(std::make_unique<detail::WeightLoan<A>>(*parameters[i], items[i].w));
@@ -162,14 +176,14 @@ class Optimizer : public Grouped<O> {
   void step(Module& module, const ModelGradients<B>& gradients, const Clip<B>& clip = {}) {
     step(nn::parts_of(module), gradients, clip);
   }
-  void step(const nn::PartList& parts, const ModelGradients<B>& gradients,
-            const Clip<B>& clip = {}) {
+  void step(const nn::PartList& parts, const ModelGradients<B>& gradients, const Clip<B>& clip = {},
+            const std::shared_ptr<const Outcome>& outcome = nullptr) {
     const Choose choose{
         this, [](const void* self, const std::string& path, bool first, std::span<double> numbers) {
           const auto& own = *static_cast<const Optimizer*>(self);
           return chosen(own.options_of(path), first, numbers);
         }};
-    step_parameters<A>(slots_, parts, gradients, clip, this->master_weights, choose);
+    step_parameters<A>(slots_, parts, gradients, clip, this->master_weights, choose, outcome);
   }
   nn::StateDict state() const { return slots_.state(); }
   void load_state(const nn::StateDict& s, const typename B::Device& device = B::default_device()) {

@@ -77,14 +77,15 @@ std::span<double> numbers(const StoredView& t) {
 
 }  // namespace
 
-Steps::Steps(const Stream& stream, std::vector<StepRow> rows)
-    : stream_(stream), rows_(std::move(rows)) {
+Steps::Steps(const Stream& stream, std::vector<StepRow> rows, const double* norm)
+    : stream_(stream), rows_(std::move(rows)), norm_(norm) {
   if (on_cpu(stream_))
     first_ = first_tasks(rows_.size(), [&](std::size_t i) { return rows_[i].count; });
 }
 void Steps::run() const {
   if (!on_cpu(stream_))
-    return value_or_throw(step_cuda(stream_, rows_, backend_detail::veto(stream_)));
+    return value_or_throw(step_cuda(stream_, rows_, backend_detail::veto(stream_), norm_));
+  if (norm_ != nullptr && !std::isfinite(*norm_)) return;
   for_ranges(
       stream_, first_, [&](std::size_t i) { return rows_[i].count; },
       [&](std::size_t i, std::int64_t begin, std::int64_t n, std::size_t) {
@@ -146,16 +147,22 @@ StoredView squares_of(const Stream& stream, std::span<const StoredView> tensors)
   return Squares(stream, tensors).run();
 }
 
-StoredView norm_and_factor(const StoredView& squares, double highest, double scale) {
-  const Stream stream = squares.stream();
-  auto out = StoredView::empty(stream, Dtype::f64, {2});
-  auto* to = static_cast<double*>(out.view.data);
-  const auto* from = static_cast<const double*>(squares.view.data);
-  if (on_cpu(stream))
-    norm_and_factor_math(from, numel(squares.shape()), highest, scale, to);
-  else
-    value_or_throw(norm_and_factor_cuda(stream, from, numel(squares.shape()), highest, scale, to));
+StoredView Squares::norm_and_factor(double highest, double scale, const double* scale_there) {
+  auto out = StoredView::empty(stream_, Dtype::f64, {2});
+  auto *to = static_cast<double*>(out.view.data), *squares = static_cast<double*>(out_.view.data);
+  if (!on_cpu(stream_)) {
+    value_or_throw(
+        clip_cuda(stream_, rows_, workspace_->data(), squares, {highest, scale, scale_there}, to));
+    return out;
+  }
+  run_on_cpu();
+  norm_and_factor_math(squares, numel(out_.shape()), highest, scale, to);
   return out;
+}
+
+void adapt_there(const Stream& stream, const LossScaleOptions& options, const double* norm,
+                 LossScaleState* state) {
+  value_or_throw(adapt_cuda(stream, options, norm, state));
 }
 
 void ratios_of(const StoredView& a, const StoredView& b, const StoredView& out) {

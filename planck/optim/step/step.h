@@ -12,19 +12,22 @@
 #include <vector>
 
 #include "planck/backend/primitive.h"
+#include "planck/optim/loss_scale.math.h"
 #include "planck/optim/step/rule.h"
 
 namespace planck::optim {
 
 // Steps that are ready: on the CPU run() needs no memory. All rows lie on the stream's device.
+// Where `norm`, a number there, is not finite, nothing is stepped.
 class Steps {
  public:
-  Steps(const Stream& stream, std::vector<StepRow> rows);
+  Steps(const Stream& stream, std::vector<StepRow> rows, const double* norm = nullptr);
   void run() const;
 
  private:
   Stream stream_;
   std::vector<StepRow> rows_;
+  const double* norm_;
   std::vector<std::int64_t> first_;  // task of each row, on the CPU
 };
 void run_steps(const Stream& stream, std::vector<StepRow> rows);
@@ -35,6 +38,10 @@ class Squares {
   Squares(const Stream& stream, std::span<const StoredView> tensors);
   // Where squares[i] of the i-th tensor lie, as f64 on the tensors' device.
   const StoredView& run();
+  // [2], f64 on the device: the norm of all tensors together over `scale`; and what times the
+  // elements has the norm `highest` at most: 1 / scale, less where the norm exceeds it.
+  // Over `scale_there`, too, a number on a GPU; null: 1.
+  StoredView norm_and_factor(double highest, double scale, const double* scale_there = nullptr);
 
  private:
   void run_on_cpu();
@@ -52,9 +59,9 @@ class Squares {
 };
 StoredView squares_of(const Stream& stream, std::span<const StoredView> tensors);
 
-// [2], f64 on the device: the norm of all tensors together over `scale`; and what times the
-// elements has the norm `highest` at most: 1 / scale, less where the norm exceeds it.
-StoredView norm_and_factor(const StoredView& squares, double highest, double scale);
+// A loss scale on a GPU, after a step with gradients of this norm.
+void adapt_there(const Stream& stream, const LossScaleOptions& options, const double* norm,
+                 LossScaleState* state);
 // out[i] = ‖a[i]‖ / ‖b[i]‖; 1 where either is 0. All f64 [n].
 void ratios_of(const StoredView& squares_a, const StoredView& squares_b, const StoredView& out);
 

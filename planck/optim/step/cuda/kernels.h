@@ -6,15 +6,16 @@
 #include "planck/core/macros.h"
 #include "planck/core/result.h"
 #include "planck/core/stream.h"
+#include "planck/optim/loss_scale.math.h"
 #include "planck/optim/step/norm.math.h"
 #include "planck/optim/step/rule.h"
 
 namespace planck::optim {
 
 // One launch per few hundred tensors, whose table travels as the kernel's parameter. Nothing is
-// stepped where `veto`, a number on the device or null, is not 0.
+// stepped where `veto` is not 0 or `norm` not finite, numbers on the device or null.
 PLANCK_CUDA_LIBRARY Result<void> step_cuda(const Stream&, std::span<const StepRow> rows,
-                                           const std::int64_t* veto);
+                                           const std::int64_t* veto, const double* norm);
 
 inline constexpr std::int64_t kSquareChunk = 8192;  // elements of one partial sum
 // A f64 for each chunk of every tensor.
@@ -25,9 +26,17 @@ inline std::size_t squares_workspace(std::span<const SquareRow> rows) {
 }
 PLANCK_CUDA_LIBRARY Result<void> squares_cuda(const Stream&, std::span<const SquareRow> rows,
                                               void* workspace, double* squares);
-PLANCK_CUDA_LIBRARY Result<void> norm_and_factor_cuda(const Stream&, const double* squares,
-                                                      std::int64_t n, double highest, double scale,
-                                                      double* out);
+// The scale of a norm: a number, times one on the device where that is not null.
+struct NormOver {
+  double highest, scale;
+  const double* scale_there;
+};
+// And norm and factor from them; of few elements two launches do it all.
+PLANCK_CUDA_LIBRARY Result<void> clip_cuda(const Stream&, std::span<const SquareRow> rows,
+                                           void* workspace, double* squares, const NormOver& over,
+                                           double* out);
+PLANCK_CUDA_LIBRARY Result<void> adapt_cuda(const Stream&, const LossScaleOptions& options,
+                                            const double* norm, LossScaleState* state);
 PLANCK_CUDA_LIBRARY Result<void> ratios_cuda(const Stream&, const double* a, const double* b,
                                              std::int64_t n, double* out);
 

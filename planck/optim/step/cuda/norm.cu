@@ -2,6 +2,8 @@
 // 8,192 (kSquareChunk), one block per tensor the partial sums of its chunks. What lies beyond its
 // end counts as +0, which changes no sum of squares. Where a sum in f32 overflowed or nearly
 // vanished, the tensor is summed again in f64: a second pair of launches looks, and else returns.
+// Of few chunks, one block does all that comes after the partial sums and finds the norm: two
+// launches instead of five.
 #include <algorithm>
 #include <memory>
 
@@ -69,6 +71,20 @@ __device__ __forceinline__ const Row& row_of_block(const Table& table, int& inde
 }
 
 // kWide: in f64 whatever the dtype is, of those tensors whose sum in f32 is not usual.
+template <class Narrow>
+__device__ double sum_of_chunk(const Row& row, std::int64_t begin) {
+  switch (row.dtype) {
+    case Dtype::f64:
+      return squares_of_chunk<double, double>(row, begin);
+    case Dtype::f32:
+      return squares_of_chunk<float, Narrow>(row, begin);
+    case Dtype::bf16:
+      return squares_of_chunk<bf16, Narrow>(row, begin);
+    default:
+      return squares_of_chunk<f16, Narrow>(row, begin);
+  }
+}
+
 template <bool kWide>
 __global__ void __launch_bounds__(kThreads)
     chunk_kernel(const __grid_constant__ Table table, const double* squares, double* partials) {
@@ -77,16 +93,7 @@ __global__ void __launch_bounds__(kThreads)
   if (kWide && (row.dtype == Dtype::f64 || usual_squares(squares[index]))) return;
   const std::int64_t begin =
       (static_cast<std::int64_t>(blockIdx.x) - row.first_block) * kSquareChunk;
-  using Narrow = std::conditional_t<kWide, double, float>;
-  double sum;
-  if (row.dtype == Dtype::f64)
-    sum = squares_of_chunk<double, double>(row, begin);
-  else if (row.dtype == Dtype::f32)
-    sum = squares_of_chunk<float, Narrow>(row, begin);
-  else if (row.dtype == Dtype::bf16)
-    sum = squares_of_chunk<bf16, Narrow>(row, begin);
-  else
-    sum = squares_of_chunk<f16, Narrow>(row, begin);
+  const double sum = sum_of_chunk<std::conditional_t<kWide, double, float>>(row, begin);
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
@@ -121,9 +128,58 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) squares[blockIdx.x] = sum;
 }
 
-__global__ void norm_kernel(const double* squares, std::int64_t n, double highest, double scale,
-                            double* out) {
-  norm_and_factor_math(squares, n, highest, scale, out);
+// What is joined to at most 32 partial sums, others would join with zeros.
+template <class C>
+__device__ double joined_by_warp(const double* partials, int n) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const C v[1] = {lane < n ? static_cast<C>(partials[lane]) : C(0)};
+  return static_cast<double>(rd::join_warp<Add>(v));
+}
+__device__ void find_norm(const double* squares, std::int64_t n, const NormOver& over,
+                          double* out) {
+  const double scale = over.scale * (over.scale_there != nullptr ? *over.scale_there : 1.0);
+  norm_and_factor_math(squares, n, over.highest, scale, out);
+}
+constexpr int kFewChunks = 256, kWarpChunks = 32;  // of all tensors, and of one
+
+__global__ void __launch_bounds__(kThreads)
+    finish_few(const __grid_constant__ Table table, double* partials, double* squares,
+               NormOver over, double* out) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const auto chunks = [](const Row& row) {
+    return static_cast<int>((row.count + kSquareChunk - 1) / kSquareChunk);
+  };
+  for (int i = warp; i < table.rows; i += kWarps) {
+    const Row& row = table.row[i];
+    const double* own = partials + row.first_block;
+    const double sum = row.dtype == Dtype::f64 ? joined_by_warp<double>(own, chunks(row))
+                                               : joined_by_warp<float>(own, chunks(row));
+    if (threadIdx.x % 32 == 0) squares[i] = sum;
+  }
+  __syncthreads();
+  for (int i = 0; i < table.rows; ++i) {
+    const Row& row = table.row[i];
+    if (row.count == 0 || row.dtype == Dtype::f64 || usual_squares(squares[i])) continue;
+    double* own = partials + row.first_block;
+    for (int k = 0; k < chunks(row); ++k) {
+      const double sum = sum_of_chunk<double>(row, k * kSquareChunk);
+      if (threadIdx.x == 0) own[k] = sum;
+      __syncthreads();
+    }
+    if (warp == 0) {
+      const double sum = joined_by_warp<double>(own, chunks(row));
+      if (threadIdx.x == 0) squares[i] = sum;
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) find_norm(squares, table.rows, over, out);
+}
+
+__global__ void norm_kernel(const double* squares, std::int64_t n, NormOver over, double* out) {
+  find_norm(squares, n, over, out);
+}
+__global__ void adapt_kernel(LossScaleOptions options, const double* norm, LossScaleState* state) {
+  (void)adapt_loss_scale(options, *norm, *state);
 }
 __global__ void ratio_kernel(const double* a, const double* b, std::int64_t n, double* out) {
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -156,6 +212,28 @@ Result<void> squares_of_table(const Stream& stream, const Table& table, int bloc
                 static_cast<const double*>(partials), squares);
 }
 
+// Puts as many rows in the table as fit; the number of their chunks.
+std::int64_t fill(Table& table, std::span<const SquareRow> rows) {
+  table.rows = static_cast<int>(std::min<std::size_t>(kTableRows, rows.size()));
+  std::int64_t chunks = 0;
+  for (int i = 0; i < table.rows; ++i) {
+    const SquareRow& r = rows[static_cast<std::size_t>(i)];
+    table.row[i] = {r.data, r.count, static_cast<int>(chunks), r.dtype};
+    chunks += ceil_div(r.count, kSquareChunk);
+  }
+  return chunks;
+}
+
+bool are_few(std::span<const SquareRow> rows) {
+  std::int64_t all = 0;
+  for (const SquareRow& r : rows) {
+    const std::int64_t chunks = ceil_div(r.count, kSquareChunk);
+    if (chunks > kWarpChunks) return false;
+    all += chunks;
+  }
+  return all > 0 && all <= kFewChunks && rows.size() <= kTableRows;
+}
+
 }  // namespace
 
 Result<void> squares_cuda(const Stream& stream, std::span<const SquareRow> rows, void* workspace,
@@ -165,27 +243,40 @@ Result<void> squares_cuda(const Stream& stream, std::span<const SquareRow> rows,
   auto table = std::make_unique<Table>();
   auto* partials = static_cast<double*>(workspace);
   for (std::size_t first = 0; first < rows.size(); first += kTableRows) {
-    table->rows = static_cast<int>(std::min<std::size_t>(kTableRows, rows.size() - first));
-    std::int64_t blocks = 0;
-    for (int i = 0; i < table->rows; ++i) {
-      const SquareRow& r = rows[first + static_cast<std::size_t>(i)];
-      table->row[i] = {r.data, r.count, static_cast<int>(blocks), r.dtype};
-      blocks += ceil_div(r.count, kSquareChunk);
-    }
+    const std::int64_t chunks = fill(*table, rows.subspan(first));
     if (auto ok =
-            squares_of_table(stream, *table, static_cast<int>(blocks), partials, squares + first);
+            squares_of_table(stream, *table, static_cast<int>(chunks), partials, squares + first);
         !ok)
       return ok;
-    partials += blocks;
+    partials += chunks;
   }
   return {};
 }
 
-Result<void> norm_and_factor_cuda(const Stream& stream, const double* squares, std::int64_t n,
-                                  double highest, double scale, double* out) {
+Result<void> clip_cuda(const Stream& stream, std::span<const SquareRow> rows, void* workspace,
+                       double* squares, const NormOver& over, double* out) {
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
-  return launch(stream, "norm", norm_kernel, 1, 1, squares, n, highest, scale, out);
+  if (!are_few(rows)) {
+    if (auto ok = squares_cuda(stream, rows, workspace, squares); !ok) return ok;
+    return launch(stream, "norm", norm_kernel, 1, 1, static_cast<const double*>(squares),
+                  static_cast<std::int64_t>(rows.size()), over, out);
+  }
+  auto table = std::make_unique<Table>();
+  const std::int64_t chunks = fill(*table, rows);
+  auto* partials = static_cast<double*>(workspace);
+  if (auto ok = launch(stream, "clip", chunk_kernel<false>, chunks, kThreads, *table,
+                       static_cast<const double*>(squares), partials);
+      !ok)
+    return ok;
+  return launch(stream, "clip", finish_few, 1, kThreads, *table, partials, squares, over, out);
+}
+
+Result<void> adapt_cuda(const Stream& stream, const LossScaleOptions& options, const double* norm,
+                        LossScaleState* state) {
+  const DeviceScope scope(stream.device().ordinal);
+  if (auto ok = scope.entered(); !ok) return ok;
+  return launch(stream, "loss scale", adapt_kernel, 1, 1, options, norm, state);
 }
 Result<void> ratios_cuda(const Stream& stream, const double* a, const double* b, std::int64_t n,
                          double* out) {

@@ -1,7 +1,8 @@
 // A step of many tensors in one launch: the table of tensors is the kernel's parameter (32 KiB on
 // sm_90), a block finds its tensor in it by bisection and steps 4,096 elements, 4 of a thread at a
-// time. Which dtype a tensor has is a choice that all threads of a block share; sums of nothing are
-// made, so that the order of blocks does not matter.
+// time; of few tensors and elements, a table of 4 KiB and 1,024 elements. Which dtype a tensor has
+// is a choice that all threads of a block share; sums of nothing are made, so that the order of
+// blocks does not matter.
 #include <memory>
 
 #include "planck/loops/cuda/launch.cuh"
@@ -13,8 +14,15 @@ namespace planck::optim {
 
 namespace {
 
-constexpr int kThreads = 256, kEach = 4, kTurns = 4;
-constexpr std::int64_t kBlockElements = kThreads * kEach * kTurns;
+constexpr int kThreads = 256, kEach = 4;
+
+// How many rows a table has and how often a block takes 1,024 elements: much, or little.
+template <int kMostRows, int kTurnsOfBlock>
+struct Way {
+  static constexpr int kRows = kMostRows, kTurns = kTurnsOfBlock;
+  static constexpr std::int64_t kBlockElements = kThreads * kEach * kTurns;
+};
+constexpr std::int64_t kLittle = std::int64_t{1} << 20;  // elements
 
 template <class C>
 struct Row {
@@ -29,15 +37,21 @@ struct Row {
   int first_block;
   Dtype w_dtype, g_dtype, slot_dtype;
 };
-constexpr int kTableBytes = 32000;
 template <class C>
-constexpr int kTableRows = (kTableBytes - 16) / static_cast<int>(sizeof(Row<C>));
+constexpr int rows_in(int bytes) {
+  return (bytes - 32) / static_cast<int>(sizeof(Row<C>));
+}
+template <class C>
+using Much = Way<rows_in<C>(32000), 4>;
+template <class C>
+using Little = Way<rows_in<C>(4096), 1>;
 
-template <class C>
+template <class C, class W>
 struct Table {
   const std::int64_t* veto;
+  const double* norm;
   int rows, blocks;
-  Row<C> row[kTableRows<C>];
+  Row<C> row[W::kRows];
 };
 
 // Elements [i, i + 4) as the compute type; beyond `count` they are 0.
@@ -101,9 +115,10 @@ __device__ __forceinline__ float rounded(Dtype dtype, float v) {
   return dtype == Dtype::bf16 ? widen(stored<bf16>(v)) : widen(stored<f16>(v));
 }
 
-template <StepKind kKind, class C>
-__global__ void __launch_bounds__(kThreads) step_kernel(const __grid_constant__ Table<C> table) {
+template <StepKind kKind, class C, class W>
+__global__ void __launch_bounds__(kThreads) step_kernel(const __grid_constant__ Table<C, W> table) {
   if (table.veto != nullptr && *table.veto != 0) return;
+  if (table.norm != nullptr && !isfinite(*table.norm)) return;
   int low = 0, high = table.rows;  // the last row whose first block is not behind this one
   while (high - low > 1) {
     const int middle = (low + high) / 2;
@@ -111,11 +126,11 @@ __global__ void __launch_bounds__(kThreads) step_kernel(const __grid_constant__ 
   }
   const Row<C>& row = table.row[low];
   const std::int64_t begin =
-      (static_cast<std::int64_t>(blockIdx.x) - row.first_block) * kBlockElements;
+      (static_cast<std::int64_t>(blockIdx.x) - row.first_block) * W::kBlockElements;
   const C factor = static_cast<C>(row.gradient * (row.factor != nullptr ? *row.factor : 1.0));
   constexpr unsigned kSlots = kSlotsUsed<kKind>;
 #pragma unroll
-  for (int turn = 0; turn < kTurns; ++turn) {
+  for (int turn = 0; turn < W::kTurns; ++turn) {
     const std::int64_t i = begin + (turn * kThreads + static_cast<int>(threadIdx.x)) * kEach;
     if (i >= row.count) return;
     C w[kEach], g[kEach], slot[kStepSlots][kEach] = {};
@@ -156,13 +171,13 @@ __global__ void __launch_bounds__(kThreads) step_kernel(const __grid_constant__ 
   }
 }
 
-template <StepKind kKind, class C>
-Result<void> launch_table(const Stream& stream, const Table<C>& table) {
-  return launch(stream, "step", step_kernel<kKind, C>, table.blocks, kThreads, table);
+template <StepKind kKind, class C, class W>
+Result<void> launch_table(const Stream& stream, const Table<C, W>& table) {
+  return launch(stream, "step", step_kernel<kKind, C, W>, table.blocks, kThreads, table);
 }
 
-template <class C>
-Result<void> launch_kind(const Stream& stream, StepKind kind, const Table<C>& table) {
+template <class C, class W>
+Result<void> launch_kind(const Stream& stream, StepKind kind, const Table<C, W>& table) {
   switch (kind) {
     case StepKind::sgd:
       return launch_table<StepKind::sgd>(stream, table);
@@ -180,11 +195,12 @@ Result<void> launch_kind(const Stream& stream, StepKind kind, const Table<C>& ta
 }
 
 // Those rows that are computed in C, in tables of as many as fit; each has rows of one kind.
-template <class C>
-Result<void> step_in(const Stream& stream, std::span<const StepRow> rows,
-                     const std::int64_t* veto) {
-  auto table = std::make_unique<Table<C>>();
+template <class C, class W>
+Result<void> step_in(const Stream& stream, std::span<const StepRow> rows, const std::int64_t* veto,
+                     const double* norm) {
+  auto table = std::make_unique<Table<C, W>>();
   table->veto = veto;
+  table->norm = norm;
   StepKind kind = StepKind::sgd;
   const auto flush = [&]() -> Result<void> {
     auto done = table->rows > 0 ? launch_kind(stream, kind, *table) : Result<void>{};
@@ -194,9 +210,9 @@ Result<void> step_in(const Stream& stream, std::span<const StepRow> rows,
   table->rows = table->blocks = 0;
   for (const StepRow& r : rows) {
     if ((r.w_dtype == Dtype::f64) != std::is_same_v<C, double> || r.count == 0) continue;
-    const std::int64_t blocks = ceil_div(r.count, kBlockElements);
+    const std::int64_t blocks = ceil_div(r.count, W::kBlockElements);
     if (table->rows > 0 &&
-        (table->rows == kTableRows<C> || kind != r.rule.kind || table->blocks + blocks > INT32_MAX))
+        (table->rows == W::kRows || kind != r.rule.kind || table->blocks + blocks > INT32_MAX))
       if (auto ok = flush(); !ok) return ok;
     kind = r.rule.kind;
     Row<C>& to = table->row[table->rows++];
@@ -217,14 +233,24 @@ Result<void> step_in(const Stream& stream, std::span<const StepRow> rows,
   return flush();
 }
 
+// A model of few elements is stepped sooner by many blocks that know few tensors.
+template <class C>
+Result<void> step_rows(const Stream& stream, std::span<const StepRow> rows,
+                       const std::int64_t* veto, const double* norm) {
+  std::int64_t all = rows.size() <= Little<C>::kRows ? 0 : kLittle + 1;
+  for (const StepRow& r : rows) all += r.count;
+  return all <= kLittle ? step_in<C, Little<C>>(stream, rows, veto, norm)
+                        : step_in<C, Much<C>>(stream, rows, veto, norm);
+}
+
 }  // namespace
 
 Result<void> step_cuda(const Stream& stream, std::span<const StepRow> rows,
-                       const std::int64_t* veto) {
+                       const std::int64_t* veto, const double* norm) {
   const DeviceScope scope(stream.device().ordinal);
   if (auto ok = scope.entered(); !ok) return ok;
-  if (auto ok = step_in<float>(stream, rows, veto); !ok) return ok;
-  return step_in<double>(stream, rows, veto);
+  if (auto ok = step_rows<float>(stream, rows, veto, norm); !ok) return ok;
+  return step_rows<double>(stream, rows, veto, norm);
 }
 
 }  // namespace planck::optim
