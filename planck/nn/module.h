@@ -121,6 +121,8 @@ class PartList {
     } else {
       std::string outer = enter(name);
       if constexpr (std::is_base_of_v<QuantizableLayer, T>) add(part);
+      if constexpr (requires { part.read_ahead(); })
+        readers_.push_back({&part, [](void* p) { static_cast<T*>(p)->read_ahead(); }});
       if constexpr (detail::kIsLeaf<T>)
         add(&part, part_type<T>());
       else
@@ -137,6 +139,11 @@ class PartList {
     for (const Part& p : parts_)
       if (p.type == &part_type<T>() && !p.again) f(p.path, *static_cast<T*>(p.object));
   }
+  // Modules that decide by a number of their state have read_ahead(): the host reads it now and
+  // not in the next pass. May wait for the device.
+  void read_ahead() const {
+    for (const Reader& r : readers_) r.read(r.module);
+  }
   // Refuses two parts of one path, and finds those that are named twice.
   void check();
 
@@ -146,9 +153,15 @@ class PartList {
   void add(void* part, const PartType& type);
   void add(QuantizableLayer& layer);
 
+  struct Reader {
+    void* module;
+    void (*read)(void* module);
+  };
+
   std::string path_;
   std::vector<Part> parts_;
   std::vector<Layer> quantizable_;
+  std::vector<Reader> readers_;
 };
 
 // The parts of a module.

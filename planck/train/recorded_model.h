@@ -1,6 +1,7 @@
 // What a recorded step reads of a model, and what it leaves there.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "planck/backend/primitive.h"
@@ -71,6 +72,40 @@ class BuffersBefore {
  private:
   std::vector<std::pair<nn::Buffer<A>*, Tensor<B>>> floats_;
   std::vector<std::pair<nn::IntBuffer<A>*, Tensor<B, IntKind>>> integers_;
+};
+
+// Parameters of a model, which a step leaves to its optimizer: the values they had, which they get
+// back.
+template <class A>
+class ParametersBefore {
+ public:
+  explicit ParametersBefore(const nn::PartList& parts) {
+    parts.for_each<nn::Parameter<A>>([&](const std::string& path, nn::Parameter<A>& p) {
+      all_.push_back({path, &p, p.value()});
+    });
+  }
+  ParametersBefore(const ParametersBefore&) = delete;
+  ~ParametersBefore() {
+    for (const auto& [path, parameter, value] : all_)
+      if (is_set(*parameter, value)) parameter->set(value);
+  }
+  // One that was set meanwhile; "" where none was.
+  std::string changed() const {
+    for (const auto& [path, parameter, value] : all_)
+      if (is_set(*parameter, value)) return path;
+    return {};
+  }
+
+ private:
+  struct One {
+    std::string path;
+    nn::Parameter<A>* parameter;
+    Tensor<nn::Inner<A>> value;
+  };
+  static bool is_set(const nn::Parameter<A>& p, const Tensor<nn::Inner<A>>& value) {
+    return p.value().primitive().view.data != value.primitive().view.data;
+  }
+  std::vector<One> all_;
 };
 
 // Calls f(buffer) for all buffers of a model.

@@ -55,8 +55,10 @@ class FakeQuant {
   void observe(const Tensor<Inner<B>>& x);
   // Forgets what was observed before, and observes x.
   void restart(const Tensor<Inner<B>>& x);
-  // Whether anything was observed: without it there is no scale. May wait for the device.
+  // Whether anything was observed: without it there is no scale. May wait for the device, but not
+  // in the first pass after read_ahead().
   bool calibrated() const;
+  void read_ahead() const { (void)calibrated(); }
 
   // The scale of each group, as [groups]; of tokens [.., 1]. Refused where nothing was observed.
   Tensor<B> scale(const Tensor<B>& x) const;
@@ -68,7 +70,7 @@ class FakeQuant {
   Tensor<B> operator()(const Tensor<B>& x) const;
 
   void visit(auto&& part) {
-    known_calibrated_ = false;  // a part may change
+    calibrated_.reset();  // a part may change
     part("range", range_);
     part("seen", seen_);
     part("step", step_);
@@ -83,12 +85,13 @@ class FakeQuant {
     return {std::max<std::int64_t>(numel(scheme.group_shape(x)), 1)};
   }
   Tensor<Inner<B>> scale_of(const Tensor<Inner<B>>& range) const;
+  void observe(const Tensor<Inner<B>>& x, const std::optional<Tensor<Inner<B>>>& before);
 
   FakeQuantOptions options_;
   Buffer<B> range_;    // the largest magnitude represented
   IntBuffer<B> seen_;  // batches observed
   std::optional<Parameter<B>> step_;
-  mutable bool known_calibrated_ = false;
+  mutable std::optional<bool> calibrated_;  // where that is known
 };
 
 template <class B>
@@ -104,27 +107,30 @@ FakeQuant<B>::FakeQuant(const FakeQuantOptions& options, const Shape& x,
 }
 template <class B>
 void FakeQuant<B>::observe(const Tensor<Inner<B>>& x) {
+  observe(x, calibrated() ? std::optional(range_.value) : std::nullopt);
+}
+template <class B>
+void FakeQuant<B>::observe(const Tensor<Inner<B>>& x,
+                           const std::optional<Tensor<Inner<B>>>& before) {
   if (dynamic()) return;
-  std::optional<Tensor<Inner<B>>> before;
-  if (calibrated()) before = range_.value;
   range_.value =
       reshape(observed(before, as_dtype(x, Dtype::f32), options_.scheme, options_.observer),
               range_.value.shape());
   seen_.value = seen_.value + 1;
-  known_calibrated_ = true;
+  calibrated_ = true;
   if (step_) step_->set(scale_of(range_.value));
 }
 template <class B>
 void FakeQuant<B>::restart(const Tensor<Inner<B>>& x) {
   seen_.value = zeros_like(seen_.value);
-  known_calibrated_ = false;
-  observe(x);
+  calibrated_.reset();
+  observe(x, std::nullopt);
 }
 template <class B>
 bool FakeQuant<B>::calibrated() const {
-  if (!dynamic() && !known_calibrated_)
-    known_calibrated_ = seen_.value.template item<std::int64_t>() > 0;
-  return dynamic() || known_calibrated_;
+  if (dynamic()) return true;
+  if (!calibrated_) calibrated_ = seen_.value.template item<std::int64_t>() > 0;
+  return *calibrated_;
 }
 template <class B>
 auto FakeQuant<B>::scale(const Tensor<B>& x) const -> Tensor<B> {
