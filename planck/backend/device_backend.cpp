@@ -210,7 +210,9 @@ StoredView contiguous(const StoredView& t) {
   if (is_contiguous(t.shape(), t.view.strides)) return t;
   auto dense = StoredView::empty(t.stream(), t.dtype(), t.shape());
   const auto run = [&] { copy(t.view, dense.view, t.stream()); };
-  if (Observer::any())
+  if (Recording* beside = side_by_side(t.stream()))
+    run_beside(*beside, std::span(&t.view, 1), std::array{&dense}, nullptr, run);
+  else if (Observer::any())
     observed("contiguous", t.stream(), std::span(&t.view, 1), std::span(&dense.view, 1), run);
   else
     run();

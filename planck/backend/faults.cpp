@@ -9,6 +9,7 @@
 
 #include "planck/backend/cuda/kernels.h"
 #include "planck/backend/planned.h"
+#include "planck/backend/side_by_side.h"
 #include "planck/core/cuda/runtime.h"
 #include "planck/core/stream/end.h"
 #include "planck/core/stream/recording.h"
@@ -132,15 +133,22 @@ std::shared_ptr<Faults> find_or_make(const Stream& stream) {
 void refuse_bad_later(const IndexOperand& operand, const StoredView& indices,
                       const StoredView& count) {
   const Stream& stream = indices.stream();
-  if (stream.device().kind == DeviceKind::cuda)
-    return find_or_make(stream)->note(
-        stream, {operand, indices.shape()}, [&](std::int64_t id, Fault* fault) {
-          return backend_detail::find_bad_index_cuda(
-              stream,
-              {id, indices.view, operand.extent, operand.ignored.value_or(0),
-               operand.ignored.has_value(), operand.ends},
-              static_cast<const std::int64_t*>(count.view.data), fault);
-        });
+  if (stream.device().kind == DeviceKind::cuda) {
+    const auto note = [&] {
+      find_or_make(stream)->note(
+          stream, {operand, indices.shape()}, [&](std::int64_t id, Fault* fault) {
+            return backend_detail::find_bad_index_cuda(
+                stream,
+                {id, indices.view, operand.extent, operand.ignored.value_or(0),
+                 operand.ignored.has_value(), operand.ends},
+                static_cast<const std::int64_t*>(count.view.data), fault);
+          });
+    };
+    if (Recording* beside = backend_detail::side_by_side(stream))
+      return backend_detail::run_beside(*beside, std::array{indices.view, count.view}, {}, nullptr,
+                                        note);
+    return note();
+  }
   const std::int64_t bad = *static_cast<const std::int64_t*>(count.view.data);
   if (bad == 0) return;
   const StoredView dense = backend_detail::contiguous(indices);

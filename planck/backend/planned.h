@@ -15,6 +15,7 @@
 #include "planck/backend/plan_cache.h"
 #include "planck/backend/primitive.h"
 #include "planck/backend/recorded_once.h"
+#include "planck/backend/side_by_side.h"
 
 namespace planck {
 
@@ -66,6 +67,8 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
     room = Storage::allocate(stream, plan.workspace_size());
     workspace = {room->data(), room->bytes()};
   }
+  Recording* const beside = side_by_side(stream);
+  const bool in_place = info.in_place && beside == nullptr && !Observer::inputs_are_kept();
   std::size_t next_input = 0, next_output = 0;
   struct Taken {  // an input's buffer, which goes back to it where the op cannot be run
     StoredView *from = nullptr, *to = nullptr;
@@ -113,7 +116,7 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
                       (static_cast<const std::byte*>(as.data) - block.first);
         }
       }
-    if (!storage && info.in_place && !spec.count_only && bits(spec.dtype) >= 8 && !Observer::inputs_are_kept())
+    if (!storage && in_place && !spec.count_only && bits(spec.dtype) >= 8)
       for (StoredView* spare : spares)
         if (spare != nullptr && spare->storage && spare->view.dtype == spec.dtype &&
             spare->view.shape == spec.shape && spare->view.strides == view.strides) {
@@ -133,7 +136,9 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
     value_or_throw(plan.run(stream, workspace, operands));
     for (Taken& t : taken) t.from = nullptr;  // written to: the buffer is the output's
   };
-  if (!Observer::any())
+  if (beside != nullptr)
+    run_beside(*beside, inputs, outputs, room, run);
+  else if (!Observer::any())
     run();
   else
     observed(info.name, stream, inputs, views_of(outputs), run);

@@ -15,20 +15,22 @@
 // records forward, backward and clipping, and this one and all others run what was recorded: a CUDA
 // graph, one launch instead of hundreds. Inputs are copied to where they were, results from there.
 // The update is no part of it: that is one launch per few hundred tensors, and so rates, groups and
-// what optimizers count stay numbers of the host. The host never waits; but with a LossScale it
-// reads whether the gradients are finite. Indices out of range are thrown where the host waits
-// next, by check() at the latest, and until then no weight changes (backend/faults.h).
+// what optimizers count stay numbers of the host. The host never waits; but with a LossScale it is
+// no more than a step ahead: the device decides which steps count and moves the scale, and the host
+// follows when the next forward pass is queued. Indices out of range are thrown where the host
+// waits next, by check() at the latest, and until then no weight changes (backend/faults.h).
 //
 // What was recorded does what the host decided then: the function is called while it is recorded,
 // and not again. Other tensors that it refers to, beside inputs and model, must stay as they are.
 // It is recorded anew where the model was moved, loaded, frozen, or changed between training and
-// evaluation, and where the loss scale changed; where anything else of the function changes,
-// forget() says so. A step that cannot be recorded runs as it is written, and why_not() says why:
-// the CPU; random draws from generators that are no part of the model; a tensor that the host reads
-// or makes; gradients of rows; hooks of leaves.
+// evaluation; where anything else of the function changes, forget() says so. A step that cannot be
+// recorded runs as it is written, and why_not() says why: the CPU; random draws from generators
+// that are no part of the model; a tensor that the host reads or makes; a parameter that the
+// function sets; gradients of rows; hooks of leaves.
 //
 // With a function that takes a Grain first (grains.h), a batch may be cut into `grain` samples
-// each, which a recorded step runs one after the other or, with `side_by_side`, at once:
+// each. With `side_by_side`, a recorded step runs at once what does not wait for one another:
+// grains, and gradients of weights beside those of inputs.
 //
 //   train::Step step(model, adam, [&](const train::Grain& g, const auto& x, const auto& labels) {
 //     return sum(cross_entropy(model(x), labels)) * (1.0 / g.batch);   // its part of the loss
@@ -49,6 +51,7 @@
 #include "planck/train/generators.h"
 #include "planck/train/grains.h"
 #include "planck/train/recorded_model.h"
+#include "planck/train/results.h"
 
 namespace planck::train {
 
@@ -58,33 +61,17 @@ struct StepOptions {
   // A loss that is not finite is an error, "the loss of step 7 is nan", and nothing is changed. On
   // CUDA it is thrown where the host waits next, and nothing is changed until then.
   bool check_loss = false;
-  bool record = true;         // where that can be done
-  std::int64_t grain = 0;     // samples that run forward and backward at a time; 0: all of them
-  bool side_by_side = false;  // grains of a recorded step: faster, in the memory of all of them
+  bool record = true;      // where that can be done
+  std::int64_t grain = 0;  // samples that run forward and backward at a time; 0: all of them
+  // Work of a recorded step that does not wait for one another, as grains and gradients of weights,
+  // runs at once: faster where much of it is small, in the memory of all of it.
+  bool side_by_side = false;
 };
 
 namespace detail {
 
 void check_loss(const StoredView& loss, std::int64_t step);
 bool watched();  // by a Profile or an Anomaly
-
-// What a function gave, as a tuple without history.
-template <class B, class K>
-auto results_of(const Tensor<B, K>& loss) {
-  return std::tuple(nn::plain(loss));
-}
-template <class Tuple>
-auto results_of(const Tuple& all) {
-  return std::apply([](const auto&... t) { return std::tuple(nn::plain(t)...); }, all);
-}
-template <class B, class K>
-const Tensor<B, K>& loss_of(const Tensor<B, K>& loss) {
-  return loss;
-}
-template <class Tuple>
-const auto& loss_of(const Tuple& all) {
-  return std::get<0>(all);
-}
 
 }  // namespace detail
 
@@ -141,7 +128,7 @@ class Step {
   // One recorded step. What it gives lies in memory of `work`, which goes last.
   struct Run {
     Specs specs;
-    double scale = 1;
+    const void* scale = nullptr;  // where the loss scale lies
     detail::Seen seen;
     detail::Generators generators;
     std::vector<StoredView> inputs;
@@ -152,8 +139,6 @@ class Step {
     std::vector<const void*> written;  // buffers of the model
   };
   static constexpr std::size_t kMost = 8;  // recorded at a time
-
-  double scale() const { return options_.loss_scale ? options_.loss_scale->value() : 1; }
 
   // Forward, backward and clipping.
   struct Found {
@@ -168,44 +153,67 @@ class Step {
     } else {
       if (options_.grain > 0)
         refuse("step: grains of {} samples, but the function takes no Grain", {options_.grain});
+      const auto beside = side_by_side();
       const auto given = loss_(inputs...);
-      return std::pair(clipped(gradients_of(parts, detail::loss_of(given))),
-                       detail::results_of(given));
+      auto gradients = gradients_of(parts, detail::loss_of(given));
+      if (beside) beside->join();
+      return std::pair(clipped(std::move(gradients)), detail::results_of(given));
     }
   }
   optim::ModelGradients<B> gradients_of(const nn::PartList& parts, const Tensor<A>& loss) {
-    return optim::collect_parts<A>(
-        parts, (options_.loss_scale ? (*options_.loss_scale)(loss) : loss).backward());
+    const auto scaled = [&] {
+      if (!options_.loss_scale) return loss;
+      if constexpr (optim::detail::kIsStored<B>)
+        if (recording()) return options_.loss_scale->scaled_there(loss);
+      return (*options_.loss_scale)(loss);
+    };
+    return optim::collect_parts<A>(parts, scaled().backward());
   }
   Found clipped(optim::ModelGradients<B>&& gradients) {
     Found found{std::move(gradients), {}};
-    if (options_.loss_scale || options_.highest_norm < std::numeric_limits<double>::infinity())
-      found.clip = optim::clip(found.gradients, options_.highest_norm, scale());
+    const bool scaled = options_.loss_scale != nullptr;
+    if constexpr (optim::detail::kIsStored<B>)
+      if (scaled && recording()) {
+        if (found.gradients.empty())
+          raise(ErrorCode::unsupported, "a loss scale has no gradients to look at");
+        found.clip = options_.loss_scale->clip_there(found.gradients, options_.highest_norm);
+        return found;
+      }
+    if (scaled || options_.highest_norm < std::numeric_limits<double>::infinity())
+      found.clip = optim::clip(found.gradients, options_.highest_norm,
+                               scaled ? options_.loss_scale->value() : 1);
     return found;
   }
+  bool recording() const { return place_ && Recording::of(*place_) != nullptr; }
   template <class... K>
   auto of_grains(const nn::PartList& parts, const Tensor<A, K>&... inputs) {
     const std::int64_t batch = detail::samples_of({inputs.extent(0)...});
     const std::int64_t each = options_.grain > 0 ? std::min(options_.grain, batch) : batch;
     detail::GrainSums<A> sums(parts);
-    std::optional<Recording::Branches> branches;
-    if constexpr (optim::detail::kIsStored<B>)
-      if (options_.side_by_side && place_) branches.emplace(*place_);
+    const auto beside = side_by_side();
     for (std::int64_t first = 0; first < batch; first += each) {
       const Grain grain{first, std::min(batch, first + each), batch};
-      if (branches) branches->next();
       sums.begin();
       const Tensor<A> loss = loss_(grain, slice(inputs, 0, grain.first, grain.end)...);
       sums.add(loss, gradients_of(parts, loss));
     }
-    if (branches) branches->join();
+    if (beside) beside->join();
     return sums.finish();
   }
+  std::unique_ptr<Recording::SideBySide> side_by_side() const {
+    if constexpr (optim::detail::kIsStored<B>)
+      if (options_.side_by_side && recording())
+        return std::make_unique<Recording::SideBySide>(*place_);
+    return nullptr;
+  }
   void update(const nn::PartList& parts, const Tensor<B>& loss,
-              const optim::ModelGradients<B>& gradients, const optim::Clip<B>& clip) {
+              const optim::ModelGradients<B>& gradients, const optim::Clip<B>& clip,
+              bool replayed = false) {
     if (options_.check_loss)
       detail::check_loss(optim::detail::stored(nn::widened(loss)), steps_ + 1);
-    if (options_.loss_scale)
+    if (options_.loss_scale && replayed)
+      options_.loss_scale->step_there(optimizer_, parts, gradients, clip);
+    else if (options_.loss_scale)
       options_.loss_scale->step(optimizer_, parts, gradients, clip);
     else
       optimizer_.step(parts, gradients, clip);
@@ -269,8 +277,9 @@ class Step {
   template <class... K>
   Run* find_or_record(const nn::PartList& parts, const Specs& specs,
                       const Tensor<A, K>&... inputs) {
+    const void* scale = options_.loss_scale ? options_.loss_scale->put_on(*place_) : nullptr;
     const auto at = std::find_if(runs_.begin(), runs_.end(), [&](const auto& r) {
-      return r->specs == specs && r->scale == scale();
+      return r->specs == specs && r->scale == scale;
     });
     if (at != runs_.end()) {
       if (still_fits(parts, **at)) return at->get();
@@ -278,7 +287,7 @@ class Step {
     }
     if (runs_.size() == kMost) runs_.erase(runs_.begin());
     try {
-      runs_.push_back(record(parts, specs, inputs...));
+      runs_.push_back(record(parts, specs, scale, inputs...));
     } catch (const Exception& e) {
       why_not_ = e.what();
       runs_.clear();
@@ -299,11 +308,11 @@ class Step {
   }
 
   template <class... K>
-  std::unique_ptr<Run> record(const nn::PartList& parts, const Specs& specs,
+  std::unique_ptr<Run> record(const nn::PartList& parts, const Specs& specs, const void* scale,
                               const Tensor<A, K>&... inputs) {
     auto run = std::make_unique<Run>();
     run->specs = specs;
-    run->scale = scale();
+    run->scale = scale;
     run->inputs = {detail::own_copy(nn::plain(inputs).primitive())...};
     // The work writes to buffers where they lie.
     detail::for_each_buffer<A>(parts, [](auto& b) {
@@ -311,6 +320,7 @@ class Step {
       using T = std::remove_cvref_t<decltype(b.value)>;
       b.value = T(typename T::Primitive{detail::own_copy(b.value.primitive())});
     });
+    parts.read_ahead();
     run->seen = detail::seen<A>(parts);
     run->generators = detail::Generators(parts, *place_);
     const std::uint64_t draws = Rng::draws_of_this_thread;
@@ -319,6 +329,7 @@ class Step {
       ~Generators() { before.put_back(); }
     } generators{detail::GeneratorsBefore(parts)};
     detail::BuffersBefore<A> buffers(parts);  // both put back what a run is to change
+    const detail::ParametersBefore<A> parameters(parts);
     Recording recording(*place_);
     recording.draw_from(run->generators.places());
     {
@@ -326,6 +337,8 @@ class Step {
         return find(parts, held<K>(run->inputs, I)...);
       }
       (std::index_sequence_for<K...>{});
+      if (const std::string path = parameters.changed(); !path.empty())
+        raise(ErrorCode::unsupported, "the step sets the parameter " + path);
       run->written = buffers.write();
       run->gradients = std::move(found.gradients);
       run->clip = std::move(found.clip);
@@ -355,7 +368,7 @@ class Step {
               detail::own_copy(run.results[I])})...);
     };
     auto results = copies(std::make_index_sequence<std::tuple_size_v<Results>>{});
-    update(parts, std::get<0>(results), run.gradients, run.clip);
+    update(parts, std::get<0>(results), run.gradients, run.clip, true);
     return results;
   }
 

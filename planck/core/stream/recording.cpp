@@ -1,5 +1,7 @@
 #include "planck/core/stream/recording.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "planck/core/cuda/runtime.h"
@@ -24,11 +26,7 @@ void Recorded::run() const {
   value_or_throw(cuda::replay(s.device().ordinal, s.native(), parts_->graph));
 }
 
-std::size_t Recorded::bytes() const {
-  std::size_t all = parts_->arena.bytes();
-  for (const auto& branch : parts_->branches) all += branch->bytes();
-  return all;
-}
+std::size_t Recorded::bytes() const { return parts_->arena.bytes(); }
 
 Recording::Recording(const Stream& stream) {
   if (current != nullptr) raise(ErrorCode::unsupported, "recording: one is under way");
@@ -36,13 +34,8 @@ Recording::Recording(const Stream& stream) {
     raise(ErrorCode::device, "recording: a stream of the CPU runs what it is given at once");
   parts_ = std::make_unique<Recorded::Parts>(stream);
   value_or_throw(cuda::begin_capture(stream.device().ordinal, stream.native()));
-  use(parts_->arena);
+  use_.emplace(parts_->arena);
   current = this;
-}
-void Recording::use(const Arena& arena) {
-  use_.reset();
-  use_.emplace(arena);
-  arena_ = &arena;
 }
 void Recording::end() {
   use_.reset();
@@ -92,38 +85,70 @@ std::size_t Recording::draws() const {
   return all;
 }
 
-Recording::Branches::Branches(const Stream& stream) : recording_(Recording::of(stream)) {
+namespace {
+std::vector<void*> front_of(const Stream& s) {
+  auto front = value_or_throw(cuda::capture_front(s.device().ordinal, s.native()));
+  std::ranges::sort(front);
+  return front;
+}
+void set_front(const Stream& s, const std::vector<void*>& front) {
+  value_or_throw(cuda::set_capture_front(s.device().ordinal, s.native(), front));
+}
+}  // namespace
+
+Recording::SideBySide::SideBySide(const Stream& stream) : recording_(Recording::of(stream)) {
   if (recording_ == nullptr) return;
-  // A launch that all of them come after.
-  Buffer word = value_or_throw(allocate(stream, sizeof(std::uint64_t)));
-  const int ordinal = stream.device().ordinal;
-  value_or_throw(cuda::fill(ordinal, stream.native(), word.data(), 0, word.bytes()));
-  recording_->keep(std::make_shared<const Buffer>(std::move(word)));
-  first_ = value_or_throw(cuda::capture_front(ordinal, stream.native()));
+  auto front = front_of(stream);
+  recording_->flow_ = std::make_unique<Flow>(Flow{front, front, {}, {}});
 }
-void Recording::Branches::leave() {
-  const Stream& s = recording_->parts_->stream;
-  for (void* launch : value_or_throw(cuda::capture_front(s.device().ordinal, s.native())))
-    last_.push_back(launch);
+void Recording::SideBySide::join() {
+  if (recording_ != nullptr) recording_->flow_.reset();
+  recording_ = nullptr;
 }
-void Recording::Branches::next() {
-  if (recording_ == nullptr) return;
-  if (inside_) leave();
-  auto& parts = *recording_->parts_;
-  const Stream& s = parts.stream;
-  value_or_throw(cuda::set_capture_front(s.device().ordinal, s.native(), first_));
-  parts.branches.push_back(std::make_unique<Arena>(s));
-  recording_->use(*parts.branches.back());
-  inside_ = true;
+Recording* Recording::side_by_side(const Stream& stream) {
+  Recording* recording = Recording::of(stream);
+  return recording != nullptr && recording->flow_ && recording->use_ ? recording : nullptr;
 }
-void Recording::Branches::join() {
-  if (recording_ == nullptr || !inside_) return;
-  leave();
-  auto& parts = *recording_->parts_;
-  const Stream& s = parts.stream;
-  value_or_throw(cuda::set_capture_front(s.device().ordinal, s.native(), last_));
-  recording_->use(parts.arena);
-  inside_ = false;
+
+Recording::Work::Work(Recording& recording, std::span<const void* const> reads)
+    : recording_(recording) {
+  const Stream& s = recording_.parts_->stream;
+  Flow& flow = *recording_.flow_;
+  if (auto front = front_of(s); front != flow.last) {  // something waits for everything
+    flow.first = flow.last = std::move(front);
+    flow.written.clear();
+  }
+  for (const void* read : reads) {
+    const auto* at = static_cast<const std::byte*>(read);
+    auto found = flow.written.upper_bound(at);
+    if (found == flow.written.begin() || (--found)->second.end <= at) continue;
+    const auto& by = found->second.by;
+    waits_for_.insert(waits_for_.end(), by.begin(), by.end());
+  }
+  if (waits_for_.empty()) waits_for_ = flow.first;
+  std::ranges::sort(waits_for_);
+  waits_for_.erase(std::ranges::unique(waits_for_).begin(), waits_for_.end());
+  set_front(s, waits_for_);
+}
+void Recording::Work::wrote(const void* begin, std::size_t bytes,
+                            std::shared_ptr<const void> owner) {
+  wrote_.emplace_back(static_cast<const std::byte*>(begin), bytes);
+  recording_.flow_->kept.push_back(std::move(owner));
+}
+void Recording::Work::finish() {
+  const Stream& s = recording_.parts_->stream;
+  Flow& flow = *recording_.flow_;
+  const auto launched = front_of(s);
+  for (const auto& [begin, bytes] : wrote_)
+    flow.written.insert_or_assign(begin, Flow::Written{begin + bytes, launched});
+  if (launched != waits_for_) {
+    std::vector<void*> last;
+    std::ranges::set_difference(flow.last, waits_for_, std::back_inserter(last));
+    last.insert(last.end(), launched.begin(), launched.end());
+    std::ranges::sort(last);
+    flow.last = std::move(last);
+  }
+  set_front(s, flow.last);
 }
 
 Recording::Once::Once(Recording& recording) : recording_(recording) {
@@ -138,7 +163,7 @@ Recording::Once::~Once() {
   if (auto last = cuda::capture_front(s.device().ordinal, s.native()))
     recording_.once_ = std::move(*last);
   (void)cuda::set_capture_front(s.device().ordinal, s.native(), front_);
-  recording_.use(*recording_.arena_);
+  recording_.use_.emplace(recording_.parts_->arena);
 }
 
 Recording* Recording::of(const Stream& stream) {

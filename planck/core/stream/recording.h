@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -44,7 +45,6 @@ class Recorded {
     ~Parts();
     Stream stream;
     Arena arena;
-    std::vector<std::unique_ptr<Arena>> branches;
     std::vector<std::shared_ptr<const void>> kept;  // as long as the work may run
     void* once = nullptr;                           // a graph of its own
     void* graph = nullptr;
@@ -64,8 +64,12 @@ class Recording {
   static Recording* of(const Stream& stream);
   void keep(std::shared_ptr<const void> what) { parts_->kept.push_back(std::move(what)); }
 
-  class Branches;
+  class SideBySide;
+  class Work;
   class Once;
+
+  // The recording of a stream whose work is recorded side by side, else null.
+  static Recording* side_by_side(const Stream& stream);
 
   // Memory that holds the same in every run: what Once wrote. `what` keeps it.
   void add_constant(const void* memory, std::shared_ptr<const void> what) {
@@ -99,38 +103,60 @@ class Recording {
  private:
   void end();
 
-  void use(const Arena& arena);
+  // What work was found to write since all was waited for.
+  struct Flow {
+    struct Written {
+      const std::byte* end;
+      std::vector<void*> by;  // launches
+    };
+    std::vector<void*> first;  // launches that all others wait for
+    std::vector<void*> last;   // that nothing waits for yet, sorted
+    std::map<const std::byte*, Written> written;
+    std::vector<std::shared_ptr<const void>> kept;
+  };
 
   std::unique_ptr<Recorded::Parts> parts_;
   std::optional<Arena::Use> use_;
-  const Arena* arena_ = nullptr;  // in use, but within Once
-  std::vector<void*> once_;       // the last launches of what is done once
+  std::unique_ptr<Flow> flow_;
+  std::vector<void*> once_;  // the last launches of what is done once
   std::set<const void*> constants_;
   std::vector<Generator> generators_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> drawn_;  // seed and offset
 };
 
-// Parts of a recording that do not wait for one another: a GPU runs them side by side.
+// Work that waits for what it reads and not for what was queued before: a GPU runs what can be
+// run, side by side.
 //
-//   Recording::Branches branches(stream);
-//   for (…) { branches.next(); … }
-//   branches.join();   // what comes now waits for all of them
+//   Recording::SideBySide all(stream);
+//   …                    // as Work, which says what it reads and writes
+//   all.join();          // what comes now waits for all of it
 //
-// Each begins behind what came before the first, and has an arena of its own, so that none takes
-// memory that another has let go of. Does nothing where the stream is not recorded.
-class Recording::Branches {
+// Work may not write to memory that other work has used: what it writes is kept until join(), so
+// that nobody is given it again. What is queued meanwhile and is no Work waits for everything, and
+// everything behind waits for it. Does nothing where the stream is not recorded.
+class Recording::SideBySide {
  public:
-  explicit Branches(const Stream& stream);
-  Branches(const Branches&) = delete;
-  void next();
+  explicit SideBySide(const Stream& stream);
+  SideBySide(const SideBySide&) = delete;
+  ~SideBySide() { join(); }
   void join();
 
  private:
-  void leave();
+  Recording* recording_;
+};
+class Recording::Work {
+ public:
+  // Of a recording that side_by_side() gave.
+  Work(Recording& recording, std::span<const void* const> reads);
+  Work(const Work&) = delete;
+  // Is queued by now; what it wrote: memory, from its beginning, and what keeps it.
+  void wrote(const void* begin, std::size_t bytes, std::shared_ptr<const void> owner);
+  void finish();
 
-  Recording* const recording_;
-  std::vector<void*> first_, last_;  // launches: before all of them, at the end of each
-  bool inside_ = false;
+ private:
+  Recording& recording_;
+  std::vector<void*> waits_for_;
+  std::vector<std::pair<const std::byte*, std::size_t>> wrote_;
 };
 
 // Work that gives the same in every run. What is queued while a Once lives is run once, before the
