@@ -123,6 +123,8 @@ struct Tiled {
   }
 };
 
+constexpr std::int64_t kFewPlaces = 1 << 15;
+
 template <class T>
 Result<void> convolve(const Stream& stream, const ConvArgs<T>& a) {
   // For words of 4 bytes, rows × columns: 128 × 128, 64 × 128, 32 × 128, 16 × 32.
@@ -131,9 +133,11 @@ Result<void> convolve(const Stream& stream, const ConvArgs<T>& a) {
   using Medium = Tiled<T, Tiling<2, 2, 2, 2, 8, 3>>;
   using Wide = Tiled<T, Tiling<2, 2, 1, 2, 8, 4>>;
   using Small = Tiled<T, Tiling<1, 1, 1, 1, kShort, 10>>;
-  if (a.rows < 4 || a.depth < 8) {
-    const std::int64_t threads =
-        a.batch * a.height * a.width * ceil_div(a.rows, kPlaceRows) * a.groups;
+  const std::int64_t threads =
+      a.batch * a.height * a.width * ceil_div(a.rows, kPlaceRows) * a.groups;
+  // A thread of few waits for each tap: where sums are long, tiles that load ahead are done sooner.
+  const bool waits = a.depth >= 64 && threads <= kFewPlaces;
+  if ((a.rows < 4 && !waits) || a.depth < 8) {
     return planck::launch(stream, "conv2d", convolve_places<T>, ceil_div(threads, kPlaceThreads),
                           kPlaceThreads, a);
   }
