@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "planck/balanced.h"
 #include "planck/dist/data_parallel.h"
 #include "planck/train/step.h"
 #include "tools/planck/digits/measure.h"
@@ -17,7 +16,7 @@ namespace planck::digits {
 template <class D>
 class Run {
  public:
-  using A = Autodiff<D, BalancedCheckpointing>;
+  using A = Autodiff<D>;
 
   Run(const RunOptions& options, const ImageData& data, const Stream& stream,
       dist::Communicator& workers, const Watch& watch)
