@@ -15,9 +15,8 @@ constexpr int kApart = kJoinThreads / W::kColumns,
 // A block adds up the parts of 16 rows of a tile, and rounds them to C.
 __global__ void __launch_bounds__(kJoinThreads)
     join_parts(const __grid_constant__ ExactArgs e, ExactShares shares) {
-  namespace exact = math::exact;
   constexpr int kBlocks = kTileRows / kJoinedRows;  // of one block's rows of a tile
-  const TensorArgs<float>& p = e.product;
+  const FollowedArgs<float>& p = e.product;
   const int at = static_cast<int>(blockIdx.x);
   const int rank = at / kBlocks % W::kCluster, cut = at / kBlocks / W::kCluster;
   const auto tile = p.walk.at(p.walk.count() - e.cut_tiles + cut);
@@ -36,23 +35,9 @@ __global__ void __launch_bounds__(kJoinThreads)
     for (int i = 0; i < kEach; ++i)
       if (row + i * kApart < p.m) sums[i] += from[i * kApart * W::kColumns];
   }
-  const int* const rows = e.a_exponents + (p.a_batches ? std::int64_t{tile.batch} * p.m : 0);
-  const int* const columns = e.b_exponents + (p.b_batches ? std::int64_t{tile.batch} * p.n : 0);
-  const int of_column = columns[j];
-  float* const c = p.c + tile.batch * p.c_batch + j * p.c_column;
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    const int r = row + i * kApart;
-    if (r >= p.m) return;
-    const int of_row = rows[r];
-    const bool finite = of_row != exact::kNotFinite && of_column != exact::kNotFinite;
-    const float v =
-        finite ? exact::round_exact(sums[i], exact::exponent_of_sum(of_row, of_column))
-               : exact::not_finite(e.a + tile.batch * e.a_batch + r * e.a_row, e.a_k,
-                                   e.b + tile.batch * e.b_batch + j * e.b_column, e.b_k, e.k);
-    const Pack<4> rounded = {{__float_as_uint(v)}};
-    c[r * p.c_row] = __uint_as_float(e.follows.applied(rounded, tile.batch, r, j, 1).word[0]);
-  }
+  for (int i = 0; i < kEach; ++i)
+    if (row + i * kApart < p.m) round_to_c(e, tile.batch, row + i * kApart, j, sums[i]);
 }
 
 }  // namespace

@@ -5,12 +5,15 @@
 // The nine products of digits i and j belong to five sums, by d = i + j. A block owns 128 × 128 of
 // C, a warpgroup 64 × 128, and takes the sums in two passes over k, as many as registers hold:
 //
-//   d = 0, 1, 2   six products of three pairs (A_i, B_i) in shared memory, three sums of s32
-//   d = 3, 4      three products of two pairs, two sums
+//   d = 4, 3, 2   six products of three pairs (A_i, B_i) in shared memory, three sums of s32
+//   d = 1, 0      three products of two pairs, two sums
 //
-// so 10 tiles are brought for 9 products. Of the int64 that the first pass leaves an eighth stays
-// in registers, the rest waits in the workspace, which a block fills and reads in the second-level
-// cache. Beyond 43,690 products a sum of d = 2 would leave s32: then k comes in parts.
+// so 10 tiles are brought for 9 products. Low sums come first: of what they add up to, three bytes
+// are settled and stay in registers, and what is above them is where the sum of d = 1 begins. Beyond
+// kExactPart products a sum could leave s32: then k comes in parts, which wait in the workspace.
+//
+// The second warpgroup is a step behind the first, so that one multiplies while the other carries
+// or stores.
 //
 // Tiles of the last round, where there are too few for all clusters, are cut along k: each cluster
 // takes an equal share of their steps, and leaves integers that a kernel of its own joins.
@@ -18,25 +21,30 @@
 // H200, 4096^3 (cuBLAS f32 50 TFLOP/s in the same run): see docs/tensor_cores.md.
 #pragma once
 
+#include "planck/loops/cuda/chain.cuh"
 #include "planck/loops/gemm/cuda/exact_round.cuh"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
 
 namespace planck::gemm_device {
 
-inline constexpr int kExactPart = 43'690 / kStepBytes * kStepBytes;  // 3 · 2^14 · k < 2^31
+// Digits are -128 to 127, the high one at most 65: d = 2 and what d = 3 and 4 carry to it stay below
+// (2 · 65 · 128 + 2^14 + 128 + 1) k < 2^31.
+inline constexpr int kExactPart = 64'500 / kStepBytes * kStepBytes;
 
 struct ExactTiles {
   using Element = std::int8_t;
+  static constexpr bool kFollows = true;  // what cuts its operands, in a chain
   static constexpr int kColumns = 128, kCluster = 2, kStages = 6, kThreads = 3 * 128;
   static constexpr int kBytesA = kTileRows * kStepBytes, kBytesB = kColumns * kStepBytes;
-  static constexpr int kShared = 1024 + kStages * (kBytesA + kBytesB) + 8 * 8 * 320 + 16 * kStages;
+  static constexpr int kPiece = 8 * 320;  // bytes of a warp, for its sums on their way to C
+  static constexpr int kShared =
+      1024 + kStages * (kBytesA + kBytesB) + 8 * (kPiece + 4 * kColumns) + 16 * kStages;
   static constexpr int kWaiting = kTileRows * kColumns;  // int64 of the workspace per block
-  static constexpr int kKept = 1;  // pieces of 8 rows by 32 columns that stay in registers
 };
 
 template <class W>
 __device__ __forceinline__ ExactTask task_of(const ExactArgs& e) {
-  const TensorArgs<float>& p = e.product;
+  const FollowedArgs<float>& p = e.product;
   return {
       {e.cut_tiles, (p.k + kStepBytes - 1) / kStepBytes, static_cast<int>(gridDim.x) / W::kCluster},
       static_cast<int>(blockIdx.x) / W::kCluster,
@@ -49,15 +57,15 @@ template <class Visit>
 __device__ __forceinline__ void each_pair(int k0, int k1, Visit visit) {
   for (; k0 < k1; k0 += kExactPart) {
     const int end = min(k1, k0 + kExactPart);
-    for (int at = k0; at < end; at += kStepBytes) visit(0, at), visit(1, at), visit(2, at);
-    for (int at = k0; at < end; at += kStepBytes) visit(1, at), visit(2, at);
+    for (int at = k0; at < end; at += kStepBytes) visit(2, at), visit(1, at), visit(0, at);
+    for (int at = k0; at < end; at += kStepBytes) visit(1, at), visit(0, at);
   }
 }
 
 template <class W>
 __device__ void bring_digits(const CUtensorMap& map_a, const CUtensorMap& map_b, const ExactArgs& e,
                              char* stages, std::uint64_t* full, std::uint64_t* empty) {
-  const TensorArgs<float>& p = e.product;
+  const FollowedArgs<float>& p = e.product;
   constexpr int kShare = W::kColumns / W::kCluster;
   const int rank = static_cast<int>(cluster_rank());
   Turn<W::kStages> turn;
@@ -114,16 +122,17 @@ struct ExactSums {
       wgmma<std::int8_t, W::kColumns, true, true>(sums, a + i * kNextStep<true>,
                                                   b + i * kNextStep<true>, 1);
   }
-  // d = 0, 1, 2 over `count` triples of stages.
-  __device__ __forceinline__ void add_up_three(Sums& s0, Sums& s1, Sums& s2, int count) {
-    clear(s0), clear(s1), clear(s2);
+  // d = 4, 3, 2 over `count` triples of stages: digits 2, 1, 0. The warpgroup that is ahead says so
+  // after the first, once.
+  __device__ __forceinline__ void add_up_low(Sums& s4, Sums& s3, Sums& s2, int count, bool ahead) {
+    clear(s4), clear(s3), clear(s2);
     int first = -1, third = -1;
     for (int s = 0; s < count; ++s) {
       const int x = take(), y = take();
       wgmma_begin();
-      multiply(s0, x, x);
-      multiply(s1, x, y);
-      multiply(s1, y, x);
+      multiply(s4, x, x);
+      multiply(s3, x, y);
+      multiply(s3, y, x);
       multiply(s2, y, y);
       wgmma_end();
       if (s > 0) {
@@ -138,22 +147,23 @@ struct ExactSums {
       wgmma_end();
       wgmma_await<1>();
       release(y);
+      say_ahead(ahead && s == 0);
       first = x, third = z;
     }
     wgmma_await<0>();
     release(first);
     release(third);
   }
-  // d = 3, 4 over `count` pairs of stages.
-  __device__ __forceinline__ void add_up_two(Sums& s3, Sums& s4, int count) {
-    clear(s3), clear(s4);
+  // d = 1, 0 over `count` pairs of stages: digits 1, 0. Goes on from what s1 and s0 hold.
+  template <class Meanwhile>
+  __device__ __forceinline__ void add_up_high(Sums& s1, Sums& s0, int count, Meanwhile meanwhile) {
     int first = -1, second = -1;
     for (int s = 0; s < count; ++s) {
       const int x = take(), y = take();
       wgmma_begin();
-      multiply(s3, x, y);
-      multiply(s3, y, x);
-      multiply(s4, y, y);
+      multiply(s1, x, y);
+      multiply(s1, y, x);
+      multiply(s0, y, y);
       wgmma_end();
       if (s > 0) {
         wgmma_await<1>();
@@ -162,111 +172,186 @@ struct ExactSums {
       }
       first = x, second = y;
     }
+    meanwhile();
     wgmma_await<0>();
     release(first);
     release(second);
   }
+  // Without branches, around which the compiler would wait for all products.
+  static __device__ __forceinline__ void say_ahead(bool when) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 0;\n@p bar.arrive 1, 256;\n}" ::"r"(
+                     static_cast<unsigned>(when))
+                 : "memory");
+  }
+  static __device__ __forceinline__ void await_ahead(bool when) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %0, 0;\n@p bar.sync 1, 256;\n}" ::"r"(
+                     static_cast<unsigned>(when))
+                 : "memory");
+  }
 };
 
-// Numbers a lane's sums by piece of 8 rows by 32 columns; i < 8.
-__device__ constexpr int sum_at(int piece, int i) {
-  return (piece / 2 * 4 + i / 2) * 4 + piece % 2 * 2 + i % 2;
+// What d = 4, 3, 2 add up to, s2 2^16 + s3 2^8 + s4: its three lowest bytes are settled, four
+// elements to a word, and what is above is where the sum of d = 1 begins.
+template <int kCount>
+struct SettledBytes {
+  std::uint32_t byte[3][kCount / 4];  // lowest first
+
+  __device__ __forceinline__ void carry(const std::int32_t (&s4)[kCount],
+                                        const std::int32_t (&s3)[kCount],
+                                        const std::int32_t (&s2)[kCount],
+                                        std::int32_t (&s1)[kCount]) {
+#pragma unroll
+    for (int g = 0; g < kCount; g += 4) {
+      std::uint32_t low[4], middle[4], high[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const std::int32_t m = s3[g + i] + (s4[g + i] >> 8), h = s2[g + i] + (m >> 8);
+        low[i] = static_cast<std::uint32_t>(s4[g + i]);
+        middle[i] = static_cast<std::uint32_t>(m), high[i] = static_cast<std::uint32_t>(h);
+        s1[g + i] = h >> 8;
+      }
+      byte[0][g / 4] = lowest_bytes(low), byte[1][g / 4] = lowest_bytes(middle);
+      byte[2][g / 4] = lowest_bytes(high);
+    }
+  }
+  // Element i of the whole sum.
+  __device__ __forceinline__ std::int64_t joined(int i, std::int32_t s1, std::int32_t s0) const {
+    const unsigned at = static_cast<unsigned>(i % 4);
+    const std::uint32_t low = __byte_perm(byte[0][i / 4], byte[1][i / 4], at | (at + 4) << 4);
+    const std::uint32_t high =
+        __byte_perm(byte[2][i / 4], static_cast<std::uint32_t>(s1), at | 4 << 4);
+    return static_cast<std::int64_t>(
+        static_cast<std::uint64_t>(static_cast<std::uint32_t>(s0 + (s1 >> 8))) << 32 |
+        __byte_perm(low, high, 0x5410));
+  }
+
+ private:
+  static __device__ __forceinline__ std::uint32_t lowest_bytes(const std::uint32_t (&v)[4]) {
+    return __byte_perm(__byte_perm(v[0], v[1], 0x0040), __byte_perm(v[2], v[3], 0x0040), 0x5410);
+  }
+};
+
+// A lane's sums rounded to C, two neighbours at a time, where powers of two do it.
+template <int kCount>
+struct RoundedPairs {
+  static constexpr bool kNeverNan = true;
+  const SettledBytes<kCount>& settled;
+  const std::int32_t (&s1)[kCount], (&s0)[kCount];
+  const ExactScales& scales;
+  const float* of_columns;
+
+  __device__ __forceinline__ float2 operator()(int j, int h) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32, i = 4 * j + 2 * h;
+    const auto by = *reinterpret_cast<const float2*>(of_columns + 8 * j + lane % 4 * 2);
+    const auto rounded = [&](int at, float of_column) {
+      return __ll2float_rn(settled.joined(at, s1[at], s0[at])) * scales.of_row[h] * of_column;
+    };
+    return {rounded(i, by.x), rounded(i + 1, by.y)};
+  }
+};
+
+// A lane's sums, two neighbours at a time, to rows of integers, of which so many rows and columns
+// are there; added to what lies there, or as they are. `to` is where a warp's begin.
+template <int kCount>
+__device__ __forceinline__ void store_sums(const SettledBytes<kCount>& settled,
+                                           const std::int32_t (&s1)[kCount],
+                                           const std::int32_t (&s0)[kCount], std::int64_t* to,
+                                           std::int64_t to_row, int rows, int columns, bool adds) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int r = lane / 4 + 8 * h;
+    if (r >= rows) return;
+    std::int64_t* const line = to + r * to_row + lane % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < kCount / 4; ++j)
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int i = 4 * j + 2 * h + c;
+        if (8 * j + lane % 4 * 2 + c >= columns) continue;
+        std::int64_t v = settled.joined(i, s1[i], s0[i]);
+        if (adds) v += line[8 * j + c];
+        line[8 * j + c] = v;
+      }
+  }
 }
 
 template <class W>
 __device__ void multiply_digits(const ExactArgs& e, char* stages, char* pieces, std::uint64_t* full,
                                 std::uint64_t* empty) {
-  constexpr int kCount = W::kColumns / 2, kPieces = kCount / 8, kKept = W::kKept;
-  const TensorArgs<float>& p = e.product;
+  constexpr int kCount = W::kColumns / 2;
+  const FollowedArgs<float>& p = e.product;
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;
   const int warp = static_cast<int>(threadIdx.x) / 32 % 4,
             lane = static_cast<int>(threadIdx.x) % 32;
   const int rank = static_cast<int>(cluster_rank());
-  std::int64_t* const waiting =
-      e.waiting + std::int64_t{W::kWaiting} * blockIdx.x + (threadIdx.x - 128);
   const auto steps_of = [](int k) { return (k + kStepBytes - 1) / kStepBytes; };
+  const int of_warp = (group * 64 + warp * 16) * W::kColumns;
+  std::int64_t* const waiting = e.waiting + std::int64_t{W::kWaiting} * blockIdx.x + of_warp;
+  char* const piece_of_warp = pieces + (group * 4 + warp) * W::kPiece;
+  auto* const of_columns =
+      reinterpret_cast<float*>(pieces + 8 * W::kPiece) + (group * 4 + warp) * W::kColumns;
   ExactSums<W> ring{stages, full, empty, group, {}};
   ExactWork work(task_of<W>(e));
-  while (work.next(task_of<W>(e))) {
-    if (e.follows.residual.data != nullptr && work.part < 0) {
-      const auto tile = p.walk.at(work.tile);
-      fetch_residual<W::kColumns>(p, e.follows,
-                                  (tile.row * W::kCluster + rank) * kTileRows + group * 64,
-                                  tile.column * W::kColumns, tile.batch);
-    }
-    std::int32_t s3[kCount], s4[kCount];
-    std::int64_t kept[kKept][8];
-    for (int k = work.k0;; k += kExactPart) {
-      const int steps = steps_of(min(work.k1 - k, kExactPart));
-      const bool last = k + kExactPart >= work.k1;
+  // Where a tile begins is found while the one before is multiplied: divisions take their time.
+  bool more = work.next(task_of<W>(e)), first = true;
+  TileWalk::Tile next = p.walk.at(work.tile);
+  while (more) {
+    const TileWalk::Tile tile = next;
+    const int k0 = work.k0, k1 = work.k1, part = work.part, column = tile.column * W::kColumns;
+    const int row_of_group = (tile.row * W::kCluster + rank) * kTileRows + group * 64;
+    const int row = row_of_group + warp * 16;
+    if (part < 0)
+      fetch_residual<W::kColumns, float>(p, p.follows, row_of_group, column, tile.batch);
+    ring.await_ahead(first && group == 1);
+    std::int32_t s1[kCount], s0[kCount];
+    SettledBytes<kCount> settled;
+    ExactScales scales;
+    for (int k = k0;; k += kExactPart) {
+      const int steps = steps_of(min(k1 - k, kExactPart));
+      const bool last = k + kExactPart >= k1;
       {
-        std::int32_t s0[kCount], s1[kCount], s2[kCount];
-        ring.add_up_three(s0, s1, s2, steps);
-#pragma unroll
-        for (int piece = 0; piece < kPieces; ++piece)
-#pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            const int at = sum_at(piece, i);
-            std::int64_t v = ((std::int64_t{s0[at]} * 256 + s1[at]) * 256 + s2[at]) * 65536;
-            if (k != work.k0) v += waiting[at * 256];
-            if (piece < kKept && last)
-              kept[piece < kKept ? piece : 0][i] = v;
-            else
-              waiting[at * 256] = v;
-          }
+        std::int32_t s4[kCount], s3[kCount], s2[kCount];
+        ring.add_up_low(s4, s3, s2, steps, first && group == 0);
+        first = false;
+        settled.carry(s4, s3, s2, s1);
       }
-      ring.add_up_two(s3, s4, steps);
+      ring.clear(s0);
+      ring.add_up_high(s1, s0, steps, [&] {
+        if (!last) return;
+        more = work.next(task_of<W>(e));
+        next = p.walk.at(work.tile);
+        scales.find<W::kColumns>(e, tile.batch, row, column, of_columns);
+      });
       if (last) break;
-#pragma unroll
-      for (int i = 0; i < kCount; ++i) waiting[i * 256] += std::int64_t{s3[i]} * 256 + s4[i];
+      store_sums<kCount>(settled, s1, s0, waiting, W::kColumns, kTileRows, W::kColumns, k > k0);
     }
-    const auto tile = p.walk.at(work.tile);
-    const int of_warp = group * 64 + warp * 16;
-    ExactPlace place{tile.batch,
-                     (tile.row * W::kCluster + rank) * kTileRows + of_warp,
-                     tile.column * W::kColumns,
-                     pieces + (group * 4 + warp) * 8 * 320,
-                     nullptr,
-                     0};
-    if (work.part >= 0) {
-      place.sums_row = W::kColumns;
-      place.sums = e.cut_sums + std::int64_t{work.part * W::kCluster + rank} * W::kWaiting +
-                   of_warp * W::kColumns;
-    } else if (e.sums != nullptr) {
-      place.sums_row = e.sums_row;
-      place.sums = e.sums + place.batch * e.sums_batch + place.row * e.sums_row + place.column;
-    }
-    // A piece at a time: sums to shared memory, then a column for each lane. What waits is on its
-    // way while pieces that were kept are stored. What is done with a piece is written down once:
-    // sums alone must know theirs.
-    std::int64_t next[8];
-    const auto fetch = [&](int piece) {
-#pragma unroll
-      for (int i = 0; i < 8; ++i) next[i] = waiting[sum_at(piece, i) * 256];
-    };
-    fetch(kKept);
+    const bool whole = k1 - k0 <= kExactPart;
+    if (part >= 0) {  // parts are joined by a kernel of its own
+      store_sums<kCount>(
+          settled, s1, s0,
+          e.cut_sums + std::int64_t{part * W::kCluster + rank} * W::kWaiting + of_warp, W::kColumns,
+          kTileRows, W::kColumns, false);
+    } else if (e.sums != nullptr && whole) {
+      store_sums<kCount>(settled, s1, s0,
+                         e.sums + tile.batch * e.sums_batch + row * e.sums_row + column, e.sums_row,
+                         p.m - row, p.n - column, false);
+    } else if (scales.serve && whole) {
+      store_rows<W::kColumns>(RoundedPairs<kCount>{settled, s1, s0, scales, of_columns},
+                              piece_of_warp, p, row, column, tile.batch);
+    } else {
+      store_sums<kCount>(settled, s1, s0, waiting, W::kColumns, kTileRows, W::kColumns, !whole);
+      __syncwarp();
 #pragma unroll 1
-    for (int piece = 0; piece < kPieces; ++piece) {
-      float residual[8] = {};
-      read_residual(e, place, piece / 2 * 32, piece % 2 * 8, residual);
-      __syncwarp();
-#pragma unroll
-      for (int known = 0; known < kPieces; ++known) {
-        if (piece != known) continue;
-#pragma unroll
-        for (int i = 0; i < 8; i += 2) {
-          const auto sum = [&](int of) {
-            const int at = sum_at(known, of);
-            return (known < kKept ? kept[known < kKept ? known : 0][of] : next[of]) +
-                   (std::int64_t{s3[at]} * 256 + s4[at]);
-          };
-          *reinterpret_cast<longlong2*>(place.piece + lane / 4 * 320 + (4 * i + lane % 4 * 2) * 8) =
-              longlong2{sum(i), sum(i + 1)};
-        }
+      for (int i = lane; i < 16 * W::kColumns; i += 32) {
+        const int r = row + i / W::kColumns, c = column + i % W::kColumns;
+        if (r >= p.m || c >= p.n) continue;
+        if (e.sums != nullptr)
+          e.sums[tile.batch * e.sums_batch + r * e.sums_row + c] = waiting[i];
+        else
+          round_to_c(e, tile.batch, r, c, waiting[i]);
       }
-      if (piece >= kKept && piece + 1 < kPieces) fetch(piece + 1);
       __syncwarp();
-      round_rows(e, place, piece / 2 * 32, piece % 2 * 8, residual);
     }
   }
 }
@@ -279,9 +364,11 @@ __global__ void __launch_bounds__(W::kThreads, 1)
   extern __shared__ char shared[];
   char* const stages = shared + (1024 - (shared_address(shared) & 1023)) % 1024;
   char* const pieces = stages + W::kStages * (W::kBytesA + W::kBytesB);
-  auto* const full = reinterpret_cast<std::uint64_t*>(pieces + 8 * 8 * 320);
+  auto* const full = reinterpret_cast<std::uint64_t*>(pieces + 8 * (W::kPiece + 4 * W::kColumns));
   auto* const empty = full + W::kStages;
+  if (threadIdx.x == 0) prefetch_map(map_a), prefetch_map(map_b);
   begin_ring<W>(full, empty);
+  await_last();
   if (threadIdx.x < 128) {
     leave_registers<24>();
     if (threadIdx.x == 0) bring_digits<W>(map_a, map_b, e, stages, full, empty);

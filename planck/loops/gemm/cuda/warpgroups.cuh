@@ -181,6 +181,8 @@ struct Piece {
             piece + (lane / 4 + 8 * h) * kRow + (8 * j + lane % 4 * 2) * int{sizeof(Output)};
         if constexpr (sizeof(Output) == 2)
           *reinterpret_cast<std::uint32_t*>(at) = rounded_pair<Output>(v.x, v.y);
+        else if constexpr (requires { Pair::kNeverNan; })
+          *reinterpret_cast<float2*>(at) = v;
         else if constexpr (std::is_same_v<Output, float>)
           *reinterpret_cast<float2*>(at) = {canonical_nan(v.x), canonical_nan(v.y)};
         else

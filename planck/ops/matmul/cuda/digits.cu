@@ -1,5 +1,8 @@
 // cuda:digits: f32 products as exact sums of integers. A and B are cut into planes of s8 digits,
 // then loops/gemm/cuda/exact_tiles.cuh multiplies and joins them.
+#include <algorithm>
+
+#include "planck/loops/cuda/chain.cuh"
 #include "planck/loops/gemm/cuda/cutter.cuh"
 #include "planck/loops/gemm/cuda/exact_tiles.cuh"
 #include "planck/loops/gemm/cuda/lay_along_k.cuh"
@@ -14,16 +17,19 @@ namespace exact = math::exact;
 
 // A lane's 16 of k in a row of its block's tile: lanes go along rows.
 struct Tile {
-  int r, k;
-  std::int64_t left_r, left_k;
+  int r, k, batch;
+  std::int64_t row0, k0, left_r, left_k;
   const float* from;
-  __device__ explicit Tile(const Lying<float>& x)
-      : r(static_cast<int>(threadIdx.x) % 32), k(static_cast<int>(threadIdx.x) / 32 * 16) {
-    const std::int64_t row = std::int64_t{blockIdx.x} * kLayRows + r;
-    const std::int64_t at = std::int64_t{blockIdx.y} * kLayDepth + k;
-    left_r = x.rows - row, left_k = x.k - at;
-    from = x.data + blockIdx.z * x.batch + row * x.row + at * x.depth;
-  }
+  // at: the block's tile, in grid coordinates.
+  __device__ Tile(const Lying<float>& x, uint3 at)
+      : r(static_cast<int>(threadIdx.x) % 32),
+        k(static_cast<int>(threadIdx.x) / 32 * 16),
+        batch(static_cast<int>(at.z)),
+        row0(std::int64_t{at.x} * kLayRows),
+        k0(std::int64_t{at.y} * kLayDepth),
+        left_r(x.rows - row0 - r),
+        left_k(x.k - k0 - k),
+        from(x.data + batch * x.batch + (row0 + r) * x.row + (k0 + k) * x.depth) {}
   __device__ void read(const Lying<float>& x, float (&v)[16]) const {
 #pragma unroll
     for (int i = 0; i < 16; ++i) v[i] = left_r > 0 && i < left_k ? from[i * x.depth] : 0.0f;
@@ -32,10 +38,11 @@ struct Tile {
 
 __global__ void __launch_bounds__(kLayThreads)
     find_largest(Lying<float> x, std::uint32_t* largest) {
+  follow();
   __shared__ std::uint32_t of_row[kLayRows];
   if (threadIdx.x < kLayRows) of_row[threadIdx.x] = 0;
   __syncthreads();
-  const Tile tile(x);
+  const Tile tile(x, blockIdx);
   float v[16];
   tile.read(x, v);
   std::uint32_t most = 0;
@@ -43,21 +50,24 @@ __global__ void __launch_bounds__(kLayThreads)
   for (float f : v) most = max(most, exact::magnitude_of(f));
   atomicMax(of_row + tile.r, most);
   __syncthreads();
-  const std::int64_t row = std::int64_t{blockIdx.x} * kLayRows + threadIdx.x;
+  const std::int64_t row = tile.row0 + threadIdx.x;
   if (threadIdx.x < kLayRows && row < x.rows)
-    atomicMax(largest + blockIdx.z * x.rows + row, of_row[threadIdx.x]);
+    atomicMax(largest + tile.batch * x.rows + row, of_row[threadIdx.x]);
 }
 
+// From the last tile to the first: what was read last is in the second-level cache still.
 __global__ void __launch_bounds__(kLayThreads)
     cut_tiles(Lying<float> x, const std::uint32_t* largest, std::int8_t* to, int* exponents,
               std::int64_t depth) {
+  follow();
   __shared__ uint4 digits[3][kLayRows][kLayDepth / 16 + 1];
-  const Tile tile(x);
+  const Tile tile(
+      x, {gridDim.x - 1 - blockIdx.x, gridDim.y - 1 - blockIdx.y, gridDim.z - 1 - blockIdx.z});
   float v[16];
   tile.read(x, v);
-  const std::int64_t row0 = std::int64_t{blockIdx.x} * kLayRows, row = row0 + tile.r;
-  const int e = row < x.rows ? exact::exponent_of(largest[blockIdx.z * x.rows + row]) : 0;
-  if (blockIdx.y == 0 && tile.k == 0 && row < x.rows) exponents[blockIdx.z * x.rows + row] = e;
+  const std::int64_t row = tile.row0 + tile.r;
+  const int e = row < x.rows ? exact::exponent_of(largest[tile.batch * x.rows + row]) : 0;
+  if (tile.k0 == 0 && tile.k == 0 && row < x.rows) exponents[tile.batch * x.rows + row] = e;
   const Cutter cut(e);
   std::uint32_t words[4][3];
 #pragma unroll
@@ -71,9 +81,9 @@ __global__ void __launch_bounds__(kLayThreads)
   for (int d = 0; d < 3; ++d) {  // 256 chunks each
     const int r = static_cast<int>(threadIdx.x) / kChunks,
               c = static_cast<int>(threadIdx.x) % kChunks;
-    const std::int64_t k = std::int64_t{blockIdx.y} * kLayDepth + c * 16;
-    if (row0 + r < x.rows && k < depth)
-      *reinterpret_cast<uint4*>(to + ((blockIdx.z * 3 + d) * x.rows + row0 + r) * depth + k) =
+    const std::int64_t k = tile.k0 + c * 16;
+    if (tile.row0 + r < x.rows && k < depth)
+      *reinterpret_cast<uint4*>(to + ((tile.batch * 3 + d) * x.rows + tile.row0 + r) * depth + k) =
           digits[d][r][c];
   }
 }
@@ -83,6 +93,7 @@ struct RowsToCut {
   Lying<float> x;
   std::int8_t* to;
   int* exponents;
+  std::uint32_t* largest;  // room for each row's magnitude, where rows do not lie along k
   __host__ __device__ std::int64_t count() const { return x.rows * x.batches; }
 };
 constexpr std::int64_t kShortRow = 1024;  // k of a row that a warp keeps
@@ -90,6 +101,7 @@ constexpr std::int64_t kShortRow = 1024;  // k of a row that a warp keeps
 template <int kGroup>  // threads of a row
 __global__ void __launch_bounds__(kLayThreads)
     cut_rows(RowsToCut first, RowsToCut second, std::int64_t rows, std::int64_t depth) {
+  follow();
   constexpr bool kWarp = kGroup == 32;
   constexpr int kKept = kWarp ? 8 : 4;  // chunks of 4 that a thread keeps between the passes
   static_assert(!kWarp || kKept * 4 * kGroup == kShortRow);
@@ -162,37 +174,68 @@ __global__ void __launch_bounds__(kLayThreads)
 
 bool lies_along_k(const RowsToCut& c) { return c.x.depth == 1; }
 
-// Rows that do not lie along k.
-Result<void> cut_across(cudaStream_t stream, const RowsToCut& c, std::uint32_t* largest,
-                        std::int64_t depth) {
-  const auto cleared = cudaMemsetAsync(
-      largest, 0, static_cast<std::size_t>(c.x.rows * c.x.batches) * sizeof(std::uint32_t), stream);
-  if (auto ok = cuda_result(cleared, "matmul"); !ok) return ok;
-  find_largest<<<tiles_of(c.x, c.x.k), kLayThreads, 0, stream>>>(c.x, largest);
-  cut_tiles<<<tiles_of(c.x, depth), kLayThreads, 0, stream>>>(c.x, largest, c.to, c.exponents,
-                                                              depth);
-  return cuda_result(cudaGetLastError(), "matmul");
-}
+// Launches of a chain, one after the other.
+class CutChain {
+ public:
+  explicit CutChain(const Stream& stream) : stream_(stream) {}
 
-Result<void> cut(cudaStream_t stream, const RowsToCut& a, std::uint32_t* largest_a,
-                 const RowsToCut& b, std::uint32_t* largest_b, std::int64_t depth) {
-  const bool along_a = lies_along_k(a), along_b = lies_along_k(b);
-  if (!along_a)
-    if (auto ok = cut_across(stream, a, largest_a, depth); !ok) return ok;
-  if (!along_b)
-    if (auto ok = cut_across(stream, b, largest_b, depth); !ok) return ok;
-  if (!along_a && !along_b) return {};
-  const RowsToCut& first = along_a ? a : b;
-  const RowsToCut& second = along_b ? b : a;
-  const std::int64_t rows = first.count() + (along_a && along_b ? second.count() : 0);
+  template <class... P, class... A>
+  Result<void> next(void (*kernel)(P...), dim3 grid, const A&... arguments) {
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(kLayThreads);
+    config.stream = native(stream_);
+    config.attrs = &early;
+    config.numAttrs = begun_ && has_follow(stream_) ? 1 : 0;
+    begun_ = true;
+    return cuda_result(cudaLaunchKernelEx(&config, kernel, P(arguments)...), "matmul");
+  }
+
+ private:
+  const Stream& stream_;
+  bool begun_ = false;
+};
+
+Result<void> cut(const Stream& stream, const RowsToCut& a, const RowsToCut& b, std::int64_t depth) {
+  const RowsToCut* const operands[] = {&a, &b};
+  char *cleared = nullptr, *end = nullptr;  // largest magnitudes of both lie side by side
+  for (const RowsToCut* c : operands) {
+    if (lies_along_k(*c)) continue;
+    auto* const from = reinterpret_cast<char*>(c->largest);
+    cleared = cleared == nullptr ? from : std::min(cleared, from);
+    end = std::max(end, from + c->count() * std::int64_t{sizeof(std::uint32_t)});
+  }
+  if (cleared != nullptr)
+    if (auto ok = cuda_result(
+            cudaMemsetAsync(cleared, 0, static_cast<std::size_t>(end - cleared), native(stream)),
+            "matmul");
+        !ok)
+      return ok;
+  CutChain chain(stream);
+  const RowsToCut *first = nullptr, *second = nullptr;
+  for (const RowsToCut* c : operands) {
+    if (lies_along_k(*c)) {
+      (first == nullptr ? first : second) = c;
+      continue;
+    }
+    if (auto ok = chain.next(find_largest, tiles_of(c->x, c->x.k), c->x, c->largest); !ok)
+      return ok;
+    if (auto ok = chain.next(cut_tiles, tiles_of(c->x, depth), c->x, c->largest, c->to,
+                             c->exponents, depth);
+        !ok)
+      return ok;
+  }
+  if (first == nullptr) return {};
+  const std::int64_t rows = first->count() + (second != nullptr ? second->count() : 0);
+  if (second == nullptr) second = first;
   if (depth <= kShortRow)
-    cut_rows<32>
-        <<<static_cast<unsigned>(ceil_div(rows, kLayThreads / 32)), kLayThreads, 0, stream>>>(
-            first, second, rows, depth);
-  else
-    cut_rows<kLayThreads>
-        <<<static_cast<unsigned>(rows), kLayThreads, 0, stream>>>(first, second, rows, depth);
-  return cuda_result(cudaGetLastError(), "matmul");
+    return chain.next(cut_rows<32>, dim3(static_cast<unsigned>(ceil_div(rows, kLayThreads / 32))),
+                      *first, *second, rows, depth);
+  return chain.next(cut_rows<kLayThreads>, dim3(static_cast<unsigned>(rows)), *first, *second, rows,
+                    depth);
 }
 
 }  // namespace planck::matmul_device
@@ -220,9 +263,8 @@ Result<void> multiply_digits(const Stream& stream, char* workspace, const Digits
   const auto largest = [&](std::size_t where) {
     return reinterpret_cast<std::uint32_t*>(workspace + where);
   };
-  const cudaStream_t queue = native(stream);
-  if (auto ok = matmul_device::cut(queue, {x, digits_a, exponents_a}, largest(at.largest_a),
-                                   {y, digits_b, exponents_b}, largest(at.largest_b), at.depth);
+  if (auto ok = matmul_device::cut(stream, {x, digits_a, exponents_a, largest(at.largest_a)},
+                                   {y, digits_b, exponents_b, largest(at.largest_b)}, at.depth);
       !ok)
     return ok;
   ExactArgs e{};
@@ -235,7 +277,7 @@ Result<void> multiply_digits(const Stream& stream, char* workspace, const Digits
   e.a_exponents = exponents_a, e.b_exponents = exponents_b;
   e.waiting = reinterpret_cast<std::int64_t*>(workspace + at.waiting);
   if (at.cut < at.bytes) e.cut_sums = reinterpret_cast<std::int64_t*>(workspace + at.cut);
-  e.follows = following<float>(g, offsets[3], strides[3]);
+  e.product.follows = following<float>(g, offsets[3], strides[3]);
   e.a = a, e.b = b, e.k = g.k;
   e.a_row = g.a.row, e.a_k = g.a.column, e.b_column = g.b.column, e.b_k = g.b.row;
   e.a_batch = strides[0], e.b_batch = strides[1];
@@ -243,7 +285,7 @@ Result<void> multiply_digits(const Stream& stream, char* workspace, const Digits
     return TensorOperand{data, rows, at.depth, at.depth, 1, 3 * count, rows * at.depth};
   };
   p.a_batches = strides[0] != 0, p.b_batches = strides[1] != 0;
-  return launch_digits(queue, processors_of(stream), DigitsLayout::kMostBlocks,
+  return launch_digits(native(stream), processors_of(stream), DigitsLayout::kMostBlocks,
                        planes(digits_a, g.m, own(0)), planes(digits_b, g.n, own(1)), e);
 }
 

@@ -231,6 +231,15 @@ TEST(MatmulCuda, ExactProductsThatAreCutAlongKHaveTheBitsOfTheCpu) {
   EXPECT_GE(cut, 12u) << "shapes that are not cut";
 }
 
+// More products than sums of 32 bits hold, in tiles that are not cut since there is one for each
+// cluster of an H200: parts of k wait for one another.
+TEST(MatmulCuda, ExactProductsOfAVeryLongKHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  for (const std::int64_t k : {64'500, 130'000})
+    for (const Fill fill : {Fill::normal, Fill::adversarial})
+      expect_cpu_bits({Dtype::f32, {66}, 2, 3, k, ProductMath::exact}, {false, true, false}, fill);
+}
+
 TEST(MatmulCuda, TheLibraryKeepsItsBound) {
   PLANCK_NEEDS_GPU();
   const Stream host = Stream::cpu();
