@@ -96,18 +96,30 @@ struct RowsToCut {
   std::uint32_t* largest;  // room for each row's magnitude, where rows do not lie along k
   __host__ __device__ std::int64_t count() const { return x.rows * x.batches; }
 };
-constexpr std::int64_t kShortRow = 1024;  // k of a row that a warp keeps
 
-template <int kGroup>  // threads of a row
-__global__ void __launch_bounds__(kLayThreads)
-    cut_rows(RowsToCut first, RowsToCut second, std::int64_t rows, std::int64_t depth) {
+// How rows of some length are cut: threads of a row and of a block, and the chunks of 4 that a thread
+// keeps in registers between the passes.
+template <int kGroup_, int kThreads_, int kKept_>
+struct RowCut {
+  static constexpr int kGroup = kGroup_, kThreads = kThreads_, kKept = kKept_;
+  static constexpr std::int64_t kMost = std::int64_t{kGroup} * kKept * 4;  // k kept by a group
+};
+using ShortRows = RowCut<32, kLayThreads, 8>;
+using MediumRows = RowCut<kLayThreads, kLayThreads, 4>;
+// What is beyond registers is kept in shared memory, `shared` chunks for each thread, and what is
+// beyond that is read again.
+using LongRows = RowCut<1024, 1024, 4>;
+constexpr int kMostShared = 13;  // 208 KiB
+
+template <class R>
+__global__ void __launch_bounds__(R::kThreads)
+    cut_rows(RowsToCut first, RowsToCut second, std::int64_t rows, std::int64_t depth, int shared) {
   follow();
-  constexpr bool kWarp = kGroup == 32;
-  constexpr int kKept = kWarp ? 8 : 4;  // chunks of 4 that a thread keeps between the passes
-  static_assert(!kWarp || kKept * 4 * kGroup == kShortRow);
+  constexpr int kGroup = R::kGroup, kKept = R::kKept;
+  extern __shared__ float4 in_shared[];
   const std::int64_t rows_of_first = first.count();
   const std::int64_t number =
-      std::int64_t{blockIdx.x} * (kLayThreads / kGroup) + static_cast<int>(threadIdx.x) / kGroup;
+      std::int64_t{blockIdx.x} * (R::kThreads / kGroup) + static_cast<int>(threadIdx.x) / kGroup;
   if (number >= rows) return;  // the same for the whole group
   const bool is_first = number < rows_of_first;
   // Member by member: a reference to either would put both into local memory.
@@ -137,15 +149,18 @@ __global__ void __launch_bounds__(kLayThreads)
   for (int i = 0; i < kKept; ++i)
 #pragma unroll
     for (float f : kept[i]) most = max(most, exact::magnitude_of(f));
+#pragma unroll 4
   for (int i = kKept; at(i) < x.k; ++i) {
     float v[4];
     read(at(i), v);
+    if (i - kKept < shared)
+      in_shared[(i - kKept) * kGroup + thread] = make_float4(v[0], v[1], v[2], v[3]);
 #pragma unroll
     for (float f : v) most = max(most, exact::magnitude_of(f));
   }
   most = __reduce_max_sync(0xffffffffu, most);
-  if constexpr (!kWarp) {
-    __shared__ std::uint32_t of_warp[kLayThreads / 32];
+  if constexpr (kGroup > 32) {
+    __shared__ std::uint32_t of_warp[kGroup / 32];
     if (thread % 32 == 0) of_warp[thread / 32] = most;
     __syncthreads();
 #pragma unroll
@@ -167,7 +182,10 @@ __global__ void __launch_bounds__(kLayThreads)
     if (at(i) < depth) write(at(i), kept[i]);
   for (int i = kKept; at(i) < depth; ++i) {
     float v[4];
-    read(at(i), v);
+    if (i - kKept < shared && at(i) < x.k)
+      *reinterpret_cast<float4*>(v) = in_shared[(i - kKept) * kGroup + thread];
+    else
+      read(at(i), v);
     write(at(i), v);
   }
 }
@@ -181,12 +199,18 @@ class CutChain {
 
   template <class... P, class... A>
   Result<void> next(void (*kernel)(P...), dim3 grid, const A&... arguments) {
+    return next_with(kLayThreads, 0, kernel, grid, arguments...);
+  }
+  template <class... P, class... A>
+  Result<void> next_with(int threads, std::size_t shared, void (*kernel)(P...), dim3 grid,
+                         const A&... arguments) {
     cudaLaunchAttribute early = {};
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
-    config.blockDim = dim3(kLayThreads);
+    config.blockDim = dim3(static_cast<unsigned>(threads));
+    config.dynamicSmemBytes = shared;
     config.stream = native(stream_);
     config.attrs = &early;
     config.numAttrs = begun_ && has_follow(stream_) ? 1 : 0;
@@ -231,11 +255,26 @@ Result<void> cut(const Stream& stream, const RowsToCut& a, const RowsToCut& b, s
   if (first == nullptr) return {};
   const std::int64_t rows = first->count() + (second != nullptr ? second->count() : 0);
   if (second == nullptr) second = first;
-  if (depth <= kShortRow)
-    return chain.next(cut_rows<32>, dim3(static_cast<unsigned>(ceil_div(rows, kLayThreads / 32))),
-                      *first, *second, rows, depth);
-  return chain.next(cut_rows<kLayThreads>, dim3(static_cast<unsigned>(rows)), *first, *second, rows,
-                    depth);
+  const auto blocks = [&](std::int64_t of_block) {
+    return dim3(static_cast<unsigned>(ceil_div(rows, of_block)));
+  };
+  if (depth <= ShortRows::kMost)
+    return chain.next(cut_rows<ShortRows>, blocks(kLayThreads / 32), *first, *second, rows, depth,
+                      0);
+  if (depth <= MediumRows::kMost)
+    return chain.next(cut_rows<MediumRows>, blocks(1), *first, *second, rows, depth, 0);
+  constexpr std::int64_t kChunks = LongRows::kThreads * 4;
+  const int shared = static_cast<int>(std::min<std::int64_t>(
+      ceil_div(std::max<std::int64_t>(depth - LongRows::kMost, 0), kChunks), kMostShared));
+  const auto kernel = cut_rows<LongRows>;
+  if (auto ok =
+          cuda_result(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           kMostShared * LongRows::kThreads * 16),
+                      "matmul");
+      !ok)
+    return ok;
+  return chain.next_with(LongRows::kThreads, static_cast<std::size_t>(shared) * kChunks * 4, kernel,
+                         blocks(1), *first, *second, rows, depth, shared);
 }
 
 }  // namespace planck::matmul_device
