@@ -148,7 +148,7 @@ inline __global__ void __launch_bounds__(kRunThreads)
     return from + run * r.step + (e - run * r.length.value);
   };
   if (r.packs) {
-#pragma unroll 4
+#pragma unroll 8
     for (std::uint32_t e = part * kRunPart + threadIdx.x * 4; e < end; e += kRunThreads * 4) {
       const float4 v = __ldg(reinterpret_cast<const float4*>(at(e)));
       see(v.x), see(v.y), see(v.z), see(v.w);

@@ -214,13 +214,14 @@ __global__ void __launch_bounds__(W::kThreads, 1)
                          const __grid_constant__ CUtensorMap map_b,
                          const __grid_constant__ Product p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  follow();
+  let_next_begin();
   extern __shared__ char shared[];
   DigitRing<W> ring{
       shared + (1024 - (shared_address(shared) & 1023)) % 1024, nullptr, nullptr, {}, -1};
   ring.full = reinterpret_cast<std::uint64_t*>(ring.stages + W::kStages * W::kStage);
   ring.empty = ring.full + W::kStages;
   gemm_device::begin_ring<W>(ring.full, ring.empty);
+  await_last();  // what follows reads memory
   const int rank = static_cast<int>(gemm_device::cluster_rank());
   const int first = static_cast<int>(blockIdx.x) / W::kCluster,
             step = static_cast<int>(gridDim.x) / W::kCluster, count = p.walk.tiles.count();
