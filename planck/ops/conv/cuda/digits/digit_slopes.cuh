@@ -30,29 +30,50 @@ struct SlopeSums {
   }
 };
 
+// Tiles of which both warpgroups have rows, or of which one has, and which have longer cuts of k.
+struct SlopeWalk {
+  gemm_device::TileWalk tiles;  // batches are cuts of groups
+  int first_row, cuts, steps_of_cut;
+};
+
 struct SlopeDigits {
-  DigitWalk walk;  // rows are blocks of channels of taps, columns filters, batches cuts of groups
+  struct Tile {
+    int row, column, group, first, steps;  // first and steps: of k
+    bool alone;                            // no other has sums of it
+  };
+  SlopeWalk whole, half;
   conv_detail::Cells cells;
   SlopeSums out;
-  int cuts, steps_of_cut, all_steps;
+  int all_steps;
 
-  __device__ int cut(const DigitWalk::Tile& tile) const { return tile.batch % cuts; }
+  __host__ __device__ int count() const { return count_of(whole.tiles) + count_of(half.tiles); }
   template <class W>
-  __device__ int steps(const DigitWalk::Tile& tile) const {
-    return min(steps_of_cut, all_steps - cut(tile) * steps_of_cut);
+  __device__ Tile tile(int t, int rank) const {
+    const bool is_whole = t < count_of(whole.tiles);
+    const SlopeWalk& w = is_whole ? whole : half;
+    const auto at = w.tiles.at(is_whole ? t : t - count_of(whole.tiles));
+    const DigitPlace begin = begin_of<W>(w.first_row + at.row, at.column, rank);
+    const int first = at.batch % w.cuts * w.steps_of_cut;
+    return {
+        begin.row,  begin.column, at.batch / w.cuts, first, min(w.steps_of_cut, all_steps - first),
+        w.cuts == 1};
   }
-  __device__ bool has_rows(const DigitWalk::Tile& tile, int group) const {
+  template <class W>
+  __device__ int steps(const Tile& tile) const {
+    return tile.steps;
+  }
+  __device__ bool has_rows(const Tile& tile, int group) const {
     return tile.row / 64 + group < out.taps * out.blocks;
   }
 
   template <class W>
-  __device__ void bring(const CUtensorMap& map_x, const CUtensorMap& map_dy,
-                        const DigitWalk::Tile& tile, int rank, DigitRing<W>& ring) const {
+  __device__ void bring(const CUtensorMap& map_x, const CUtensorMap& map_dy, const Tile& tile,
+                        int rank, DigitRing<W>& ring) const {
     constexpr std::uint16_t kBoth = 3, kRows = W::kShareRows ? kBoth : 0,
                             kColumns = W::kShareRows ? 0 : kBoth;
     constexpr int kOwn = W::kOwnRows / 64;
     const int row = W::kShareRows ? rank : 0, column = W::kShareRows ? 0 : rank * W::kOwnColumns;
-    const int group = tile.batch / cuts;
+    const int group = tile.group;
     int channel[kOwn], plane[kOwn], move[kOwn];
 #pragma unroll
     for (int r = 0; r < kOwn; ++r) {
@@ -63,8 +84,8 @@ struct SlopeDigits {
                          : out.groups * out.channels;  // none: zeros
       plane[r] = from.part * kDigits, move[r] = from.move;
     }
-    int k = cut(tile) * steps_of_cut * W::kBlock;
-    for (int s = steps<W>(tile); s > 0; --s, k += W::kBlock, ring.turn.next()) {
+    int k = tile.first * W::kBlock;
+    for (int s = tile.steps; s > 0; --s, k += W::kBlock, ring.turn.next()) {
       std::uint64_t* const barrier = ring.take_free();
 #pragma unroll
       for (int d = 0; d < kDigits; ++d) {
@@ -79,16 +100,16 @@ struct SlopeDigits {
   }
 
   template <class W>
-  __device__ __forceinline__ void store(const DigitSums& sums, const DigitWalk::Tile& tile) const {
+  __device__ __forceinline__ void store(const DigitSums& sums, const Tile& tile) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int number = tile.row / 64 + static_cast<int>(threadIdx.x) / 128 - 1;
     const int tap = number / out.blocks;
     const int channel =
         (number - tap * out.blocks) * 64 + static_cast<int>(threadIdx.x) / 32 % 4 * 16 + lane / 4;
     const int filter = tile.column + lane % 4 * 2;
-    const std::int64_t k = std::int64_t{cut(tile)} * steps_of_cut * W::kBlock;
+    const std::int64_t k = std::int64_t{tile.first} * W::kBlock;
     std::int64_t* const to =
-        out.sums + k / SlopeSums::kOfOneSum * out.each() + out.at(tile.batch / cuts, tap, 0);
+        out.sums + k / SlopeSums::kOfOneSum * out.each() + out.at(tile.group, tap, 0);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       if (channel + 8 * h >= out.channels) break;
@@ -99,7 +120,7 @@ struct SlopeDigits {
         for (int i = 0; i < 2; ++i) {
           if (filter + 8 * j + i >= out.filters) continue;
           const std::int64_t sum = joined(sums, 4 * j + 2 * h + i);
-          if (cuts == 1)
+          if (tile.alone)
             row[8 * j + i] = sum;
           else
             atomicAdd(reinterpret_cast<unsigned long long*>(row + 8 * j + i),

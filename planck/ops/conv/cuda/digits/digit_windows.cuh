@@ -11,32 +11,42 @@
 namespace planck::conv_device {
 
 struct WindowDigits {
-  DigitWalk walk;  // rows are places, columns filters of y or channels of dx, batches groups
+  struct Tile {
+    int row, column, group;
+  };
+  gemm_device::TileWalk walk;  // rows are places, columns filters of y or channels of dx
   WindowWalk windows;
   int places, rows, groups;
   float* out;
   std::int64_t image, line, place, channel;  // from one to the next in `out`
   const int *of_images, *of_filters;         // exponents
 
+  __host__ __device__ int count() const { return count_of(walk); }
   template <class W>
-  __device__ int steps(const DigitWalk::Tile&) const {
+  __device__ Tile tile(int t, int rank) const {
+    const auto at = walk.at(t);
+    const DigitPlace begin = begin_of<W>(at.row, at.column, rank);
+    return {begin.row, begin.column, at.batch};
+  }
+  template <class W>
+  __device__ int steps(const Tile&) const {
     return windows.taps * windows.blocks;
   }
 
-  __device__ bool has_rows(const DigitWalk::Tile& tile, int group) const {
+  __device__ bool has_rows(const Tile& tile, int group) const {
     return tile.row + group * 64 < places;
   }
 
   // One thread: all stages of a tile, of this block's part.
   template <class W>
   __device__ void bring(const CUtensorMap& map_image, const CUtensorMap& map_filters,
-                        const DigitWalk::Tile& tile, int rank, DigitRing<W>& ring) const {
+                        const Tile& tile, int rank, DigitRing<W>& ring) const {
     constexpr std::uint16_t kBoth = 3, kRows = W::kShareRows ? kBoth : 0,
                             kColumns = W::kShareRows ? 0 : kBoth;
     const int row = W::kShareRows ? rank * W::kOwnRows : 0,
               column = W::kShareRows ? 0 : rank * W::kOwnColumns;
     const auto start = windows.start(tile.row + row);
-    const int group = tile.batch * windows.blocks * W::kBlock * kDigits;
+    const int group = tile.group * windows.blocks * W::kBlock * kDigits;
     int k = 0;
     windows.each_block([&](int channel, std::uint16_t move_h, std::uint16_t move_w, int) {
       std::uint64_t* const barrier = ring.take_free();
@@ -46,23 +56,23 @@ struct WindowDigits {
                     group + channel * kDigits + d * W::kBlock, start.w, start.h, start.n, move_w,
                     move_h, kRows);
         copy_box(map_filters, barrier, ring.columns(d) + column * W::kBlock, k,
-                 tile.column + column, tile.batch, kColumns);
+                 tile.column + column, tile.group, kColumns);
       }
       ring.turn.next();
     });
   }
 
   template <class W>
-  __device__ __forceinline__ void store(const DigitSums& sums, const DigitWalk::Tile& tile) const {
+  __device__ __forceinline__ void store(const DigitSums& sums, const Tile& tile) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int first = tile.row + (static_cast<int>(threadIdx.x) / 32 - 4) * 16 + lane / 4;
     const int column = tile.column + lane % 4 * 2;
-    const int* const filters = of_filters + std::int64_t{tile.batch} * rows;
+    const int* const filters = of_filters + std::int64_t{tile.group} * rows;
     int exponents[16];
 #pragma unroll
     for (int c = 0; c < 16; ++c)
       exponents[c] = filters[min(column + c / 2 * 8 + c % 2, rows - 1)] - 2 * math::exact::kBits;
-    const std::int64_t channel0 = (std::int64_t{tile.batch} * rows + column) * channel;
+    const std::int64_t channel0 = (std::int64_t{tile.group} * rows + column) * channel;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int at = first + 8 * h;
@@ -70,7 +80,7 @@ struct WindowDigits {
       const int over = at / windows.wide, n = over / windows.high;
       float* const place_out = out + n * image + (over - n * windows.high) * line +
                                (at - over * windows.wide) * place + channel0;
-      const int of_image = of_images[std::int64_t{n} * groups + tile.batch];
+      const int of_image = of_images[std::int64_t{n} * groups + tile.group];
       bool odd = false;
       float* to = place_out;
 #pragma unroll

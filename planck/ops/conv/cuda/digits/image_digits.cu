@@ -102,7 +102,7 @@ class DigitImages {
     const auto map_b = digit_map(filter_digits(), product.rows, depth, depth, p_.groups(),
                                  W::kOwnColumns, W::kBlock);
     if (!map_b) return tl::unexpected(map_b.error());
-    product.walk.set<W>(product.places, product.rows, p_.groups());
+    product.walk = walk_over<W>(product.places, product.rows, p_.groups());
     return launch_digit_tiles<W>(stream_, *map_a, *map_b, product);
   }
 

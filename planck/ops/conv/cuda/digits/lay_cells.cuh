@@ -87,9 +87,11 @@ inline __global__ void __launch_bounds__(kCellThreads)
   follow();
   constexpr int kEights = kCellImages / 8;
   __shared__ __align__(8) std::uint32_t laid[kDigits][kCellLanes][kCellImages / 4 + 2];
-  const bool is_first = blockIdx.x < blocks_of_first;
+  // From the end on: what was looked at last is in the cache.
+  const unsigned block = gridDim.x - 1 - blockIdx.x;
+  const bool is_first = block < blocks_of_first;
   const CellSource& s = is_first ? first : second;
-  int id = static_cast<int>(blockIdx.x - (is_first ? 0 : blocks_of_first));
+  int id = static_cast<int>(block - (is_first ? 0 : blocks_of_first));
   const int lane0 = id % s.lane_tiles * (kCellImages >> s.shift) * kCellLanes;
   id /= s.lane_tiles;
   const int image0 = id % s.image_tiles << s.shift;

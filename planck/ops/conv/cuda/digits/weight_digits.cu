@@ -60,13 +60,21 @@ class DigitSlopes {
             static_cast<int>(layout_.many)};
   }
 
-  // So many cuts of k that all processors have work, for the longest about the same; a step takes
-  // 2,500 clocks, and what comes before and after a tile as long as two of them.
-  static std::int64_t choose_cuts(std::int64_t tiles, std::int64_t steps, std::int64_t clusters,
-                                  std::int64_t least) {
-    std::int64_t best = least, least_cost = INT64_MAX;
-    for (std::int64_t cuts = least; cuts <= std::min(steps, least + 2 * clusters); ++cuts) {
-      const std::int64_t cost = ceil_div(tiles * cuts, clusters) * (ceil_div(steps, cuts) + 2);
+  // So many cuts of k that all processors have work, for about the same time; a step takes 2,500
+  // clocks, and what comes before and after a tile as long as two of them. Tiles of one warpgroup
+  // have cuts of twice the length.
+  struct Cuts {
+    std::int64_t whole, half;
+  };
+  static Cuts choose_cuts(std::int64_t whole, std::int64_t half, std::int64_t steps,
+                          std::int64_t clusters) {
+    const std::int64_t least = ceil_div(steps, kMostIn32Bits / 128);
+    Cuts best{};
+    std::int64_t least_cost = INT64_MAX;
+    for (std::int64_t c = least; c <= std::min(steps, least + 2 * clusters); ++c) {
+      const Cuts cuts{c, std::max(least, ceil_div(c, 2))};
+      const std::int64_t cost =
+          ceil_div(whole * cuts.whole + half * cuts.half, clusters) * (ceil_div(steps, c) + 2);
       if (cost < least_cost) best = cuts, least_cost = cost;
     }
     return best;
@@ -74,18 +82,22 @@ class DigitSlopes {
 
   template <class W>
   Result<void> multiply() const {
-    SlopeDigits product{{}, cells_, sums(), 1, 0, 0};
-    const std::int64_t groups = p_.groups(), rows = p_.taps() * layout_.blocks * 64;
-    product.walk.set<W>(rows, p_.filters(), 1);
-    const gemm_device::TileWalk& t = product.walk.tiles;
+    const std::int64_t groups = p_.groups(), blocks = p_.taps() * layout_.blocks;
+    const std::int64_t of_cluster = W::kRows / 64 * (W::kShareRows ? 1 : 2);
     const std::int64_t steps = ceil_div(cells_.of_places(), W::kBlock);
-    const std::int64_t cuts = choose_cuts(groups * t.down * t.across, steps,
-                                          gemm_device::processors_of(stream_) / W::kCluster,
-                                          ceil_div(steps, kMostIn32Bits / W::kBlock));
-    product.all_steps = static_cast<int>(steps);
-    product.steps_of_cut = static_cast<int>(ceil_div(steps, cuts));
-    product.cuts = static_cast<int>(ceil_div(steps, product.steps_of_cut));
-    product.walk.set<W>(rows, p_.filters(), groups * product.cuts);
+    SlopeDigits product{{}, {}, cells_, sums(), static_cast<int>(steps)};
+    const auto walk = [&](std::int64_t first, std::int64_t count, std::int64_t cuts) {
+      const std::int64_t of_cut = ceil_div(steps, cuts), really = ceil_div(steps, of_cut);
+      return SlopeWalk{walk_over<W>(count * 64, p_.filters(), groups * really),
+                       static_cast<int>(first / of_cluster), static_cast<int>(really),
+                       static_cast<int>(of_cut)};
+    };
+    const std::int64_t alone = blocks % of_cluster == 1 ? 1 : 0;
+    const std::int64_t across = groups * walk_over<W>(1, p_.filters(), 1).across;
+    const Cuts cuts = choose_cuts(ceil_div(blocks - alone, of_cluster) * across, alone * across,
+                                  steps, gemm_device::processors_of(stream_) / W::kCluster);
+    product.whole = walk(0, blocks - alone, cuts.whole);
+    product.half = walk(blocks - alone, alone, cuts.half);
     const auto map_x = digit_map(digits(layout_.image), p_.x[1], cells_.of_image(),
                                  layout_.image_pitch, kDigits * cells_.parts(), 64, W::kBlock);
     if (!map_x) return tl::unexpected(map_x.error());
