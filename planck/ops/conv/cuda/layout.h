@@ -97,7 +97,10 @@ struct SlopeDigitLayout {
 struct DigitLayout {
   std::int64_t block;
   MagnitudesLayout magnitudes;
+  std::size_t added, sums;  // of tiles that are cut along k
   std::size_t image_exponents, filter_exponents, image, filters, bytes;
+  // So many tiles may be cut, of 128 by 64 sums.
+  static constexpr std::int64_t kMostCutTiles = 144, kAddedBytes = 32, kSumBytes = 128 * 64 * 8;
   explicit DigitLayout(const ConvProblem& p);
 
  private:

@@ -105,6 +105,7 @@ DigitLayout::DigitLayout(const ConvProblem& p, Parts parts)
   const std::int64_t groups = p.groups(), pitch = 3 * round_up(channels, block);
   const bool backward = p.kind == ConvKind::conv2d_input;
   const std::int64_t pixels = p.batch() * (backward ? p.extent(0) * p.extent(1) : p.x[2] * p.x[3]);
+  added = parts.add(kMostCutTiles * kAddedBytes), sums = parts.add(kMostCutTiles * kSumBytes);
   const ExactKeys keys(p);
   image_exponents = parts.add(4 * keys.of_image), filter_exponents = parts.add(4 * keys.of_other);
   image = parts.add(pixels * groups * pitch);

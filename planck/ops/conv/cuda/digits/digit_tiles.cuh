@@ -182,25 +182,23 @@ struct DigitRing {
 
 // Sum i of digits as one integer.
 __device__ __forceinline__ std::int64_t joined(const DigitSums& s, int i) {
-  const std::int64_t high = (std::int64_t{s[0][i]} * 256 + s[1][i]) * 256 + s[2][i];
-  return high * 65536 + (std::int64_t{s[3][i]} * 256 + s[4][i]);
+  std::int64_t sum = s[4][i];  // an instruction for each of the others
+  sum += std::int64_t{s[3][i]} * 256;
+  sum += std::int64_t{s[2][i]} * 65536;
+  sum += std::int64_t{s[1][i]} * 16777216;
+  return sum + std::int64_t{s[0][i]} * 4294967296;
 }
 
-// sum · 2^n, rounded once. Away from the ends of f32 the power of two only moves the exponent; odd
-// where it does not.
-__device__ __forceinline__ float usual_sum(std::int64_t sum, int n, bool& odd) {
-  const std::uint32_t bits = __float_as_uint(__ll2float_rn(sum));
-  const std::uint32_t exponent = (bits >> 23 & 0xff) + static_cast<std::uint32_t>(n);
-  odd = odd || (bits != 0 && exponent - 1 >= 254);
-  return bits == 0 ? 0.0f : __uint_as_float(bits + (static_cast<std::uint32_t>(n) << 23));
-}
 inline __device__ __noinline__ float odd_sum(std::int64_t sum, int n) {
   return math::exact::round_exact(sum, n);
 }
+// sum · 2^n, rounded once. Away from the ends of f32 the power of two only moves the exponent.
 __device__ __forceinline__ float round_sum(std::int64_t sum, int n) {
-  bool odd = false;
-  const float usual = usual_sum(sum, n, odd);
-  return odd ? odd_sum(sum, n) : usual;
+  const std::uint32_t bits = __float_as_uint(__ll2float_rn(sum));
+  const std::uint32_t exponent = (bits >> 23 & 0xff) + static_cast<std::uint32_t>(n);
+  if (bits == 0) return 0.0f;
+  return exponent - 1 < 254 ? __uint_as_float(bits + (static_cast<std::uint32_t>(n) << 23))
+                            : odd_sum(sum, n);
 }
 
 // Product says what tiles there are (count, tile), what is brought (bring), how many stages a tile

@@ -5,32 +5,56 @@
 //   filters  [group][row][tap][block][digit][channel of the block]
 #pragma once
 
+#include <climits>
+
 #include "planck/ops/conv/cuda/digits/digit_tiles.cuh"
 #include "planck/ops/conv/cuda/implicit.cuh"
 
 namespace planck::conv_device {
 
+// The last tiles, too few for all processors, are cut along k; who adds the last of a tile's sums
+// stores them.
+struct WindowCuts {
+  int whole, cuts, steps_of_cut;  // pairs of tiles that are not cut
+  std::int64_t* sums;             // [tile][warpgroup][32][thread], zeros before
+  unsigned* added;                // [tile][warp], zeros before
+  static constexpr int kSums = 2 * 32 * 128, kWarps = 8;  // of a tile
+};
+
 struct WindowDigits {
   struct Tile {
-    int row, column, group;
+    int row, column, group, first, steps;
+    int cut_tile;  // below 0: not cut
   };
   gemm_device::TileWalk walk;  // rows are places, columns filters of y or channels of dx
+  WindowCuts cuts;
   WindowWalk windows;
   int places, rows, groups;
   float* out;
   std::int64_t image, line, place, channel;  // from one to the next in `out`
   const int *of_images, *of_filters;         // exponents
 
-  __host__ __device__ int count() const { return count_of(walk); }
-  template <class W>
-  __device__ Tile tile(int t, int rank) const {
-    const auto at = walk.at(t);
-    const DigitPlace begin = begin_of<W>(at.row, at.column, rank);
-    return {begin.row, begin.column, at.batch};
+  __host__ __device__ int count() const {
+    return cuts.whole + (count_of(walk) - cuts.whole) * cuts.cuts;
   }
   template <class W>
-  __device__ int steps(const Tile&) const {
-    return windows.taps * windows.blocks;
+  __device__ Tile tile(int t, int rank) const {
+    const int all = windows.taps * windows.blocks, over = t - cuts.whole;
+    const int number = over < 0 ? t : cuts.whole + over / cuts.cuts;
+    const auto at = walk.at(number);
+    const DigitPlace begin = begin_of<W>(at.row, at.column, rank);
+    if (over < 0) return {begin.row, begin.column, at.batch, 0, all, -1};
+    const int first = over % cuts.cuts * cuts.steps_of_cut;
+    return {begin.row,
+            begin.column,
+            at.batch,
+            first,
+            min(cuts.steps_of_cut, all - first),
+            (number - cuts.whole) * W::kCluster + rank};
+  }
+  template <class W>
+  __device__ int steps(const Tile& tile) const {
+    return tile.steps;
   }
 
   __device__ bool has_rows(const Tile& tile, int group) const {
@@ -47,57 +71,108 @@ struct WindowDigits {
               column = W::kShareRows ? 0 : rank * W::kOwnColumns;
     const auto start = windows.start(tile.row + row);
     const int group = tile.group * windows.blocks * W::kBlock * kDigits;
-    int k = 0;
-    windows.each_block([&](int channel, std::uint16_t move_h, std::uint16_t move_w, int) {
+    for (int s = tile.first; s < tile.first + tile.steps; ++s, ring.turn.next()) {
+      const auto from = windows.of(s);
       std::uint64_t* const barrier = ring.take_free();
 #pragma unroll
-      for (int d = 0; d < kDigits; ++d, k += W::kBlock) {
+      for (int d = 0; d < kDigits; ++d) {
         copy_pixels(map_image, barrier, ring.rows(d) + row * W::kBlock,
-                    group + channel * kDigits + d * W::kBlock, start.w, start.h, start.n, move_w,
-                    move_h, kRows);
-        copy_box(map_filters, barrier, ring.columns(d) + column * W::kBlock, k,
-                 tile.column + column, tile.group, kColumns);
+                    group + from.channel * kDigits + d * W::kBlock, start.w, start.h, start.n,
+                    from.move_w, from.move_h, kRows);
+        copy_box(map_filters, barrier, ring.columns(d) + column * W::kBlock,
+                 (s * kDigits + d) * W::kBlock, tile.column + column, tile.group, kColumns);
       }
-      ring.turn.next();
-    });
+    }
   }
 
   template <class W>
   __device__ __forceinline__ void store(const DigitSums& sums, const Tile& tile) const {
+    if (tile.cut_tile < 0) {
+      round([&](int i) { return joined(sums, i); }, tile);
+    } else {
+      std::int64_t all[32];
+      if (add(sums, tile, all)) round([&](int i) { return all[i]; }, tile);
+    }
+  }
+
+ private:
+  // Adds a warp's sums to those of other cuts; true, and all of them, if they are the last.
+  __device__ __forceinline__ bool add(const DigitSums& sums, const Tile& tile,
+                                      std::int64_t (&all)[32]) const {
+    const int thread = static_cast<int>(threadIdx.x) - 128;
+    std::int64_t* const to = cuts.sums + std::int64_t{tile.cut_tile} * WindowCuts::kSums +
+                             thread / 128 * (WindowCuts::kSums / 2) + thread % 128;
+#pragma unroll
+    for (int i = 0; i < 32; ++i)
+      atomicAdd(reinterpret_cast<unsigned long long*>(to + i * 128),
+                static_cast<unsigned long long>(joined(sums, i)));
+    __threadfence();
+    __syncwarp();
+    unsigned before = 0;
+    if (thread % 32 == 0)
+      before = atomicAdd(cuts.added + tile.cut_tile * WindowCuts::kWarps + thread / 32, 1u);
+    if (__shfl_sync(0xffffffffu, before, 0) + 1 < static_cast<unsigned>(cuts.cuts)) return false;
+    __threadfence();
+#pragma unroll
+    for (int i = 0; i < 32; ++i) all[i] = __ldcg(reinterpret_cast<const long long*>(to + i * 128));
+    return true;
+  }
+
+  // 2^(e - 22), where that is a normal number: for e of -104 and more.
+  static constexpr int kLeast = -104;
+  static __device__ __forceinline__ float power(int e) {
+    return __uint_as_float(static_cast<std::uint32_t>(e + 105) << 23);
+  }
+
+  // Stores the sums of a warp, sum_of(i) for i < 32, where they belong. Powers of two move a rounded
+  // sum without rounding it again where any sum but 0, of 1 to 2^62, becomes a normal number.
+  template <class Sum>
+  __device__ __forceinline__ void round(Sum sum_of, const Tile& tile) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int first = tile.row + (static_cast<int>(threadIdx.x) / 32 - 4) * 16 + lane / 4;
     const int column = tile.column + lane % 4 * 2;
     const int* const filters = of_filters + std::int64_t{tile.group} * rows;
-    int exponents[16];
+    const auto column_of = [&](int c) { return column + c / 2 * 8 + c % 2; };
+    float powers[16];
+    int least = INT_MAX, most = INT_MIN;
 #pragma unroll
-    for (int c = 0; c < 16; ++c)
-      exponents[c] = filters[min(column + c / 2 * 8 + c % 2, rows - 1)] - 2 * math::exact::kBits;
+    for (int c = 0; c < 16; ++c) {
+      const int e = filters[min(column_of(c), rows - 1)];
+      least = min(least, e), most = max(most, e), powers[c] = power(e);
+    }
     const std::int64_t channel0 = (std::int64_t{tile.group} * rows + column) * channel;
+    const bool whole = tile.column + 64 <= rows;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int at = first + 8 * h;
       if (at >= places) break;
       const int over = at / windows.wide, n = over / windows.high;
-      float* const place_out = out + n * image + (over - n * windows.high) * line +
-                               (at - over * windows.wide) * place + channel0;
-      const int of_image = of_images[std::int64_t{n} * groups + tile.group];
-      bool odd = false;
-      float* to = place_out;
+      float* to = out + n * image + (over - n * windows.high) * line +
+                  (at - over * windows.wide) * place + channel0;
+      const int e = of_images[std::int64_t{n} * groups + tile.group];
+      const auto store_all = [&](auto value, bool all) {
 #pragma unroll
-      for (int c = 0; c < 16; ++c) {
-        const std::int64_t sum = joined(sums, c / 2 * 4 + 2 * h + c % 2);
-        const float v = usual_sum(sum, of_image + exponents[c], odd);
-        if (column + c / 2 * 8 + c % 2 < rows) *to = v;
-        to += c % 2 == 0 ? channel : 7 * channel;
-      }
-      if (!odd) continue;
-      to = place_out;
-#pragma unroll
-      for (int c = 0; c < 16; ++c) {
-        const std::int64_t sum = joined(sums, c / 2 * 4 + 2 * h + c % 2);
-        if (column + c / 2 * 8 + c % 2 < rows) *to = odd_sum(sum, of_image + exponents[c]);
-        to += c % 2 == 0 ? channel : 7 * channel;
-      }
+        for (int c = 0; c < 16; ++c) {
+          if (all || column_of(c) < rows) *to = value(c, sum_of(c / 2 * 4 + 2 * h + c % 2));
+          to += c % 2 == 0 ? channel : 7 * channel;
+        }
+      };
+      const auto usual = [&](int c, std::int64_t sum) {
+        return __ll2float_rn(sum) * (power(e) * powers[c]);
+      };
+      const int n_least = math::exact::exponent_of_sum(e, least),
+                n_most = math::exact::exponent_of_sum(e, most);
+      if (min(e, least) < kLeast || n_least < -126 || n_most > 65)
+        store_all(
+            [&](int c, std::int64_t sum) {
+              const int of_column = filters[min(column_of(c), rows - 1)];
+              return odd_sum(sum, math::exact::exponent_of_sum(e, of_column));
+            },
+            false);
+      else if (whole)
+        store_all(usual, true);
+      else
+        store_all(usual, false);
     }
   }
 };

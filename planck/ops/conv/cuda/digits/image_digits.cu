@@ -29,42 +29,79 @@ class DigitImages {
         operands_(operands) {}
 
   Result<void> run() const {
-    if (auto ok = find_both_magnitudes(stream_, p_, operands_, images_, weights_, keys_); !ok)
+    const WindowCuts cuts = choose_cuts(conv_detail::windows_of(p_, 0));
+    const std::size_t counted = 8 * static_cast<std::size_t>(keys_.of_other);
+    const std::int64_t cut_tiles = cuts.cuts > 1 ? 2 * (pairs_of_tiles() - cuts.whole) : 0;
+    const std::size_t behind =
+        cut_tiles == 0 ? 0
+                       : layout_.sums - layout_.magnitudes.of_other - counted +
+                             static_cast<std::size_t>(cut_tiles * DigitLayout::kSumBytes);
+    if (auto ok = find_both_magnitudes(stream_, p_, operands_, images_, weights_, keys_, behind);
+        !ok)
       return ok;
     bool laid = false;
     for (std::int64_t phase = 0; phase < conv_detail::phases_of(p_); ++phase)
-      if (auto ok = run_phase(conv_detail::windows_of(p_, phase), laid); !ok) return ok;
+      if (auto ok = run_phase(conv_detail::windows_of(p_, phase), cuts, laid); !ok) return ok;
     return {};
   }
 
  private:
-  std::int8_t* image_digits() const {
-    return reinterpret_cast<std::int8_t*>(data_ + layout_.image);
+  // Two blocks share windows where filters come in pairs of tiles, else filters.
+  bool share_windows() const { return ceil_div(conv_detail::rows_of(p_), 64) % 2 == 0; }
+  gemm_device::TileWalk walk(const Windows& w) const {
+    const std::int64_t rows = conv_detail::rows_of(p_);
+    return share_windows() ? walk_over<DigitTiles<64, true>>(w.places(), rows, p_.groups())
+                           : walk_over<DigitTiles<64, false>>(w.places(), rows, p_.groups());
   }
-  std::int8_t* filter_digits() const {
-    return reinterpret_cast<std::int8_t*>(data_ + layout_.filters);
+  std::int64_t pairs_of_tiles() const { return count_of(walk(conv_detail::windows_of(p_, 0))); }
+
+  // The tiles that do not fill all processors are cut along k so that all work about as long. A
+  // tile's end takes as long as three steps, sums in memory as two more. One product alone has room.
+  WindowCuts choose_cuts(const Windows& w) const {
+    const std::int64_t all = count_of(walk(w)), clusters = gemm_device::processors_of(stream_) / 2,
+                       steps = w.taps() * (blocks_.padded / blocks_.block), rest = all % clusters;
+    WindowCuts best{static_cast<int>(all), 1, static_cast<int>(steps), nullptr, nullptr};
+    if (conv_detail::phases_of(p_) != 1 || 2 * rest > DigitLayout::kMostCutTiles) return best;
+    std::int64_t least = steps + 3;
+    for (std::int64_t cuts = 2; cuts <= std::min<std::int64_t>(steps, 8); ++cuts) {
+      const std::int64_t of_cut = ceil_div(steps, cuts), really = ceil_div(steps, of_cut);
+      const std::int64_t cost = ceil_div(rest * really, clusters) * (of_cut + 5);
+      if (rest == 0 || cost >= least) continue;
+      least = cost;
+      best = {static_cast<int>(all - rest), static_cast<int>(really), static_cast<int>(of_cut),
+              part<std::int64_t>(layout_.sums), part<unsigned>(layout_.added)};
+    }
+    return best;
   }
 
-  int* exponents(std::size_t at) const { return reinterpret_cast<int*>(data_ + at); }
+  template <class T>
+  T* part(std::size_t at) const {
+    return reinterpret_cast<T*>(data_ + at);
+  }
+  std::int8_t* image_digits() const { return part<std::int8_t>(layout_.image); }
+  std::int8_t* filter_digits() const { return part<std::int8_t>(layout_.filters); }
 
   // The first phase that multiplies lays the image.
-  Result<void> run_phase(const Windows& w, bool& laid) const {
+  Result<void> run_phase(const Windows& w, WindowCuts cuts, bool& laid) const {
     if (w.places() == 0) return {};
     if (w.depth() == 0) return put<float>(stream_, w, out_, nullptr, 0, w.places());
-    const auto walk = conv_detail::walk_of(w, static_cast<int>(layout_.block), p_.weight[3]);
-    if (!walk) return fail(ErrorCode::device, "conv2d: the copy engine refuses these windows");
+    const auto along = conv_detail::walk_of(w, static_cast<int>(layout_.block), p_.weight[3]);
+    if (!along) return fail(ErrorCode::device, "conv2d: the copy engine refuses these windows");
     const std::int64_t rows = conv_detail::rows_of(p_);
     const WeightOperand weight{Tensor4(weight_), p_.filters(), p_.kind == ConvKind::conv2d};
     const ImageToLay image(image_, blocks_, p_.groups(), images_, image_digits(),
-                           exponents(layout_.image_exponents));
+                           part<int>(layout_.image_exponents));
     const FiltersToLay filters(w, weight, rows, p_.groups(), blocks_, weights_, filter_digits(),
-                               exponents(layout_.filter_exponents));
+                               part<int>(layout_.filter_exponents));
     if (auto ok = lay(stream_, image, !laid, filters); !ok) return ok;
     laid = true;
     const Strides& s = out_.strides;
+    if (cuts.cuts == 1)
+      cuts.whole = count_of(walk(w)), cuts.steps_of_cut = along->taps * along->blocks;
     const WindowDigits product{
-        {},
-        *walk,
+        walk(w),
+        cuts,
+        *along,
         static_cast<int>(w.places()),
         static_cast<int>(rows),
         static_cast<int>(p_.groups()),
@@ -73,15 +110,14 @@ class DigitImages {
         s[2] * w.down.place_step,
         s[3] * w.across.place_step,
         s[1],
-        exponents(layout_.image_exponents),
-        exponents(layout_.filter_exponents)};
+        part<int>(layout_.image_exponents),
+        part<int>(layout_.filter_exponents)};
     if (auto ok = multiply(product); !ok) return ok;
     return replace(w, weight, rows);
   }
 
   Result<void> multiply(const WindowDigits& product) const {
-    // Two blocks share windows where filters come in pairs of tiles, else filters.
-    const bool pairs = ceil_div(product.rows, 64) % 2 == 0;
+    const bool pairs = share_windows();
     if (layout_.block == 64)
       return pairs ? launch_tiles<DigitTiles<64, true>>(product)
                    : launch_tiles<DigitTiles<64, false>>(product);
@@ -90,7 +126,7 @@ class DigitImages {
   }
 
   template <class W>
-  Result<void> launch_tiles(WindowDigits product) const {
+  Result<void> launch_tiles(const WindowDigits& product) const {
     const std::int64_t pitch = p_.groups() * blocks_.pitch(), wide = image_.shape[3],
                        high = image_.shape[2];
     const PixelImage image{image_digits(), image_.shape[0],
@@ -102,7 +138,6 @@ class DigitImages {
     const auto map_b = digit_map(filter_digits(), product.rows, depth, depth, p_.groups(),
                                  W::kOwnColumns, W::kBlock);
     if (!map_b) return tl::unexpected(map_b.error());
-    product.walk = walk_over<W>(product.places, product.rows, p_.groups());
     return launch_digit_tiles<W>(stream_, *map_a, *map_b, product);
   }
 
