@@ -124,8 +124,9 @@ struct WindowDigits {
     return __uint_as_float(static_cast<std::uint32_t>(e + 105) << 23);
   }
 
-  // Stores the sums of a warp, sum_of(i) for i < 32, where they belong. Powers of two move a rounded
-  // sum without rounding it again where any sum but 0, of 1 to 2^62, becomes a normal number.
+  // Stores the sums of a warp, sum_of(i) for i < 32, where they belong. Powers of two move a
+  // rounded sum without rounding it again where any sum but 0, of 1 to 2^62, becomes a normal
+  // number.
   template <class Sum>
   __device__ __forceinline__ void round(Sum sum_of, const Tile& tile) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;

@@ -56,16 +56,16 @@ class DigitImages {
   std::int64_t pairs_of_tiles() const { return count_of(walk(conv_detail::windows_of(p_, 0))); }
 
   // The tiles that do not fill all processors are cut along k so that all work about as long. A
-  // tile's end takes as long as three steps, sums in memory as two more. One product alone has room.
+  // tile's end takes as long as two steps, sums in memory as two more. One product alone has room.
   WindowCuts choose_cuts(const Windows& w) const {
     const std::int64_t all = count_of(walk(w)), clusters = gemm_device::processors_of(stream_) / 2,
                        steps = w.taps() * (blocks_.padded / blocks_.block), rest = all % clusters;
     WindowCuts best{static_cast<int>(all), 1, static_cast<int>(steps), nullptr, nullptr};
     if (conv_detail::phases_of(p_) != 1 || 2 * rest > DigitLayout::kMostCutTiles) return best;
-    std::int64_t least = steps + 3;
+    std::int64_t least = steps + 2;
     for (std::int64_t cuts = 2; cuts <= std::min<std::int64_t>(steps, 8); ++cuts) {
       const std::int64_t of_cut = ceil_div(steps, cuts), really = ceil_div(steps, of_cut);
-      const std::int64_t cost = ceil_div(rest * really, clusters) * (of_cut + 5);
+      const std::int64_t cost = ceil_div(rest * really, clusters) * (of_cut + 4);
       if (rest == 0 || cost >= least) continue;
       least = cost;
       best = {static_cast<int>(all - rest), static_cast<int>(really), static_cast<int>(of_cut),
