@@ -30,10 +30,11 @@ struct SlopeSums {
   }
 };
 
-// Tiles of which both warpgroups have rows, or of which one has, and which have longer cuts of k.
+// Tiles [first, first + count) of a walk, each in so many cuts of k: rows of tiles begin at
+// first_row, batches are groups.
 struct SlopeWalk {
-  gemm_device::TileWalk tiles;  // batches are cuts of groups
-  int first_row, cuts, steps_of_cut;
+  gemm_device::TileWalk tiles;
+  int first_row, first, count, cuts, steps_of_cut;
 };
 
 struct SlopeDigits {
@@ -41,22 +42,26 @@ struct SlopeDigits {
     int row, column, group, first, steps;  // first and steps: of k
     bool alone;                            // no other has sums of it
   };
-  SlopeWalk whole, half;
+  SlopeWalk walks[3];
   conv_detail::Cells cells;
   SlopeSums out;
   int all_steps;
 
-  __host__ __device__ int count() const { return count_of(whole.tiles) + count_of(half.tiles); }
+  __host__ __device__ int count() const {
+    int all = 0;
+    for (const SlopeWalk& w : walks) all += w.count * w.cuts;
+    return all;
+  }
   template <class W>
   __device__ Tile tile(int t, int rank) const {
-    const bool is_whole = t < count_of(whole.tiles);
-    const SlopeWalk& w = is_whole ? whole : half;
-    const auto at = w.tiles.at(is_whole ? t : t - count_of(whole.tiles));
+    int i = 0;
+    for (; i < 2 && t >= walks[i].count * walks[i].cuts; ++i) t -= walks[i].count * walks[i].cuts;
+    const SlopeWalk& w = walks[i];
+    const int cut = t / w.count, first = cut * w.steps_of_cut;
+    const auto at = w.tiles.at(w.first + t - cut * w.count);
     const DigitPlace begin = begin_of<W>(w.first_row + at.row, at.column, rank);
-    const int first = at.batch % w.cuts * w.steps_of_cut;
-    return {
-        begin.row,  begin.column, at.batch / w.cuts, first, min(w.steps_of_cut, all_steps - first),
-        w.cuts == 1};
+    return {begin.row,  begin.column, at.batch, first, min(w.steps_of_cut, all_steps - first),
+            w.cuts == 1};
   }
   template <class W>
   __device__ int steps(const Tile& tile) const {

@@ -60,23 +60,25 @@ class DigitSlopes {
             static_cast<int>(layout_.many)};
   }
 
-  // So many cuts of k that all processors have work, for about the same time; a step takes 2,500
-  // clocks, and what comes before and after a tile as long as two of them. Tiles of one warpgroup
-  // have cuts of twice the length.
+  // How k is cut, so that all processors have work for about the same time: tiles that fill them
+  // not at all, the rest into `rest`, and tiles of one warpgroup into cuts of twice the length. A
+  // step takes 2,500 clocks, what comes before and after a tile as long as two of them.
   struct Cuts {
-    std::int64_t whole, half;
+    std::int64_t whole, rest, half;  // whole: tiles
   };
-  static Cuts choose_cuts(std::int64_t whole, std::int64_t half, std::int64_t steps,
+  static Cuts choose_cuts(std::int64_t tiles, std::int64_t half_tiles, std::int64_t steps,
                           std::int64_t clusters) {
     const std::int64_t least = ceil_div(steps, kMostIn32Bits / 128);
     Cuts best{};
     std::int64_t least_cost = INT64_MAX;
-    for (std::int64_t c = least; c <= std::min(steps, least + 2 * clusters); ++c) {
-      const Cuts cuts{c, std::max(least, ceil_div(c, 2))};
-      const std::int64_t cost =
-          ceil_div(whole * cuts.whole + half * cuts.half, clusters) * (ceil_div(steps, c) + 2);
-      if (cost < least_cost) best = cuts, least_cost = cost;
-    }
+    for (const std::int64_t waves : {std::int64_t{0}, least == 1 ? tiles / clusters : 0})
+      for (std::int64_t c = least; c <= std::min(steps, least + 2 * clusters); ++c) {
+        const Cuts cuts{waves * clusters, c, std::max(least, ceil_div(c, 2))};
+        const std::int64_t units = (tiles - cuts.whole) * cuts.rest + half_tiles * cuts.half;
+        const std::int64_t cost =
+            waves * (steps + 2) + ceil_div(units, clusters) * (ceil_div(steps, c) + 2);
+        if (cost < least_cost) best = cuts, least_cost = cost;
+      }
     return best;
   }
 
@@ -85,19 +87,28 @@ class DigitSlopes {
     const std::int64_t groups = p_.groups(), blocks = p_.taps() * layout_.blocks;
     const std::int64_t of_cluster = W::kRows / 64 * (W::kShareRows ? 1 : 2);
     const std::int64_t steps = ceil_div(cells_.of_places(), W::kBlock);
-    SlopeDigits product{{}, {}, cells_, sums(), static_cast<int>(steps)};
-    const auto walk = [&](std::int64_t first, std::int64_t count, std::int64_t cuts) {
-      const std::int64_t of_cut = ceil_div(steps, cuts), really = ceil_div(steps, of_cut);
-      return SlopeWalk{walk_over<W>(count * 64, p_.filters(), groups * really),
-                       static_cast<int>(first / of_cluster), static_cast<int>(really),
+    const std::int64_t alone = blocks % of_cluster == 1 ? 1 : 0;
+    const gemm_device::TileWalk most = walk_over<W>((blocks - alone) * 64, p_.filters(), groups),
+                                last = walk_over<W>(alone * 64, p_.filters(), groups);
+    const Cuts cuts = choose_cuts(count_of(most), count_of(last), steps,
+                                  gemm_device::processors_of(stream_) / W::kCluster);
+    const auto walk = [&](const gemm_device::TileWalk& tiles, std::int64_t first_row,
+                          std::int64_t first, std::int64_t count, std::int64_t wanted) {
+      const std::int64_t of_cut = ceil_div(steps, wanted);
+      return SlopeWalk{tiles,
+                       static_cast<int>(first_row),
+                       static_cast<int>(first),
+                       static_cast<int>(count),
+                       static_cast<int>(ceil_div(steps, of_cut)),
                        static_cast<int>(of_cut)};
     };
-    const std::int64_t alone = blocks % of_cluster == 1 ? 1 : 0;
-    const std::int64_t across = groups * walk_over<W>(1, p_.filters(), 1).across;
-    const Cuts cuts = choose_cuts(ceil_div(blocks - alone, of_cluster) * across, alone * across,
-                                  steps, gemm_device::processors_of(stream_) / W::kCluster);
-    product.whole = walk(0, blocks - alone, cuts.whole);
-    product.half = walk(blocks - alone, alone, cuts.half);
+    const SlopeDigits product{
+        {walk(most, 0, 0, cuts.whole, 1),
+         walk(most, 0, cuts.whole, count_of(most) - cuts.whole, cuts.rest),
+         walk(last, (blocks - alone) / of_cluster, 0, count_of(last), cuts.half)},
+        cells_,
+        sums(),
+        static_cast<int>(steps)};
     const auto map_x = digit_map(digits(layout_.image), p_.x[1], cells_.of_image(),
                                  layout_.image_pitch, kDigits * cells_.parts(), 64, W::kBlock);
     if (!map_x) return tl::unexpected(map_x.error());
