@@ -129,7 +129,8 @@ class DigitSlopes {
                 1,
                 0,
                 0};
-    a.at_once = static_cast<int>(std::clamp<std::int64_t>(64 / p_.taps(), 1, 64));
+    // About two sums for each thread: what they wait for, others wait for, too.
+    a.at_once = static_cast<int>(std::clamp<std::int64_t>(24 / p_.taps(), 1, 16));
     a.filter_tiles = static_cast<int>(ceil_div(p_.filters(), kJoinFilters));
     // Blocks for all processors, rather than long lines.
     while (a.at_once > 1 && p_.groups() * a.filter_tiles * ceil_div(p_.channels(), a.at_once) < 264)
