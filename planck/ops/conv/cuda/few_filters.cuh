@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(FewFilters::kThreads, 1)
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;
   gemm_device::Turn<F::kStages> turn;
   if (group < 0) {
-    if (threadIdx.x != 0) return;
+    if (!is_elected_of_block()) return;
     for (int s = 0; s < steps; ++s, turn.next()) {
       const int place = static_cast<int>(blockIdx.y) * walk.chunk_places + s * F::kPlaces;
       const auto start = walk.start(place);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "planck/loops/gemm/cuda/warpgroups.instance.cuh"
+#include "planck/ops/conv/cuda/elected.cuh"
 #include "planck/ops/conv/host/walk.h"
 
 namespace planck::conv_device {
@@ -159,7 +160,7 @@ __global__ void __launch_bounds__(W::kThreads, 1)
   gemm_device::begin_ring<W>(full, empty);
   if (threadIdx.x < 128) {
     gemm_device::leave_registers<40>();
-    if (threadIdx.x == 0) {
+    if (is_elected_of_block()) {
       if constexpr (W::kMajorKA)  // not of dweight
         bring_windows<W>(map_a, map_b, p, walk, stages, full, empty);
       else

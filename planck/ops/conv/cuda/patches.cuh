@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(W::kThreads, 1)
   __syncthreads();
   if (threadIdx.x < 128) {
     gemm_device::leave_registers<W::kLeft>();
-    if (threadIdx.x == 0) bring_patches<W>(map_image, map_filters, p, walk, room);
+    if (is_elected_of_block()) bring_patches<W>(map_image, map_filters, p, walk, room);
   } else {
     gemm_device::take_registers<W::kRegisters>();
     multiply_patches<W>(p, walk, room);

@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(FewFilters::kThreads, 1)
     if (++stage == r.stages) stage = 0, parity ^= 1;
   };
   if (group < 0) {
-    if (threadIdx.x != 0) return;
+    if (!is_elected_of_block()) return;
     const int line0 = static_cast<int>(blockIdx.y) * r.steps * 2;
     for (int s = 0; s < r.steps; ++s, next()) {
       const int line = line0 + 2 * s, n = line / r.high, i = line - n * r.high;

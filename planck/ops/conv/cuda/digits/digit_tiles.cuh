@@ -13,6 +13,7 @@
 #include "planck/loops/cuda/chain.cuh"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
 #include "planck/math/products/exact_product.h"
+#include "planck/ops/conv/cuda/elected.cuh"
 
 namespace planck::conv_device {
 
@@ -222,7 +223,7 @@ __global__ void __launch_bounds__(W::kThreads, 1)
             step = static_cast<int>(gridDim.x) / W::kCluster, count = p.count();
   if (threadIdx.x < 128) {
     gemm_device::leave_registers<40>();
-    if (threadIdx.x == 0)
+    if (is_elected_of_block())
       for (int t = first; t < count; t += step)
         p.template bring<W>(map_a, map_b, p.template tile<W>(t, rank), rank, ring);
   } else {
