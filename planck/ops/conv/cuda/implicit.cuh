@@ -119,28 +119,31 @@ __device__ void bring_slopes(const CUtensorMap& map_a, const CUtensorMap& map_b,
   const unsigned rank = W::kCluster == 1 ? 0 : gemm_device::cluster_rank();
   const std::uint16_t both = W::kCluster == 1 ? 0 : (1u << W::kCluster) - 1;
   const int steps = p.k / W::kDepth;
+  conv_detail::WalkedPlaces places(walk, W::kDepth);
   gemm_device::Turn<W::kStages> turn;
   for (int t = blockIdx.x / W::kCluster; t < p.walk.count(); t += gridDim.x / W::kCluster) {
     const auto tile = p.walk.at(t);
     const int row = (tile.row * W::kCluster + static_cast<int>(rank)) * kTileRows;
     const int column = tile.column * W::kColumns + static_cast<int>(rank) * kShare;
-    for (int s = 0; s < steps; ++s, turn.next()) {
+    WindowWalk::Block blocks[kShare / 64];
+#pragma unroll
+    for (int i = 0; i < kShare / 64; ++i) blocks[i] = walk.of(column / 64 + i);
+    int place = tile.batch * walk.chunk_places;
+    places.begin(place);
+    for (int s = 0; s < steps; ++s, place += W::kDepth, places.next(), turn.next()) {
       await_phase(empty + turn.stage, turn.parity ^ 1);
       std::uint64_t* const barrier = full + turn.stage;
       expect_bytes(barrier, static_cast<unsigned>(p.stage_bytes));
       char* const a = stages + turn.stage * (W::kBytesA + W::kBytesB);
       char* const b = a + W::kBytesA + rank * kShare * kStepBytes;
-      const int place = tile.batch * walk.chunk_places + s * W::kDepth;
 #pragma unroll
       for (int i = 0; i < kTileRows; i += 64)
         copy_box(map_a, barrier, a + i * kStepBytes, row + i, place, 0);
-      const auto start = walk.start(place);
+      const auto start = places.at();
 #pragma unroll
-      for (int i = 0; i < kShare; i += 64) {
-        const auto block = walk.of((column + i) / 64);
-        copy_pixels(map_b, barrier, b + i * kStepBytes, block.channel, start.w, start.h, start.n,
-                    block.move_w, block.move_h, both);
-      }
+      for (int i = 0; i < kShare / 64; ++i)
+        copy_pixels(map_b, barrier, b + i * 64 * kStepBytes, blocks[i].channel, start.w, start.h,
+                    start.n, blocks[i].move_w, blocks[i].move_h, both);
     }
   }
 }

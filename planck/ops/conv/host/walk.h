@@ -59,6 +59,57 @@ struct WindowWalk {
   }
 };
 
+// Blocks of k one after the other, without a division for each.
+class WalkedBlocks {
+ public:
+  PLANCK_HD WalkedBlocks(const WindowWalk& walk, int first) : walk_(walk) {
+    const int tap = first / walk.blocks, u = tap / walk.taps_across;
+    across_ = tap - u * walk.taps_across;
+    channel_ = (first - tap * walk.blocks) * walk.block;
+    h_ = walk.move[0] + u * walk.move_step[0], w_ = walk.move[1] + across_ * walk.move_step[1];
+  }
+  PLANCK_HD WindowWalk::Block at() const {
+    return {channel_, static_cast<std::uint16_t>(h_), static_cast<std::uint16_t>(w_)};
+  }
+  PLANCK_HD void next() {
+    if (channel_ += walk_.block; channel_ < walk_.blocks * walk_.block) return;
+    channel_ = 0, w_ += walk_.move_step[1];
+    if (++across_ < walk_.taps_across) return;
+    across_ = 0, w_ = walk_.move[1], h_ += walk_.move_step[0];
+  }
+
+ private:
+  const WindowWalk& walk_;
+  int channel_, across_, h_, w_;
+};
+
+// Every step-th place, likewise.
+class WalkedPlaces {
+ public:
+  PLANCK_HD WalkedPlaces(const WindowWalk& walk, int step) : walk_(walk) {
+    const int lines = step / walk.wide;
+    images_ = lines / walk.high, lines_ = lines - images_ * walk.high;
+    across_ = step - lines * walk.wide;
+  }
+  PLANCK_HD void begin(int place) {
+    const int line = place / walk_.wide;
+    n_ = line / walk_.high, i_ = line - n_ * walk_.high, j_ = place - line * walk_.wide;
+  }
+  PLANCK_HD WindowWalk::Start at() const {
+    return {n_, walk_.at[0] + i_ * walk_.step[0], walk_.at[1] + j_ * walk_.step[1]};
+  }
+  PLANCK_HD void next() {
+    n_ += images_, i_ += lines_, j_ += across_;
+    if (j_ >= walk_.wide) j_ -= walk_.wide, ++i_;
+    if (i_ >= walk_.high) i_ -= walk_.high, ++n_;
+  }
+
+ private:
+  const WindowWalk& walk_;
+  int images_, lines_, across_;  // of a step
+  int n_ = 0, i_ = 0, j_ = 0;
+};
+
 // Nothing where the engine has no such walk. block: channels of kBlockBytes; kernel_wide: taps of
 // a row of the kernel, some of which a phase of dx skips.
 std::optional<WindowWalk> walk_of(const Windows& w, int block, std::int64_t kernel_wide);

@@ -71,8 +71,9 @@ struct WindowDigits {
               column = W::kShareRows ? 0 : rank * W::kOwnColumns;
     const auto start = windows.start(tile.row + row);
     const int group = tile.group * windows.blocks * W::kBlock * kDigits;
-    for (int s = tile.first; s < tile.first + tile.steps; ++s, ring.turn.next()) {
-      const auto from = windows.of(s);
+    conv_detail::WalkedBlocks blocks(windows, tile.first);
+    for (int s = tile.first; s < tile.first + tile.steps; ++s, blocks.next(), ring.turn.next()) {
+      const auto from = blocks.at();
       std::uint64_t* const barrier = ring.take_free();
 #pragma unroll
       for (int d = 0; d < kDigits; ++d) {
