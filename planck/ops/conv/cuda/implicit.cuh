@@ -130,6 +130,7 @@ __device__ void bring_slopes(const CUtensorMap& map_a, const CUtensorMap& map_b,
     for (int i = 0; i < kShare / 64; ++i) blocks[i] = walk.of(column / 64 + i);
     int place = tile.batch * walk.chunk_places;
     places.begin(place);
+#pragma unroll 1
     for (int s = 0; s < steps; ++s, place += W::kDepth, places.next(), turn.next()) {
       await_phase(empty + turn.stage, turn.parity ^ 1);
       std::uint64_t* const barrier = full + turn.stage;

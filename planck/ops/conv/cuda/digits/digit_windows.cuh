@@ -72,6 +72,7 @@ struct WindowDigits {
     const auto start = windows.start(tile.row + row);
     const int group = tile.group * windows.blocks * W::kBlock * kDigits;
     conv_detail::WalkedBlocks blocks(windows, tile.first);
+#pragma unroll 1
     for (int s = tile.first; s < tile.first + tile.steps; ++s, blocks.next(), ring.turn.next()) {
       const auto from = blocks.at();
       std::uint64_t* const barrier = ring.take_free();
