@@ -17,8 +17,6 @@ __device__ __forceinline__ bool is_elected() {
   return is != 0;
 }
 // The same for one thread of a block's first warp.
-__device__ __forceinline__ bool is_elected_of_block() {
-  return threadIdx.x < 32 && is_elected();
-}
+__device__ __forceinline__ bool is_elected_of_block() { return threadIdx.x < 32 && is_elected(); }
 
 }  // namespace planck::conv_device

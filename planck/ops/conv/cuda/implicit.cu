@@ -171,13 +171,22 @@ class ImplicitProducts {
     const auto map_a = gemm_device::tensor_map<T>(a, gemm_device::kTileRows);
     if (!map_a) return tl::unexpected(map_a.error());
     const auto map_of_b = [&](int pixels) { return window_map<T>(*along, x, pixels); };
-    TensorArgs<float> args{};
-    args.m = static_cast<int>(p_.filters()), args.n = static_cast<int>(along->depth());
-    args.k = static_cast<int>(chunks.length);
-    args.c = reinterpret_cast<float*>(data_ + layout_.sums);
-    args.c_row = args.n, args.c_column = 1, args.c_batch = std::int64_t{args.m} * args.n;
-    args.c_packs = gemm_device::packs_rows(args);
-    args.walk.batches = static_cast<int>(chunks.count);
+    const auto arguments = [&]<class Output>(Output* to, std::int64_t row) {
+      TensorArgs<Output> args{};
+      args.m = static_cast<int>(p_.filters()), args.n = static_cast<int>(along->depth());
+      args.k = static_cast<int>(chunks.length);
+      args.c = to, args.c_row = row, args.c_column = 1;
+      args.c_batch = std::int64_t{args.m} * args.n;
+      args.c_packs = gemm_device::packs_rows(args);
+      args.walk.batches = static_cast<int>(chunks.count);
+      return args;
+    };
+    if (const auto row = row_as_summed(*along);
+        row && chunks.count == 1 && p_.filters() > FewFilters::kFilters)
+      return launch_tiles<T, false, false>(stream_, *map_a, map_of_b,
+                                           arguments(static_cast<T*>(out_.data), *row), *along);
+    const TensorArgs<float> args =
+        arguments(reinterpret_cast<float*>(data_ + layout_.sums), along->depth());
     Result<void> ok;
     if (const auto pairs = row_pairs_of(*along, p_.filters())) {
       ok = launch_row_pairs<T>(stream_, *along, *pairs, *dy, x, chunks.count, p_.filters(), args.c);
@@ -203,6 +212,17 @@ class ImplicitProducts {
                          std::int64_t{along->blocks} * along->block,
                          args.c_batch};
     return launch_add_chunks<T>(stream_, sums, args.c);
+  }
+
+  // From filter to filter of dweight, where (tap, channel) lie as their sums do: a single chunk's
+  // go there at once.
+  std::optional<std::int64_t> row_as_summed(const WindowWalk& along) const {
+    const Strides& s = out_.strides;
+    const std::int64_t channels = p_.channels(), across = p_.weight[3];
+    const bool there = s[1] == 1 && channels == std::int64_t{along.blocks} * along.block &&
+                       (across == 1 || s[3] == channels) &&
+                       (p_.weight[2] == 1 || s[2] == across * channels);
+    return there ? std::optional(s[0]) : std::nullopt;
   }
 
   const Stream& stream_;

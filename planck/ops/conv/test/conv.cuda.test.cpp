@@ -31,6 +31,7 @@ const Convolution kConvolutions[] = {
     {{3, 3, 24, 24}, {20, 3, 7, 7}, {.stride = {2, 2}, .padding = {3, 3}}},
     {{2, 16, 1, 70}, {8, 16, 1, 9}, {.padding = {0, 4}}},
     {{2, 16, 5, 5}, {16, 16, 2, 2}, {.stride = {4, 3}, .padding = {1, 1}}},  // phases without taps
+    {{3, 64, 10, 9}, {96, 64, 3, 2}, {.padding = {1, 0}}},  // one chunk of whole blocks
 };
 
 // For digits: both widths of blocks, one to five tiles of filters, groups, steps beside dilations.
