@@ -221,16 +221,16 @@ inline Result<void> find_magnitudes(const Stream& stream, const View& v, const M
 }
 
 // Of the image (y: x, dx: dy, dweight: x) and of the other operand. Both lie in one piece of the
-// workspace, which is cleared, with so many bytes behind it.
+// workspace, which is cleared, with so many bytes behind it and in front of it.
 inline Result<void> find_both_magnitudes(const Stream& stream, const ConvProblem& p,
                                          const Operands& operands, const Magnitudes& image,
                                          const Magnitudes& other, const ExactKeys& keys,
-                                         std::size_t more = 0) {
+                                         std::size_t behind = 0, std::size_t before = 0) {
   const bool slopes = p.kind == ConvKind::conv2d_weight;
   const View &a = operands[conv_operand::first], &b = operands[conv_operand::second];
-  const auto end = reinterpret_cast<std::uintptr_t>(other.odd + keys.of_other) + more;
-  const auto cleared = cudaMemsetAsync(
-      image.largest, 0, end - reinterpret_cast<std::uintptr_t>(image.largest), native(stream));
+  char* const begin = reinterpret_cast<char*>(image.largest) - before;
+  const auto bytes = reinterpret_cast<char*>(other.odd + keys.of_other) + behind - begin;
+  const auto cleared = cudaMemsetAsync(begin, 0, static_cast<std::size_t>(bytes), native(stream));
   if (auto ok = cuda_result(cleared, "conv2d"); !ok) return ok;
   const MagnitudeKeys of_image =
       slopes ? keys_of_channels() : keys_of_images(p.groups(), a.shape[1] / p.groups());

@@ -11,6 +11,7 @@
 #include "planck/ops/conv/cuda/magnitudes.cuh"
 #include "planck/ops/conv/cuda/places_out.cuh"
 #include "planck/ops/conv/host/cells.h"
+#include "planck/ops/conv/host/slope_cuts.h"
 
 namespace planck::conv_device {
 
@@ -30,38 +31,22 @@ struct SlopeSums {
   }
 };
 
-// Tiles [first, first + count) of a walk, each in so many cuts of k: rows of tiles begin at
-// first_row, batches are groups.
-struct SlopeWalk {
-  gemm_device::TileWalk tiles;
-  int first_row, first, count, cuts, steps_of_cut;
-};
-
 struct SlopeDigits {
   struct Tile {
     int row, column, group, first, steps;  // first and steps: of k
     bool alone;                            // no other has sums of it
   };
-  SlopeWalk walks[3];
+  conv_detail::SlopeCuts cuts;
   conv_detail::Cells cells;
   SlopeSums out;
-  int all_steps;
+  int steps_of_line, between_lines;  // steps of a run of k, bytes of zeros to the next
 
-  __host__ __device__ int count() const {
-    int all = 0;
-    for (const SlopeWalk& w : walks) all += w.count * w.cuts;
-    return all;
-  }
+  PLANCK_HD int count() const { return cuts.count(); }
   template <class W>
   __device__ Tile tile(int t, int rank) const {
-    int i = 0;
-    for (; i < 2 && t >= walks[i].count * walks[i].cuts; ++i) t -= walks[i].count * walks[i].cuts;
-    const SlopeWalk& w = walks[i];
-    const int cut = t / w.count, first = cut * w.steps_of_cut;
-    const auto at = w.tiles.at(w.first + t - cut * w.count);
-    const DigitPlace begin = begin_of<W>(w.first_row + at.row, at.column, rank);
-    return {begin.row,  begin.column, at.batch, first, min(w.steps_of_cut, all_steps - first),
-            w.cuts == 1};
+    const auto at = cuts.at(t);
+    const DigitPlace begin = begin_of<W>(at.row, at.column, rank);
+    return {begin.row, begin.column, at.group, at.first, at.steps, at.alone};
   }
   template <class W>
   __device__ int steps(const Tile& tile) const {
@@ -89,8 +74,11 @@ struct SlopeDigits {
                          : out.groups * out.channels;  // none: zeros
       plane[r] = from.part * kDigits, move[r] = from.move;
     }
-    int k = tile.first * W::kBlock;
-    for (int s = tile.steps; s > 0; --s, k += W::kBlock, ring.turn.next()) {
+    const int line = tile.first / steps_of_line;
+    int k = tile.first * W::kBlock + line * between_lines,
+        left = (line + 1) * steps_of_line - tile.first;
+#pragma unroll 1
+    for (int s = tile.steps; s > 0; --s, ring.turn.next()) {
       std::uint64_t* const barrier = ring.take_free();
 #pragma unroll
       for (int d = 0; d < kDigits; ++d) {
@@ -101,6 +89,8 @@ struct SlopeDigits {
         copy_box(map_dy, barrier, ring.columns(d) + column * W::kBlock, k,
                  group * out.filters + tile.column + column, d, kColumns);
       }
+      k += W::kBlock;
+      if (--left == 0) k += between_lines, left = steps_of_line;
     }
   }
 

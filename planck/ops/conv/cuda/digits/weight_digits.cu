@@ -28,24 +28,9 @@ class DigitSlopes {
         operands_(operands) {}
 
   Result<void> run() const {
-    const SlopeSums s = sums();
-    const std::size_t behind = layout_.sums - layout_.magnitudes.of_other -
-                               8 * static_cast<std::size_t>(keys_.of_other),
-                      bytes = 8 * static_cast<std::size_t>(s.many * s.each());
-    if (auto ok =
-            find_both_magnitudes(stream_, p_, operands_, of_x_, of_dy_, keys_, behind + bytes);
-        !ok)
-      return ok;
-    const auto x = cell_source(x_, cells_, true, of_x_, digits(layout_.image), layout_.image_pitch);
-    const auto dy =
-        cell_source(dy_, cells_, false, of_dy_, digits(layout_.slopes), layout_.slope_pitch);
-    if (auto ok = lay_both(stream_, x, dy); !ok) return ok;
     // Two blocks share x where filters come in pairs of tiles, else dy.
-    const bool pairs = ceil_div(p_.filters(), 64) % 2 == 0;
-    if (auto ok = pairs ? multiply<DigitTiles<128, true>>() : multiply<DigitTiles<128, false>>();
-        !ok)
-      return ok;
-    return join();
+    if (ceil_div(p_.filters(), 64) % 2 == 0) return run_tiles<DigitTiles<128, true>>();
+    return run_tiles<DigitTiles<128, false>>();
   }
 
  private:
@@ -60,55 +45,57 @@ class DigitSlopes {
             static_cast<int>(layout_.many)};
   }
 
-  // How k is cut, so that all processors have work for about the same time: tiles that fill them
-  // not at all, the rest into `rest`, and tiles of one warpgroup into cuts of twice the length. A
-  // step takes 2,500 clocks, what comes before and after a tile as long as two of them.
-  struct Cuts {
-    std::int64_t whole, rest, half;  // whole: tiles
+  // k as it is walked over: where a row of places is whole steps, the zeros behind it are left out.
+  struct Steps {
+    std::int64_t all, of_line, between_lines;
   };
-  static Cuts choose_cuts(std::int64_t tiles, std::int64_t half_tiles, std::int64_t steps,
-                          std::int64_t clusters) {
-    const std::int64_t least = ceil_div(steps, kMostIn32Bits / 128);
-    Cuts best{};
-    std::int64_t least_cost = INT64_MAX;
-    for (const std::int64_t waves : {std::int64_t{0}, least == 1 ? tiles / clusters : 0})
-      for (std::int64_t c = least; c <= std::min(steps, least + 2 * clusters); ++c) {
-        const Cuts cuts{waves * clusters, c, std::max(least, ceil_div(c, 2))};
-        const std::int64_t units = (tiles - cuts.whole) * cuts.rest + half_tiles * cuts.half;
-        const std::int64_t cost =
-            waves * (steps + 2) + ceil_div(units, clusters) * (ceil_div(steps, c) + 2);
-        if (cost < least_cost) best = cuts, least_cost = cost;
-      }
-    return best;
+  Steps steps_of(std::int64_t block) const {
+    const std::int64_t line = std::int64_t{cells_.across.places} * cells_.images;
+    if (line % block != 0) {
+      const std::int64_t all = ceil_div(cells_.of_places(), block);
+      return {all, all, 0};
+    }
+    return {cells_.down.places * (line / block), line / block,
+            std::int64_t{cells_.wide} * cells_.images - line};
   }
 
   template <class W>
-  Result<void> multiply() const {
-    const std::int64_t groups = p_.groups(), blocks = p_.taps() * layout_.blocks;
-    const std::int64_t of_cluster = W::kRows / 64 * (W::kShareRows ? 1 : 2);
-    const std::int64_t steps = ceil_div(cells_.of_places(), W::kBlock);
-    const std::int64_t alone = blocks % of_cluster == 1 ? 1 : 0;
-    const gemm_device::TileWalk most = walk_over<W>((blocks - alone) * 64, p_.filters(), groups),
-                                last = walk_over<W>(alone * 64, p_.filters(), groups);
-    const Cuts cuts = choose_cuts(count_of(most), count_of(last), steps,
-                                  gemm_device::processors_of(stream_) / W::kCluster);
-    const auto walk = [&](const gemm_device::TileWalk& tiles, std::int64_t first_row,
-                          std::int64_t first, std::int64_t count, std::int64_t wanted) {
-      const std::int64_t of_cut = ceil_div(steps, wanted);
-      return SlopeWalk{tiles,
-                       static_cast<int>(first_row),
-                       static_cast<int>(first),
-                       static_cast<int>(count),
-                       static_cast<int>(ceil_div(steps, of_cut)),
-                       static_cast<int>(of_cut)};
-    };
-    const SlopeDigits product{
-        {walk(most, 0, 0, cuts.whole, 1),
-         walk(most, 0, cuts.whole, count_of(most) - cuts.whole, cuts.rest),
-         walk(last, (blocks - alone) / of_cluster, 0, count_of(last), cuts.half)},
-        cells_,
-        sums(),
-        static_cast<int>(steps)};
+  Result<void> run_tiles() const {
+    const Steps steps = steps_of(W::kBlock);
+    const std::int64_t rows_at_once = W::kRows / 64 * (W::kShareRows ? 1 : 2),
+                       columns_at_once = W::kColumns * (W::kShareRows ? 2 : 1);
+    // A step of 128 bytes takes 2,500 clocks, what comes before and after a tile as long as two.
+    const conv_detail::SlopeCuts cuts = conv_detail::cut_slopes(
+        {p_.taps() * layout_.blocks, p_.groups(), rows_at_once,
+         ceil_div(p_.filters(), columns_at_once), steps.all, kMostIn32Bits / W::kBlock,
+         gemm_device::processors_of(stream_) / W::kCluster, 256 / W::kBlock});
+    if (auto ok = find_both_magnitudes(stream_, p_, operands_, of_x_, of_dy_, keys_, 0,
+                                       cleared(cuts, rows_at_once));
+        !ok)
+      return ok;
+    const auto x = cell_source(x_, cells_, true, of_x_, digits(layout_.image), layout_.image_pitch);
+    const auto dy =
+        cell_source(dy_, cells_, false, of_dy_, digits(layout_.slopes), layout_.slope_pitch);
+    if (auto ok = lay_both(stream_, x, dy); !ok) return ok;
+    const SlopeDigits product{cuts, cells_, sums(), static_cast<int>(steps.of_line),
+                              static_cast<int>(steps.between_lines)};
+    if (auto ok = multiply<W>(product); !ok) return ok;
+    return join();
+  }
+
+  // Bytes in front of the magnitudes that are zeros before: sums from the first row on that several
+  // tiles add to.
+  std::size_t cleared(const conv_detail::SlopeCuts& cuts, std::int64_t rows_at_once) const {
+    const SlopeSums s = sums();
+    const auto first = cuts.first_cut(s.groups);
+    const std::int64_t row =
+                           std::int64_t{first.group} * s.taps * s.blocks + first.row * rows_at_once,
+                       kept = s.many > 1 ? 0 : row * 64 * s.filters;
+    return layout_.magnitudes.of_image - layout_.sums - 8 * static_cast<std::size_t>(kept);
+  }
+
+  template <class W>
+  Result<void> multiply(const SlopeDigits& product) const {
     const auto map_x = digit_map(digits(layout_.image), p_.x[1], cells_.of_image(),
                                  layout_.image_pitch, kDigits * cells_.parts(), 64, W::kBlock);
     if (!map_x) return tl::unexpected(map_x.error());
