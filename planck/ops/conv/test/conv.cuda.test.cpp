@@ -42,6 +42,8 @@ const Convolution kOfDigits[] = {
     {{10, 300, 9, 9}, {330, 100, 2, 3}, {.padding = {0, 1}, .dilation = {3, 2}, .groups = 3}},
     {{70, 64, 4, 4}, {128, 64, 3, 3}, {.padding = {1, 1}}},  // tiles of many images
     {{16, 64, 5, 8}, {128, 64, 3, 3}, {.padding = {1, 1}}},  // rows of whole steps of k
+    {{16, 72, 5, 4}, {128, 72, 3, 3}, {.padding = {1, 1}}},
+    {{50, 64, 3, 7}, {192, 64, 3, 3}, {.padding = {1, 1}}},  // of 64 bytes
     {{8, 17, 3, 100}, {33, 17, 3, 5}, {.stride = {1, 3}, .padding = {2, 2}}},
     {{8, 16, 180, 190}, {16, 16, 1, 1}, {}},  // more places than one int64 sums
     {{16, 64, 30, 30}, {64, 64, 5, 5}, {.stride = {3, 2}, .padding = {2, 1}, .dilation = {2, 1}}},
