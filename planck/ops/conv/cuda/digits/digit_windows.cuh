@@ -9,15 +9,14 @@
 
 #include "planck/ops/conv/cuda/digits/digit_tiles.cuh"
 #include "planck/ops/conv/cuda/implicit.cuh"
+#include "planck/ops/conv/host/window_cuts.h"
 
 namespace planck::conv_device {
 
-// The last tiles, too few for all processors, are cut along k; who adds the last of a tile's sums
-// stores them.
-struct WindowCuts {
-  int whole, cuts, steps_of_cut;  // pairs of tiles that are not cut
-  std::int64_t* sums;             // [tile][warpgroup][32][thread], zeros before
-  unsigned* added;                // [tile][warp], zeros before
+// Where the sums of tiles that are cut along k are added; who adds the last of them stores them.
+struct CutSums {
+  std::int64_t* sums;  // [tile][warpgroup][32][thread], zeros before
+  unsigned* added;     // [tile][warp], zeros before
   static constexpr int kSums = 2 * 32 * 128, kWarps = 8;  // of a tile
 };
 
@@ -27,30 +26,22 @@ struct WindowDigits {
     int cut_tile;  // below 0: not cut
   };
   gemm_device::TileWalk walk;  // rows are places, columns filters of y or channels of dx
-  WindowCuts cuts;
+  conv_detail::WindowCuts cuts;
+  CutSums of_cuts;
   WindowWalk windows;
   int places, rows, groups;
   float* out;
   std::int64_t image, line, place, channel;  // from one to the next in `out`
   const int *of_images, *of_filters;         // exponents
 
-  __host__ __device__ int count() const {
-    return cuts.whole + (count_of(walk) - cuts.whole) * cuts.cuts;
-  }
+  PLANCK_HD int count() const { return cuts.count(); }
   template <class W>
   __device__ Tile tile(int t, int rank) const {
-    const int all = windows.taps * windows.blocks, over = t - cuts.whole;
-    const int number = over < 0 ? t : cuts.whole + over / cuts.cuts;
-    const auto at = walk.at(number);
+    const auto part = cuts.at(t);
+    const auto at = walk.at(part.pair);
     const DigitPlace begin = begin_of<W>(at.row, at.column, rank);
-    if (over < 0) return {begin.row, begin.column, at.batch, 0, all, -1};
-    const int first = over % cuts.cuts * cuts.steps_of_cut;
-    return {begin.row,
-            begin.column,
-            at.batch,
-            first,
-            min(cuts.steps_of_cut, all - first),
-            (number - cuts.whole) * W::kCluster + rank};
+    return {begin.row,  begin.column, at.batch,
+            part.first, part.steps,   part.of_cut < 0 ? -1 : part.of_cut * W::kCluster + rank};
   }
   template <class W>
   __device__ int steps(const Tile& tile) const {
@@ -102,8 +93,8 @@ struct WindowDigits {
   __device__ __forceinline__ bool add(const DigitSums& sums, const Tile& tile,
                                       std::int64_t (&all)[32]) const {
     const int thread = static_cast<int>(threadIdx.x) - 128;
-    std::int64_t* const to = cuts.sums + std::int64_t{tile.cut_tile} * WindowCuts::kSums +
-                             thread / 128 * (WindowCuts::kSums / 2) + thread % 128;
+    std::int64_t* const to = of_cuts.sums + std::int64_t{tile.cut_tile} * CutSums::kSums +
+                             thread / 128 * (CutSums::kSums / 2) + thread % 128;
 #pragma unroll
     for (int i = 0; i < 32; ++i)
       atomicAdd(reinterpret_cast<unsigned long long*>(to + i * 128),
@@ -112,7 +103,7 @@ struct WindowDigits {
     __syncwarp();
     unsigned before = 0;
     if (thread % 32 == 0)
-      before = atomicAdd(cuts.added + tile.cut_tile * WindowCuts::kWarps + thread / 32, 1u);
+      before = atomicAdd(of_cuts.added + tile.cut_tile * CutSums::kWarps + thread / 32, 1u);
     if (__shfl_sync(0xffffffffu, before, 0) + 1 < static_cast<unsigned>(cuts.cuts)) return false;
     __threadfence();
 #pragma unroll

@@ -29,9 +29,9 @@ class DigitImages {
         operands_(operands) {}
 
   Result<void> run() const {
-    const WindowCuts cuts = choose_cuts(conv_detail::windows_of(p_, 0));
+    const conv_detail::WindowCuts cuts = cuts_of(conv_detail::windows_of(p_, 0));
     const std::size_t counted = 8 * static_cast<std::size_t>(keys_.of_other);
-    const std::int64_t cut_tiles = cuts.cuts > 1 ? 2 * (pairs_of_tiles() - cuts.whole) : 0;
+    const std::int64_t cut_tiles = 2 * (cuts.pairs - cuts.whole);
     const std::size_t behind =
         cut_tiles == 0 ? 0
                        : layout_.sums - layout_.magnitudes.of_other - counted +
@@ -41,7 +41,7 @@ class DigitImages {
       return ok;
     bool laid = false;
     for (std::int64_t phase = 0; phase < conv_detail::phases_of(p_); ++phase)
-      if (auto ok = run_phase(conv_detail::windows_of(p_, phase), cuts, laid); !ok) return ok;
+      if (auto ok = run_phase(conv_detail::windows_of(p_, phase), laid); !ok) return ok;
     return {};
   }
 
@@ -53,25 +53,13 @@ class DigitImages {
     return share_windows() ? walk_over<DigitTiles<64, true>>(w.places(), rows, p_.groups())
                            : walk_over<DigitTiles<64, false>>(w.places(), rows, p_.groups());
   }
-  std::int64_t pairs_of_tiles() const { return count_of(walk(conv_detail::windows_of(p_, 0))); }
 
-  // The tiles that do not fill all processors are cut along k so that all work about as long. A
-  // tile's end takes as long as two steps, sums in memory as two more. One product alone has room.
-  WindowCuts choose_cuts(const Windows& w) const {
-    const std::int64_t all = count_of(walk(w)), clusters = gemm_device::processors_of(stream_) / 2,
-                       steps = w.taps() * (blocks_.padded / blocks_.block), rest = all % clusters;
-    WindowCuts best{static_cast<int>(all), 1, static_cast<int>(steps), nullptr, nullptr};
-    if (conv_detail::phases_of(p_) != 1 || 2 * rest > DigitLayout::kMostCutTiles) return best;
-    std::int64_t least = steps + 2;
-    for (std::int64_t cuts = 2; cuts <= std::min<std::int64_t>(steps, 8); ++cuts) {
-      const std::int64_t of_cut = ceil_div(steps, cuts), really = ceil_div(steps, of_cut);
-      const std::int64_t cost = ceil_div(rest * really, clusters) * (of_cut + 4);
-      if (rest == 0 || cost >= least) continue;
-      least = cost;
-      best = {static_cast<int>(all - rest), static_cast<int>(really), static_cast<int>(of_cut),
-              part<std::int64_t>(layout_.sums), part<unsigned>(layout_.added)};
-    }
-    return best;
+  // Sums in memory have room for one product's tiles, not for several phases'.
+  conv_detail::WindowCuts cuts_of(const Windows& w) const {
+    const bool alone = conv_detail::phases_of(p_) == 1;
+    return conv_detail::cut_windows(count_of(walk(w)), w.taps() * (blocks_.padded / blocks_.block),
+                                    gemm_device::processors_of(stream_) / 2,
+                                    alone ? DigitLayout::kMostCutTiles / 2 : 0);
   }
 
   template <class T>
@@ -82,7 +70,7 @@ class DigitImages {
   std::int8_t* filter_digits() const { return part<std::int8_t>(layout_.filters); }
 
   // The first phase that multiplies lays the image.
-  Result<void> run_phase(const Windows& w, WindowCuts cuts, bool& laid) const {
+  Result<void> run_phase(const Windows& w, bool& laid) const {
     if (w.places() == 0) return {};
     if (w.depth() == 0) return put<float>(stream_, w, out_, nullptr, 0, w.places());
     const auto along = conv_detail::walk_of(w, static_cast<int>(layout_.block), p_.weight[3]);
@@ -96,11 +84,10 @@ class DigitImages {
     if (auto ok = lay(stream_, image, !laid, filters); !ok) return ok;
     laid = true;
     const Strides& s = out_.strides;
-    if (cuts.cuts == 1)
-      cuts.whole = count_of(walk(w)), cuts.steps_of_cut = along->taps * along->blocks;
     const WindowDigits product{
         walk(w),
-        cuts,
+        cuts_of(w),
+        {part<std::int64_t>(layout_.sums), part<unsigned>(layout_.added)},
         *along,
         static_cast<int>(w.places()),
         static_cast<int>(rows),
