@@ -109,6 +109,14 @@ struct SlopeDigits {
     for (int h = 0; h < 2; ++h) {
       if (channel + 8 * h >= out.channels) break;
       std::int64_t* const row = to + std::int64_t{channel + 8 * h} * out.filters + filter;
+      if (tile.alone && out.filters % 2 == 0) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+          if (filter + 8 * j < out.filters)
+            *reinterpret_cast<longlong2*>(row + 8 * j) = {joined(sums, 4 * j + 2 * h),
+                                                          joined(sums, 4 * j + 2 * h + 1)};
+        continue;
+      }
 #pragma unroll
       for (int j = 0; j < 8; ++j)
 #pragma unroll
