@@ -169,6 +169,41 @@ TEST(ConvCuda, ImplicitDigitsOfMixedImages) {
     expect_cpu_bits("cuda:implicit_digits", p, "mixed", tensors);
   }
 }
+// More tiles than processors, so that some are whole and the last are cut; the widest of tiles.
+void expect_cpu_bits_of_many_tiles(std::string_view kernel, Layout layout, const ConvProblem& p) {
+  if (!is_served(p, kernel)) return;
+  verify::DeviceRun run = laid_out(layout);
+  run.preference.kernel = kernel;
+  SCOPED_TRACE(std::string(p.info().name) + " " + to_string(p.x) + " " + to_string(p.weight));
+  verify::expect_cpu_bits(p, filled(p, Fill::normal), {run});
+}
+TEST(ConvCuda, ImplicitDigitsOfManyTiles) {
+  PLANCK_NEEDS_GPU();
+  const Convolution many[] = {{{16, 512, 7, 8}, {512, 512, 3, 3}, {.padding = {1, 1}}},
+                              {{64, 512, 3, 7}, {448, 512, 3, 3}, {.padding = {1, 1}}},
+                              {{20, 576, 5, 5}, {640, 576, 3, 3}, {.padding = {1, 1}}}};
+  for (const Convolution& c : many)
+    expect_cpu_bits_of_many_tiles(
+        "cuda:implicit_digits", Layout::contiguous,
+        {ConvKind::conv2d_weight, Dtype::f32, c.x, c.weight, c.options, ProductMath::exact});
+  expect_cpu_bits_of_many_tiles("cuda:implicit_digits", Layout::contiguous,
+                                {ConvKind::conv2d,
+                                 Dtype::f32,
+                                 {64, 512, 7, 7},
+                                 {512, 512, 3, 3},
+                                 {.padding = {1, 1}},
+                                 ProductMath::exact});
+}
+TEST(ConvCuda, ImplicitOfManyTiles) {
+  PLANCK_NEEDS_GPU();
+  for (const Layout layout : {Layout::channels_last, Layout::contiguous})
+    expect_cpu_bits_of_many_tiles("cuda:implicit", layout,
+                                  {ConvKind::conv2d_weight,
+                                   Dtype::bf16,
+                                   {8, 512, 8, 8},
+                                   {512, 512, 3, 3},
+                                   {.padding = {1, 1}}});
+}
 TEST(ConvCuda, IntegerLanes) {
   PLANCK_NEEDS_GPU();
   expect_cpu_bits("cuda:integer_lanes", Dtype::bf16, ProductMath::tensor_core);
