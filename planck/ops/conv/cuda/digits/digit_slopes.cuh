@@ -135,7 +135,8 @@ struct SlopeDigits {
 
 // Sums to dweight: a block has 32 filters and all taps of some channels, so that neighbours are
 // read, and neighbours stored.
-inline constexpr int kJoinThreads = 256, kJoinFilters = 32;
+inline constexpr int kJoinThreads = 256, kJoinFilters = 32, kJoinWarps = kJoinThreads / 32;
+inline constexpr int kJoinAhead = 4;  // sums of a thread that are on their way together
 
 struct SlopeJoin {
   SlopeSums from;
@@ -146,7 +147,24 @@ struct SlopeJoin {
   int filter_tiles, channel_tiles;
 };
 
-inline __global__ void __launch_bounds__(kJoinThreads)
+// Any element: of several sums, beyond f32's normal numbers, or that met NaN or infinities.
+inline __device__ __noinline__ float any_slope(const SlopeJoin& a, int group, int tap, int c,
+                                               int filter) {
+  const SlopeSums& s = a.from;
+  const std::int64_t channel = std::int64_t{group} * s.channels + c,
+                     f = std::int64_t{group} * s.filters + filter;
+  if (a.of_dy.odd[f] != 0 || a.of_x.odd[channel] != 0) {
+    const NotFiniteSum found = not_finite_slope(a.w, a.x, a.dy, f, tap, channel);
+    if (found.any()) return found.value();
+  }
+  const std::int64_t* const from = s.sums + s.at(group, tap, c) + filter;
+  math::exact::Wide sum;
+  for (int i = 0; i < s.many; ++i) sum.add(from[i * s.each()]);
+  return math::exact::round_exact(
+      sum, math::exact::exponent_of_sum(a.of_x.exponent(channel), a.of_dy.exponent(f)));
+}
+
+inline __global__ void __launch_bounds__(kJoinThreads, 3)
     join_slopes(const __grid_constant__ SlopeJoin a) {
   follow();
   extern __shared__ float joined_sums[];
@@ -157,28 +175,35 @@ inline __global__ void __launch_bounds__(kJoinThreads)
   const int channel0 = rest % a.channel_tiles * a.at_once, group = rest / a.channel_tiles;
   const int count = min(a.at_once, s.channels - channel0) * s.taps, pitch = a.at_once * s.taps + 1;
   const int filter = filter0 + lane;
-  const std::int64_t f = std::int64_t{group} * s.filters + filter;
   if (filter < s.filters) {
-    const int of_filter = a.of_dy.exponent(f);
-    const bool odd_filter = a.of_dy.odd[f] != 0;
-    for (int at = warp; at < count; at += kJoinThreads / 32) {
-      const int c = channel0 + at / s.taps, tap = at % s.taps;
-      const std::int64_t channel = std::int64_t{group} * s.channels + c;
-      const std::int64_t* const from = s.sums + s.at(group, tap, c) + filter;
-      const int n = math::exact::exponent_of_sum(a.of_x.exponent(channel), of_filter);
-      float value;
-      if (s.many == 1) {
-        value = round_sum(*from, n);
-      } else {
-        math::exact::Wide sum;
-        for (int i = 0; i < s.many; ++i) sum.add(from[i * s.each()]);
-        value = math::exact::round_exact(sum, n);
+    const std::int64_t f = std::int64_t{group} * s.filters + filter;
+    const std::uint32_t of_filter = a.of_dy.largest[f], odd_filter = a.of_dy.odd[f];
+    for (int at0 = warp; at0 < count; at0 += kJoinAhead * kJoinWarps) {
+      std::int64_t sums[kJoinAhead];
+      std::uint32_t largest[kJoinAhead], odd[kJoinAhead];
+#pragma unroll
+      for (int i = 0; i < kJoinAhead; ++i) {
+        const int at = min(at0 + i * kJoinWarps, count - 1), c = channel0 + at / s.taps;
+        const std::int64_t channel = std::int64_t{group} * s.channels + c;
+        sums[i] = s.sums[s.at(group, at % s.taps, c) + filter];
+        largest[i] = a.of_x.largest[channel], odd[i] = a.of_x.odd[channel] | odd_filter;
       }
-      if (odd_filter || a.of_x.odd[channel] != 0) {
-        const NotFiniteSum found = not_finite_slope(a.w, a.x, a.dy, f, tap, channel);
-        if (found.any()) value = found.value();
+      unsigned others = 0;
+#pragma unroll
+      for (int i = 0; i < kJoinAhead; ++i) {
+        const int at = at0 + i * kJoinWarps;
+        if (at >= count) break;
+        bool is_other = s.many != 1 || odd[i] != 0;
+        const int n = math::exact::exponent_of_sum(math::exact::exponent_of(largest[i]),
+                                                   math::exact::exponent_of(of_filter));
+        joined_sums[lane * pitch + at] = usual_sum(sums[i], n, is_other);
+        others |= is_other ? 1u << i : 0;
       }
-      joined_sums[lane * pitch + at] = value;
+      for (; others != 0; others &= others - 1) {
+        const int at = at0 + (__ffs(static_cast<int>(others)) - 1) * kJoinWarps;
+        joined_sums[lane * pitch + at] =
+            any_slope(a, group, at % s.taps, channel0 + at / s.taps, filter);
+      }
     }
   }
   __syncthreads();

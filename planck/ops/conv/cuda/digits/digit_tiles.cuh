@@ -193,13 +193,13 @@ __device__ __forceinline__ std::int64_t joined(const DigitSums& s, int i) {
 inline __device__ __noinline__ float odd_sum(std::int64_t sum, int n) {
   return math::exact::round_exact(sum, n);
 }
-// sum · 2^n, rounded once. Away from the ends of f32 the power of two only moves the exponent.
-__device__ __forceinline__ float round_sum(std::int64_t sum, int n) {
+// sum · 2^n, rounded once. Away from the ends of f32 the power of two only moves the exponent; odd
+// where it does not.
+__device__ __forceinline__ float usual_sum(std::int64_t sum, int n, bool& odd) {
   const std::uint32_t bits = __float_as_uint(__ll2float_rn(sum));
   const std::uint32_t exponent = (bits >> 23 & 0xff) + static_cast<std::uint32_t>(n);
-  if (bits == 0) return 0.0f;
-  return exponent - 1 < 254 ? __uint_as_float(bits + (static_cast<std::uint32_t>(n) << 23))
-                            : odd_sum(sum, n);
+  odd = odd || (bits != 0 && exponent - 1 >= 254);
+  return bits == 0 ? 0.0f : __uint_as_float(bits + (static_cast<std::uint32_t>(n) << 23));
 }
 
 // Product says what tiles there are (count, tile), what is brought (bring), how many stages a tile

@@ -119,8 +119,9 @@ class DigitSlopes {
                 1,
                 0,
                 0};
-    // About two sums for each thread: what they wait for, others wait for, too.
-    a.at_once = static_cast<int>(std::clamp<std::int64_t>(24 / p_.taps(), 1, 16));
+    // As many sums for each thread as it reads at once.
+    a.at_once =
+        static_cast<int>(std::clamp<std::int64_t>(kJoinAhead * kJoinWarps / p_.taps(), 1, 32));
     a.filter_tiles = static_cast<int>(ceil_div(p_.filters(), kJoinFilters));
     // Blocks for all processors, rather than long lines.
     while (a.at_once > 1 && p_.groups() * a.filter_tiles * ceil_div(p_.channels(), a.at_once) < 264)
