@@ -83,7 +83,7 @@ struct ImplicitLayout {
 // int64, `many` for each element: [some of k][group][tap][block of 64 channels][channel][filter].
 struct SlopeDigitLayout {
   std::int64_t blocks, many;
-  std::size_t sums;  // those that are cleared lie in front of the magnitudes, which are, too
+  std::size_t sums;
   MagnitudesLayout magnitudes;
   std::int64_t image_pitch, slope_pitch;  // of k
   std::size_t image, slopes, bytes;

@@ -136,7 +136,12 @@ struct Largest {
     else
       odd = 1;
   }
-  __device__ __forceinline__ void tell(const Magnitudes& out, std::int64_t key) const {
+  // alone: no other has elements of this key.
+  __device__ __forceinline__ void tell(const Magnitudes& out, std::int64_t key, bool alone) const {
+    if (alone) {
+      out.largest[key] = most, out.odd[key] = odd;
+      return;
+    }
     atomicMax(out.largest + key, most);
     if (odd != 0) atomicOr(out.odd + key, 1u);
   }
@@ -163,7 +168,7 @@ __device__ __forceinline__ void find_across(const MagnitudeRuns& r, std::uint32_
 #pragma unroll
   for (std::uint32_t w = 1; w < kWarps; ++w)
     found.most = max(found.most, of_warps[w][lane].most), found.odd |= of_warps[w][lane].odd;
-  found.tell(out, key);
+  found.tell(out, key, r.parts == 1);
 }
 
 // A block for a part of a key, of one tensor, then of another.
@@ -206,7 +211,7 @@ inline __global__ void __launch_bounds__(kRunThreads)
   if (threadIdx.x % 32 == 0)
     atomicMax(&of_block.most, found.most), atomicOr(&of_block.odd, found.odd);
   __syncthreads();
-  if (threadIdx.x == 0) of_block.tell(out, key);
+  if (threadIdx.x == 0) of_block.tell(out, key, r.parts == 1);
 }
 
 // `out` is zeros before.
@@ -221,22 +226,28 @@ inline Result<void> find_magnitudes(const Stream& stream, const View& v, const M
 }
 
 // Of the image (y: x, dx: dy, dweight: x) and of the other operand. Both lie in one piece of the
-// workspace, which is cleared, with so many bytes behind it and in front of it.
+// workspace, which is cleared where several blocks tell of a key, with so many bytes behind it.
 inline Result<void> find_both_magnitudes(const Stream& stream, const ConvProblem& p,
                                          const Operands& operands, const Magnitudes& image,
                                          const Magnitudes& other, const ExactKeys& keys,
-                                         std::size_t behind = 0, std::size_t before = 0) {
+                                         std::size_t behind = 0) {
   const bool slopes = p.kind == ConvKind::conv2d_weight;
   const View &a = operands[conv_operand::first], &b = operands[conv_operand::second];
-  char* const begin = reinterpret_cast<char*>(image.largest) - before;
-  const auto bytes = reinterpret_cast<char*>(other.odd + keys.of_other) + behind - begin;
-  const auto cleared = cudaMemsetAsync(begin, 0, static_cast<std::size_t>(bytes), native(stream));
-  if (auto ok = cuda_result(cleared, "conv2d"); !ok) return ok;
   const MagnitudeKeys of_image =
       slopes ? keys_of_channels() : keys_of_images(p.groups(), a.shape[1] / p.groups());
   const MagnitudeKeys of_other = slopes ? keys_of_channels() : keys_of_weights(p);
   const auto runs_a = runs_of(a, of_image, keys.of_image),
              runs_b = runs_of(b, of_other, keys.of_other);
+  const auto tells_all = [](const std::optional<MagnitudeRuns>& r, std::int64_t count) {
+    return r && r->keys == count && r->parts == 1;
+  };
+  if (behind != 0 || !tells_all(runs_a, keys.of_image) || !tells_all(runs_b, keys.of_other)) {
+    const auto bytes = reinterpret_cast<char*>(other.odd + keys.of_other) + behind -
+                       reinterpret_cast<char*>(image.largest);
+    const auto cleared =
+        cudaMemsetAsync(image.largest, 0, static_cast<std::size_t>(bytes), native(stream));
+    if (auto ok = cuda_result(cleared, "conv2d"); !ok) return ok;
+  }
   if (!runs_a)
     if (auto ok = find_magnitudes(stream, a, of_image, image); !ok) return ok;
   if (!runs_b)

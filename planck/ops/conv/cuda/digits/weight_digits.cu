@@ -72,29 +72,31 @@ class DigitSlopes {
         {p_.taps() * layout_.blocks, p_.groups(), rows_at_once,
          ceil_div(p_.filters(), columns_at_once), steps.all, kMostIn32Bits / W::kBlock,
          gemm_device::processors_of(stream_) / W::kCluster, 256 / W::kBlock});
-    if (auto ok = find_both_magnitudes(stream_, p_, operands_, of_x_, of_dy_, keys_, 0,
-                                       cleared(cuts, rows_at_once));
-        !ok)
+    if (auto ok = find_both_magnitudes(stream_, p_, operands_, of_x_, of_dy_, keys_); !ok)
       return ok;
     const auto x = cell_source(x_, cells_, true, of_x_, digits(layout_.image), layout_.image_pitch);
     const auto dy =
         cell_source(dy_, cells_, false, of_dy_, digits(layout_.slopes), layout_.slope_pitch);
-    if (auto ok = lay_both(stream_, x, dy); !ok) return ok;
+    const std::size_t kept = not_cleared(cuts, rows_at_once);
+    if (auto ok = lay_both(stream_, x, dy, data_ + layout_.sums + kept, all_sums() - kept); !ok)
+      return ok;
     const SlopeDigits product{cuts, cells_, sums(), static_cast<int>(steps.of_line),
                               static_cast<int>(steps.between_lines)};
     if (auto ok = multiply<W>(product); !ok) return ok;
     return join();
   }
 
-  // Bytes in front of the magnitudes that are zeros before: sums from the first row on that several
-  // tiles add to.
-  std::size_t cleared(const conv_detail::SlopeCuts& cuts, std::int64_t rows_at_once) const {
+  // Sums from the first row on that several tiles add to are zeros before; bytes in front of it.
+  std::size_t not_cleared(const conv_detail::SlopeCuts& cuts, std::int64_t rows_at_once) const {
     const SlopeSums s = sums();
     const auto first = cuts.first_cut(s.groups);
     const std::int64_t row =
-                           std::int64_t{first.group} * s.taps * s.blocks + first.row * rows_at_once,
-                       kept = s.many > 1 ? 0 : row * 64 * s.filters;
-    return layout_.magnitudes.of_image - layout_.sums - 8 * static_cast<std::size_t>(kept);
+        std::int64_t{first.group} * s.taps * s.blocks + first.row * rows_at_once;
+    return s.many > 1 ? 0 : 8 * static_cast<std::size_t>(row * 64 * s.filters);
+  }
+  std::size_t all_sums() const {
+    const SlopeSums s = sums();
+    return 8 * static_cast<std::size_t>(s.many * s.each());
   }
 
   template <class W>
