@@ -1,5 +1,5 @@
-// How the work of exact y and dx is cut for a GPU's processors: the last pairs of tiles, too few for
-// all of them, along k, which integers do not mind.
+// How the work of exact y and dx is cut for a GPU's processors: the last pairs of tiles, too few
+// for all of them, along k, which integers do not mind.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// How exact y and dx are cut (host/window_cuts.h): all work is done once, and who adds the last of a
-// tile's sums is known by how many there are.
+// How exact y and dx are cut (host/window_cuts.h): all work is done once, and who adds the last of
+// a tile's sums is known by how many there are.
 #include "planck/ops/conv/host/window_cuts.h"
 
 #include <gtest/gtest.h>
