@@ -371,7 +371,7 @@ __global__ void __launch_bounds__(W::kThreads, 1)
   await_last();
   if (threadIdx.x < 128) {
     leave_registers<24>();
-    if (threadIdx.x == 0) bring_digits<W>(map_a, map_b, e, stages, full, empty);
+    if (is_elected_of_block()) bring_digits<W>(map_a, map_b, e, stages, full, empty);
   } else {
     take_registers<240>();
     multiply_digits<W>(e, stages, pieces, full, empty);

@@ -11,6 +11,7 @@
 
 #include <type_traits>
 
+#include "planck/loops/cuda/elected.cuh"
 #include "planck/loops/cuda/floats.cuh"
 #include "planck/loops/cuda/tensor_map.cuh"
 #include "planck/loops/gemm/cuda/epilogue.cuh"
@@ -385,7 +386,7 @@ __global__ void __launch_bounds__(W::kThreads, 1)
   constexpr bool kTakes = W::kGroups == 2;  // all registers there are: small tiles need few
   if (threadIdx.x < 128) {
     if constexpr (kTakes) leave_registers<24>();
-    if (threadIdx.x == 0) bring_tiles<W>(map_a, map_b, p, stages, full, empty);
+    if (is_elected_of_block()) bring_tiles<W>(map_a, map_b, p, stages, full, empty);
   } else {
     if constexpr (kTakes) take_registers<240>();
     multiply_arrived<W>(p, stages, pieces, full, empty);

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "planck/loops/gemm/cuda/warpgroups.instance.cuh"
-#include "planck/ops/conv/cuda/elected.cuh"
+#include "planck/loops/cuda/elected.cuh"
 #include "planck/ops/conv/host/walk.h"
 
 namespace planck::conv_device {

@@ -13,7 +13,7 @@
 #include "planck/loops/cuda/chain.cuh"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
 #include "planck/math/products/exact_product.h"
-#include "planck/ops/conv/cuda/elected.cuh"
+#include "planck/loops/cuda/elected.cuh"
 
 namespace planck::conv_device {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace planck::conv_device {
+namespace planck {
 
 // True for one thread of a warp, all of which must ask. The compiler knows that it is one. Of
 // threadIdx.x == 0 it does not, and makes each copy a loop over threads that might say something
@@ -19,4 +19,4 @@ __device__ __forceinline__ bool is_elected() {
 // The same for one thread of a block's first warp.
 __device__ __forceinline__ bool is_elected_of_block() { return threadIdx.x < 32 && is_elected(); }
 
-}  // namespace planck::conv_device
+}  // namespace planck
