@@ -3,13 +3,17 @@
 #include <map>
 #include <mutex>
 
+#include "planck/backend/side_by_side.h"
 #include "planck/core/exception.h"
 
 namespace planck {
 
 Shared<Storage> Storage::allocate(const Stream& stream, std::size_t bytes) {
-  return Shared<Storage>::adopt(
+  auto storage = Shared<Storage>::adopt(
       new Storage(value_or_throw(planck::allocate(stream, bytes)), stream));
+  if (Recording* beside = backend_detail::side_by_side(stream))
+    beside->keep_until_join(std::make_shared<const Shared<Storage>>(storage));
+  return storage;
 }
 
 Shared<Storage> Storage::borrow(const Stream& stream, void* data, std::size_t bytes,

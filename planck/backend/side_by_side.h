@@ -2,7 +2,6 @@
 // (core/stream/recording.h). Elsewhere it is just run.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -26,9 +25,7 @@ void run_beside(Recording& recording, std::span<const View> reads,
   Recording::Work work(recording, read);
   run();
   const auto wrote = [&](const Shared<Storage>& storage) {
-    if (storage)
-      work.wrote(storage->data(), storage->bytes(),
-                 std::make_shared<const Shared<Storage>>(storage));
+    if (storage) work.wrote(storage->data(), storage->bytes());
   };
   for (const StoredView* t : writes) wrote(t->storage);
   wrote(workspace);

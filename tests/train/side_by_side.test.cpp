@@ -2,6 +2,10 @@
 // the CPU, run after run; that what waits for nothing else is not lost; memory of others.
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <set>
+#include <vector>
+
 #include "planck/core/allocator.h"
 #include "planck/core/stream/recording.h"
 #include "planck/train/step.h"
@@ -120,6 +124,34 @@ TEST(SideBySide, WorkThatIsNotToldWaitsForAll) {
       work.run();
       EXPECT_EQ(found->template item<float>(), wanted) << run;
     }
+  });
+}
+
+// Work that reads memory is not waited for by who would be given it next: nobody is, before the
+// join. cat() of pieces in another order is put together by copies, which are no Work.
+TEST(SideBySide, NoMemoryIsGivenTwice) {
+  on_cuda([]<class B>(std::type_identity<B>) {
+    const auto place = B::default_device();
+    const auto x = full<B>({2, 1000}, 1.0, Dtype::f32, place) + 0.0;
+    const auto halves = std::vector{slice(x, 0, 1, 2), slice(x, 0, 0, 1)};
+    std::set<const void*> given;
+    std::optional<Tensor<B>> found;
+    Recording recording(place);
+    {
+      Recording::SideBySide all(place);
+      auto total = zeros_like(x);
+      for (int i = 0; i < 8; ++i) {
+        const auto turned = cat(halves, 0), plus = turned + total;
+        EXPECT_TRUE(given.insert(turned.primitive().view.data).second) << i;
+        EXPECT_TRUE(given.insert(plus.primitive().view.data).second) << i;
+        total = plus;
+      }
+      all.join();
+      found = total * 1.0;
+    }
+    const Recorded work = recording.finish();
+    work.run();
+    EXPECT_EQ(found->template to_vector<float>(), std::vector<float>(2000, 8.f));
   });
 }
 

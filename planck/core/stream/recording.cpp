@@ -130,10 +130,8 @@ Recording::Work::Work(Recording& recording, std::span<const void* const> reads)
   waits_for_.erase(std::ranges::unique(waits_for_).begin(), waits_for_.end());
   set_front(s, waits_for_);
 }
-void Recording::Work::wrote(const void* begin, std::size_t bytes,
-                            std::shared_ptr<const void> owner) {
+void Recording::Work::wrote(const void* begin, std::size_t bytes) {
   wrote_.emplace_back(static_cast<const std::byte*>(begin), bytes);
-  recording_.flow_->kept.push_back(std::move(owner));
 }
 void Recording::Work::finish() {
   const Stream& s = recording_.parts_->stream;

@@ -6,12 +6,12 @@
 //   Recorded work = recording.finish();    // and now
 //   work.run();                            // as often as one likes
 //
-// The work reads and writes the same memory every time. What it allocates comes from arenas of
-// its own, which live as long as the Recorded. What is the same in every run (Once) is done once,
-// before the first. What is drawn from generators that draw_from() was
-// told of is drawn, in every run, from where they are by then. The host cannot look while nothing
-// runs: reading a tensor, making one of values of the host and waiting are refused, by
-// check_not_recorded or by CUDA, and then nothing is recorded. Errors are thrown.
+// The work reads and writes the same memory every time. What it allocates comes from an arena of
+// its own, which lives as long as the Recorded. What is the same in every run (Once) is done once,
+// before the first. What is drawn from generators that draw_from() was told of is drawn, in every
+// run, from where they are by then. The host cannot look while nothing runs: reading a tensor,
+// making one of values of the host and waiting are refused, by check_not_recorded or by CUDA, and
+// then nothing is recorded. Errors are thrown.
 #pragma once
 
 #include <map>
@@ -70,6 +70,10 @@ class Recording {
 
   // The recording of a stream whose work is recorded side by side, else null.
   static Recording* side_by_side(const Stream& stream);
+  // Of one that side_by_side() gave: what owns memory, until its join().
+  void keep_until_join(std::shared_ptr<const void> owner) {
+    flow_->kept.push_back(std::move(owner));
+  }
 
   // Memory that holds the same in every run: what Once wrote. `what` keeps it.
   void add_constant(const void* memory, std::shared_ptr<const void> what) {
@@ -131,9 +135,10 @@ class Recording {
 //   …                    // as Work, which says what it reads and writes
 //   all.join();          // what comes now waits for all of it
 //
-// Work may not write to memory that other work has used: what it writes is kept until join(), so
-// that nobody is given it again. What is queued meanwhile and is no Work waits for everything, and
-// everything behind waits for it. Does nothing where the stream is not recorded.
+// Work may not write to memory that other work has used. So all that is allocated meanwhile, by
+// Work or not, is kept until join(), that nobody may be given it again (Storage::allocate). What is
+// queued meanwhile and is no Work waits for everything, and everything behind waits for it. Does
+// nothing where the stream is not recorded.
 class Recording::SideBySide {
  public:
   explicit SideBySide(const Stream& stream);
@@ -149,8 +154,8 @@ class Recording::Work {
   // Of a recording that side_by_side() gave.
   Work(Recording& recording, std::span<const void* const> reads);
   Work(const Work&) = delete;
-  // Is queued by now; what it wrote: memory, from its beginning, and what keeps it.
-  void wrote(const void* begin, std::size_t bytes, std::shared_ptr<const void> owner);
+  // Is queued by now; what it wrote: memory, from its beginning.
+  void wrote(const void* begin, std::size_t bytes);
   void finish();
 
  private:
