@@ -122,7 +122,9 @@ class PartList {
       std::string outer = enter(name);
       if constexpr (std::is_base_of_v<QuantizableLayer, T>) add(part);
       if constexpr (requires { part.read_ahead(); })
-        readers_.push_back({&part, [](void* p) { static_cast<T*>(p)->read_ahead(); }});
+        readers_.push_back(
+            {&part, [](void* p) -> bool { return static_cast<T*>(p)->read_ahead(); },
+             [](const void* p, bool ahead) { return static_cast<const T*>(p)->stays(ahead); }});
       if constexpr (detail::kIsLeaf<T>)
         add(&part, part_type<T>());
       else
@@ -140,9 +142,17 @@ class PartList {
       if (p.type == &part_type<T>() && !p.again) f(p.path, *static_cast<T*>(p.object));
   }
   // Modules that decide by a number of their state have read_ahead(): the host reads it now and
-  // not in the next pass. May wait for the device.
-  void read_ahead() const {
-    for (const Reader& r : readers_) r.read(r.module);
+  // not in the next pass, and has what each decides. May wait for the device. Behind that pass
+  // stay(), which does not wait, says whether others will decide the same.
+  std::vector<bool> read_ahead() const {
+    std::vector<bool> ahead;
+    for (const Reader& r : readers_) ahead.push_back(r.read(r.module));
+    return ahead;
+  }
+  bool stay(const std::vector<bool>& ahead) const {
+    for (std::size_t i = 0; i < readers_.size(); ++i)
+      if (!readers_[i].stays(readers_[i].module, ahead[i])) return false;
+    return true;
   }
   // Refuses two parts of one path, and finds those that are named twice.
   void check();
@@ -155,7 +165,8 @@ class PartList {
 
   struct Reader {
     void* module;
-    void (*read)(void* module);
+    bool (*read)(void* module);
+    bool (*stays)(const void* module, bool ahead);
   };
 
   std::string path_;

@@ -287,14 +287,16 @@ class Step {
     }
     if (runs_.size() == kMost) runs_.erase(runs_.begin());
     try {
-      runs_.push_back(record(parts, specs, scale, inputs...));
+      if (auto run = record(parts, specs, scale, inputs...)) {
+        ++recorded_;
+        return runs_.emplace_back(std::move(run)).get();
+      }
     } catch (const Exception& e) {
       why_not_ = e.what();
       runs_.clear();
-      return nullptr;
     }
-    ++recorded_;
-    return runs_.back().get();
+    (void)nn::parts_of(model_);  // modules forget what they think they have seen
+    return nullptr;
   }
   bool still_fits(const nn::PartList& parts, const Run& run) const {
     if (detail::seen<A>(parts) != run.seen || !run.generators.fit(parts)) return false;
@@ -307,6 +309,8 @@ class Step {
     return alone;
   }
 
+  // Null where modules decide otherwise from the next step on, as those do that have observed
+  // nothing before: this one runs as it is written, and that is recorded.
   template <class... K>
   std::unique_ptr<Run> record(const nn::PartList& parts, const Specs& specs, const void* scale,
                               const Tensor<A, K>&... inputs) {
@@ -320,7 +324,7 @@ class Step {
       using T = std::remove_cvref_t<decltype(b.value)>;
       b.value = T(typename T::Primitive{detail::own_copy(b.value.primitive())});
     });
-    parts.read_ahead();
+    const auto ahead = parts.read_ahead();
     run->seen = detail::seen<A>(parts);
     run->generators = detail::Generators(parts, *place_);
     const std::uint64_t draws = Rng::draws_of_this_thread;
@@ -339,6 +343,7 @@ class Step {
       (std::index_sequence_for<K...>{});
       if (const std::string path = parameters.changed(); !path.empty())
         raise(ErrorCode::unsupported, "the step sets the parameter " + path);
+      if (!parts.stay(ahead)) return nullptr;
       run->written = buffers.write();
       run->gradients = std::move(found.gradients);
       run->clip = std::move(found.clip);

@@ -87,6 +87,30 @@ TEST(QuantizedStep, StartsBetweenSteps) {
   });
 }
 
+// What the first batch observes has nothing before it, what the next ones do has.
+TEST(QuantizedStep, ForgetsWhatItObservedBetweenSteps) {
+  const auto gpu = Stream::on({DeviceKind::cuda, 0});
+  if (!gpu) GTEST_SKIP() << "no CUDA device";
+  const auto trained = [](auto backend) {
+    nn::StateDict first;
+    return stepped<typename decltype(backend)::type, Observing>(10, usual_size, true,
+                                                                [&](int i, auto& model, auto&) {
+                                                                  if (i == 0)
+                                                                    first = nn::state(model);
+                                                                  if (i == 5)
+                                                                    nn::load_state(model, first);
+                                                                });
+  };
+  const auto wanted = trained(std::type_identity<Autodiff<Cpu>>{});
+  with_backend_of(*gpu, [&]<class B>(std::type_identity<B>) {
+    const auto found = trained(std::type_identity<Autodiff<B>>{});
+    EXPECT_EQ(found.why_not, "");
+    EXPECT_EQ(found.recorded, 2);
+    EXPECT_EQ(found.replayed, 8) << "the first of all, and the first that observes anew, are not";
+    EXPECT_TRUE(same_bits(found, wanted));
+  });
+}
+
 // While layers observe, each batch sets the steps that are to be learned.
 TEST(QuantizedStep, WhatSetsAParameterIsNotRecorded) {
   const auto gpu = Stream::on({DeviceKind::cuda, 0});

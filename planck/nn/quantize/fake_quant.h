@@ -58,7 +58,9 @@ class FakeQuant {
   // Whether anything was observed: without it there is no scale. May wait for the device, but not
   // in the first pass after read_ahead().
   bool calibrated() const;
-  void read_ahead() const { (void)calibrated(); }
+  bool read_ahead() const { return calibrated(); }
+  // Whether a pass behind the one that had this answer is known to have it, too.
+  bool stays(bool ahead) const { return ahead || calibrated_ == false; }
 
   // The scale of each group, as [groups]; of tokens [.., 1]. Refused where nothing was observed.
   Tensor<B> scale(const Tensor<B>& x) const;
