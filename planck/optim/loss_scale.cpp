@@ -62,8 +62,8 @@ const void* LossScale::put_on(const Stream& stream) {
   if (!there_) {
     const LossScaleState now = settled();
     backend_detail::copy_from_host(stream, memory_->view.data, &now, sizeof now);
-    there_ = true;
   }
+  there_ = false;  // until step_there: a run moves it on, and what fails behind it is no step
   return memory_->view.data;
 }
 // As mul_scalar rounds a number: to what the loss is computed in.

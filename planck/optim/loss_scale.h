@@ -84,7 +84,6 @@ class LossScale {
   void step_there(Optimizer& optimizer, Module&& module, const ModelGradients<B>& gradients,
                   const Clip<B>& found) {
     (void)settled();
-    there_ = false;  // unless all goes well
     const auto outcome = std::make_shared<const Outcome>(detail::stored(*found.norm));
     if constexpr (requires { optimizer.step(module, gradients, found, outcome); })
       optimizer.step(module, gradients, found, outcome);
@@ -104,7 +103,7 @@ class LossScale {
   mutable LossScaleState now_;
   mutable std::shared_ptr<const Outcome> outcome_;  // of the last step, unless it is known
   std::optional<StoredView> memory_;                // LossScaleState on a device
-  bool there_ = false;                              // which has the numbers, or will have
+  bool there_ = false;                              // which has the numbers of the last step
 };
 
 }  // namespace planck::optim

@@ -70,7 +70,7 @@ __device__ __forceinline__ const Row& row_of_block(const Table& table, int& inde
   return table.row[low];
 }
 
-// kWide: in f64 whatever the dtype is, of those tensors whose sum in f32 is not usual.
+// In f64 of f64, else in Narrow.
 template <class Narrow>
 __device__ double sum_of_chunk(const Row& row, std::int64_t begin) {
   switch (row.dtype) {
@@ -85,6 +85,7 @@ __device__ double sum_of_chunk(const Row& row, std::int64_t begin) {
   }
 }
 
+// kWide: in f64 whatever the dtype is, of those tensors whose sum in f32 is not usual.
 template <bool kWide>
 __global__ void __launch_bounds__(kThreads)
     chunk_kernel(const __grid_constant__ Table table, const double* squares, double* partials) {
