@@ -1,6 +1,7 @@
-// What a recorded step would make anew in every run though it is the same each time: tensors that
-// ops make of numbers alone (fill, arange), and what ops make of those. They are made once, before
-// the first run (Recording::Once), and live as long as the work; nobody writes over them.
+// What a recorded step would make anew in every run though it is the same each time: tensors of up
+// to 1 MiB that ops make of numbers alone (fill, arange), and what ops make of such alone. They are
+// made once, before the first run (Recording::Once), and live as long as the work; nobody writes
+// over them.
 #pragma once
 
 #include <span>

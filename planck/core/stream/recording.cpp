@@ -63,6 +63,8 @@ Recorded Recording::finish() {
 }
 
 Result<Recording::Draw> Recording::draw(std::uint64_t seed, std::uint64_t offset) {
+  if (!use_)  // within Once
+    return fail(ErrorCode::unsupported, "recording: numbers are drawn beside constants alone");
   const Generator* of = nullptr;
   std::size_t alike = 0;
   for (const Generator& g : generators_) {
