@@ -180,8 +180,7 @@ std::optional<StoredView> seen_together(const Assembly& assembly,
     std::int64_t from = 0;
     for (int d = 0; d < out.shape.rank(); ++d) {
       from += piece.onto.start[d] * out.strides[d];
-      if (piece.onto.step[d] != 1 ||
-          (in.view.shape[d] > 1 && in.view.strides[d] != out.strides[d]))
+      if (piece.onto.step[d] != 1 || (in.view.shape[d] > 1 && in.view.strides[d] != out.strides[d]))
         return std::nullopt;
     }
     if (in.storage.get() != storage.get() ||

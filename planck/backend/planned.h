@@ -3,8 +3,8 @@
 // How an op is done is in plan/value_op.h: a view shares the input's storage; a plan is selected
 // once for each problem and remembered, its outputs come from the caching allocator, or are an
 // input's own buffer where nobody else holds that and the op works in place. Outputs are row-major,
-// or lie as the input that a problem's lies_as(operand) names: what was permuted stays so, and where
-// such inputs are neighbours in one block, so are the outputs.
+// or lie as the input that a problem's lies_as(operand) names: what was permuted stays so, and
+// where such inputs are neighbours in one block, so are the outputs.
 #pragma once
 
 #include <array>

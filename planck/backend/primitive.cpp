@@ -9,8 +9,8 @@
 namespace planck {
 
 Shared<Storage> Storage::allocate(const Stream& stream, std::size_t bytes) {
-  auto storage = Shared<Storage>::adopt(
-      new Storage(value_or_throw(planck::allocate(stream, bytes)), stream));
+  auto storage =
+      Shared<Storage>::adopt(new Storage(value_or_throw(planck::allocate(stream, bytes)), stream));
   if (Recording* beside = backend_detail::side_by_side(stream))
     beside->keep_until_join(std::make_shared<const Shared<Storage>>(storage));
   return storage;

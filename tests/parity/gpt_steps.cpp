@@ -8,8 +8,8 @@
 // Prints one line of JSON. --start writes the weights before the first step, and where the samples
 // of every step begin in the text. --wait-every: losses are read, and the device waited for, after
 // so many steps; milliseconds are of one. --profile prints where the time of the last step went,
-// instead. --unrecorded: kernel by kernel, where others record a step. cpu_milliseconds: of all threads. growth_mib: how much larger the process was at its
-// largest than before the first step.
+// instead. --unrecorded: kernel by kernel, where others record a step. cpu_milliseconds: of all
+// threads. growth_mib: how much larger the process was at its largest than before the first step.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
