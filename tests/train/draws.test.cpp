@@ -150,6 +150,23 @@ TEST(DrawsOnCuda, OfGeneratorsOutsideAreNotRecorded) {
   });
 }
 
+// What is made of constants is made once, before the first run.
+TEST(DrawsOnCuda, BesideConstantsAloneAreNotRecorded) {
+  on_cuda([]<class A>(std::type_identity<A>) {
+    using B = nn::Inner<A>;
+    const auto place = B::default_device();
+    const auto now = full<B, IntKind>({2}, 0, Dtype::i64, place);
+    const auto dropped = [&] {
+      const auto x = full<B>({1, 1, 4, 8}, 1.0, Dtype::f32, place);
+      (void)scaled_dot_product_attention(x, x, x, {.dropout = 0.5, .seed = 3});
+    };
+    dropped();
+    Recording recording(place);
+    recording.draw_from({{3, 0, static_cast<const std::uint64_t*>(now.primitive().view.data)}});
+    EXPECT_EQ(message(dropped), "recording: numbers are drawn beside constants alone");
+  });
+}
+
 }  // namespace
 
 }  // namespace planck::test
