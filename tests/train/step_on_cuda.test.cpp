@@ -187,6 +187,36 @@ TEST(StepOnCuda, ScalesTheLoss) {
   });
 }
 
+// The device has moved its scale when the step fails: what follows are the bits of no such step.
+TEST(StepOnCuda, AStepWithoutMemoryMovesNoLossScale) {
+  on_cuda([]<class A>(std::type_identity<A>) {
+    const auto trained = [](auto optimizer, bool fails) {
+      using M = typename decltype(optimizer)::Model;
+      Rng rng{.seed = 3};
+      Perceptron<M> model(rng, Dtype::f16);
+      optim::LossScale scale({.first = 0x1p24, .interval = 4});
+      train::Step step(
+          model, optimizer,
+          [&](const auto& x, const auto& labels) { return loss_of<M>(model, x, labels); },
+          {.loss_scale = &scale});
+      for (int i = 0; i < 12; ++i) {
+        const Batch<M> batch(i, 6, Dtype::f16);
+        if (i != 2) {
+          step(batch.x, batch.labels);
+        } else if (fails) {
+          fail_allocation(0);
+          EXPECT_THROW(step(batch.x, batch.labels), Exception);
+          fail_allocation(-1);
+          EXPECT_EQ(step.replayed(), 2) << "it has run";
+        }
+      }
+      EXPECT_GT(scale.skipped(), 2) << "it would have been left out";
+      return std::tuple(nn::state(model), optimizer.state(), scale.state());
+    };
+    EXPECT_EQ(trained(adam_of<A>(), true), trained(adam_of<Autodiff<Cpu>>(), false));
+  });
+}
+
 TEST(StepOnCuda, NamesABrokenIndexAndKeepsTheWeights) {
   on_cuda([]<class A>(std::type_identity<A>) {
     for (const bool record : {true, false}) {
