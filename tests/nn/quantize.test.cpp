@@ -184,6 +184,22 @@ TEST(QuantizedLayers, LearnedStepsHaveTheirGradient) {
   EXPECT_NEAR(found.at("step").item<float>(), expected / std::sqrt(6.0 * 7), 1e-5);
 }
 
+// What a pass decides by, read before it, and whether the next one will decide the same.
+TEST(QuantizedLayers, SayWhatTheyDecideBy) {
+  nn::FakeQuant<A> quant({.scheme = {.dtype = Dtype::s8, .range = IntRange{-127, 127}}}, {6},
+                         Cpu::default_device());
+  const auto parts = nn::parts_of(quant);
+  const auto first = parts.read_ahead();
+  EXPECT_EQ(first, std::vector<bool>{false});
+  EXPECT_TRUE(parts.stay(first)) << "nothing looked at it";
+  quant.observe(full<Cpu>({6}, 2));
+  EXPECT_FALSE(parts.stay(first)) << "the next one has a range to start from";
+  const auto second = parts.read_ahead();
+  EXPECT_EQ(second, std::vector<bool>{true});
+  quant.observe(full<Cpu>({6}, 3));
+  EXPECT_TRUE(parts.stay(second));
+}
+
 TEST(Observers, FindTheirRanges) {
   const QuantScheme scheme{.dtype = Dtype::s4, .range = IntRange{-7, 7}};
   std::vector<float> xs(1000);
