@@ -18,6 +18,7 @@ LossScale::LossScale(const LossScaleOptions& o) : options_(o), now_{.scale = o.f
 }
 LossScale::LossScale(const LossScale& other) : options_(other.options_), now_(other.settled()) {}
 LossScale& LossScale::operator=(const LossScale& other) {
+  if (this == &other) return *this;
   now_ = other.settled();
   options_ = other.options_;
   outcome_.reset();
