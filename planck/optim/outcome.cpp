@@ -1,5 +1,6 @@
 #include "planck/optim/outcome.h"
 
+#include <cmath>
 #include <cstring>
 #include <mutex>
 #include <tuple>
@@ -62,5 +63,7 @@ double Outcome::norm() const {
   }
   return *norm_;
 }
+
+bool Outcome::counts() const { return std::isfinite(norm()); }
 
 }  // namespace planck::optim

@@ -2,7 +2,6 @@
 // for what came before the norm, and not for what was queued behind it.
 #pragma once
 
-#include <cmath>
 #include <optional>
 
 #include "planck/backend/primitive.h"
@@ -17,7 +16,7 @@ class Outcome {
 
   double norm() const;
   // A step whose gradients are not all finite is left out.
-  bool counts() const { return std::isfinite(norm()); }
+  bool counts() const;
 
  private:
   mutable std::optional<double> norm_;  // once it is here
