@@ -137,7 +137,7 @@ __device__ __forceinline__ void take_powers(RunningRows& rows, float (&s)[kDown]
     for (int x = 0; x < W::kColumns; ++x) largest = math::at_least(s[r][x], largest);
 #pragma unroll
     for (int by = 1; by < 8; by *= 2)
-      largest = math::at_least(largest, __shfl_xor_sync(0xffffffffu, largest, by));
+      largest = math::at_least(largest, __shfl_xor_sync(0xffffffffu, largest, by * kNextAcross));
     factor[r] = element::power(rows.largest[r] - largest);
     rows.largest[r] = largest;
     rows.sum[r] *= factor[r];
@@ -167,7 +167,7 @@ __device__ __forceinline__ void finish_rows(const Call& c, const OwnRows& at, co
 #pragma unroll
   for (int r = 0; r < kDown; ++r) {
     float l = rows.sum[r];
-    for (int by = 1; by < 8; by *= 2) l += __shfl_xor_sync(0xffffffffu, l, by);
+    for (int by = 1; by < 8; by *= 2) l += __shfl_xor_sync(0xffffffffu, l, by * kNextAcross);
     const float m = rows.largest[r];
     factor[r] = element::row_factor(m, l);
     if (c.drops) factor[r] *= enlarged<float>(c);

@@ -25,15 +25,22 @@ namespace planck::attention_device {
 inline constexpr int kChainThreads = 128, kOwnRows = 64;
 inline constexpr int kChainBlocks = 2;  // of a multiprocessor: with three, reads have no registers
 inline constexpr int kDown = 4;         // rows of a lane
+inline constexpr int kNextAcross = 2;   // from a lane to the next one across
 
-// Which lane of its warp a thread is.
+// Which lane of its warp a thread is. Its lowest bit is one of `down`, the next one of `across`: 16
+// bytes of every lane take two turns of shared memory where all neighbours, or all next but one,
+// read the same, and four elsewhere.
 struct ChainLane {
   int warp, lane, down, across;
   __device__ ChainLane()
       : warp(static_cast<int>(threadIdx.x) / 32),
         lane(static_cast<int>(threadIdx.x) % 32),
-        down(lane / 8),
-        across(lane % 8) {}
+        down(lane % 2 + lane / 16 * 2),
+        across(lane / kNextAcross % 8) {}
+  // Of 32 bits, those of the lanes whose `down` this is.
+  __device__ static constexpr unsigned lanes_of(int down) {
+    return 0x5555u << (down % 2 + down / 2 * 16);
+  }
   // Of the block's own rows: the first of the warp's 16, and the first of the lane's.
   __device__ int warp_row() const { return warp * 16; }
   __device__ int row() const { return warp_row() + down; }
@@ -255,7 +262,7 @@ __device__ __forceinline__ unsigned store_rows_of_warp(const Operand& to, const 
     const unsigned lanes = __ballot_sync(0xffffffffu, nan && may[r] && there);
 #pragma unroll
     for (int down = 0; down < 4; ++down)
-      if ((lanes >> 8 * down & 255) != 0) found |= 1u << (down + 4 * r);
+      if ((lanes & ChainLane::lanes_of(down)) != 0) found |= 1u << (down + 4 * r);
   }
   return found;
 }
