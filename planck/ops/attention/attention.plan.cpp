@@ -86,13 +86,16 @@ std::size_t room_of_each(const AttentionProblem& p) {
 static_assert(attention_math::kBlock == kAttentionBlock);
 constexpr Room kCudaRoom = room_of_each<attention_cuda_workspace>,
                kTilesRoom = room_of_each<attention_tiles_workspace>,
+               kSlopesRoom = room_of_each<attention_slopes_workspace>,
                kCpuRoom = room_of_each<attention_cpu_workspace>;
 constexpr Run kCudaRun = of_each<attention_cuda>, kTilesRun = of_each<attention_tiles>,
+              kTwiceRun = of_each<attention_tiles_twice>,
               kWarpgroupsRun = of_each<attention_warpgroups>,
               kWarpsRun = of_each<attention_mma_sync>, kCpuRun = of_each<attention_cpu>;
 
 constexpr Kernel<AttentionProblem> kChain[] = {
-    {"cuda:tiles", kCuda, attention_tiles_refusal, kTilesRoom, guarantee, kTilesRun},
+    {"cuda:tiles", kCuda, attention_tiles_refusal, kSlopesRoom, guarantee, kTilesRun},
+    {"cuda:tiles:twice", kCuda, attention_tiles_twice_refusal, kTilesRoom, guarantee, kTwiceRun},
     {"cuda:rows", kCuda, accept, kCudaRoom, guarantee, kCudaRun},
     {"cpu:fma_chain", kCpu, accept, kCpuRoom, guarantee, kCpuRun},
 };

@@ -1,6 +1,7 @@
 // cuda:tiles, backward: one kernel for dq, whose blocks own queries and walk over keys, and one for
 // dk and dv, whose blocks own keys and walk over the queries of all heads of the group. Each sum
-// has one owner, so scores are computed twice, and there are no atomics.
+// has one owner, and there are no atomics. Where there is room for slopes, those of dk and dv are
+// kept, and dq is one product of them (chain_kept.cuh); else scores are computed twice.
 //
 // A block owns two tiles, of q and dy or of k and v, and walks over steps of the other two. These
 // have one place each: the product with the one is computed while the other is copied.
@@ -41,6 +42,11 @@ struct ChainSteps {
       : first(static_cast<int>(low.first) / W::kStep),
         end((static_cast<int>(high.end) + W::kStep - 1) / W::kStep) {
     if (end < first) end = first;
+  }
+  // The same of whole tiles.
+  __device__ void fill_up() {
+    constexpr int kSteps = kOwnRows / W::kStep;
+    first = first / kSteps * kSteps, end = (end + kSteps - 1) / kSteps * kSteps;
   }
 };
 
@@ -176,6 +182,19 @@ __global__ void __launch_bounds__(kChainThreads, kChainBlocks)
 
 // ---- dk and dv ----
 
+// The slopes of a warp's 16 keys and a step of queries, which lie where its weights do: to rows of
+// a tile. `first` is the first query of the tile that the step has.
+template <class W>
+__device__ __forceinline__ void keep_slopes(float* tile, const float* weights, int first) {
+  constexpr int kAcross = W::kStep / 4, kAtOnce = 32 / kAcross;
+  const int lane = static_cast<int>(threadIdx.x) % 32, row = lane / kAcross,
+            at = lane % kAcross * 4;
+#pragma unroll
+  for (int r = 0; r < 16; r += kAtOnce)
+    *reinterpret_cast<float4*>(tile + (row + r) * kOwnRows + first + at) =
+        read_four(weights + (row + r) * W::kWeightStride + at);
+}
+
 // Of the queries that a block of keys walks over: number `step` of all steps of all heads of its
 // group.
 struct ChainQueries {
@@ -186,14 +205,16 @@ template <class W>
 __global__ void __launch_bounds__(kChainThreads, kChainBlocks)
     sum_dk_dv_chain_tiles(const __grid_constant__ Call c, const __grid_constant__ ChainWays ways,
                           const __grid_constant__ ChainStats stats,
+                          const __grid_constant__ KeptSlopes kept,
                           const __grid_constant__ ChosenRows again) {
   extern __shared__ __align__(16) float chain_room[];
   const ChainRoom<W> room(chain_room);
   let_next_begin();
   const ChainLane lane;
   const OwnRows at(blockIdx.x, c.batch, c.groups, c.keys, false);
-  const ChainSteps<W> steps(queries_of(c, at.row),
-                            queries_of(c, min(Index{at.row} + kOwnRows, c.keys) - 1));
+  ChainSteps<W> steps(queries_of(c, at.row),
+                      queries_of(c, min(Index{at.row} + kOwnRows, c.keys) - 1));
+  if (kept.data != nullptr) steps.fill_up();
   const int in_group = static_cast<int>(c.heads / c.groups), in_head = steps.end - steps.first;
   const int count = in_group * in_head;
   const auto queries_at = [&](int step) {
@@ -282,6 +303,11 @@ __global__ void __launch_bounds__(kChainThreads, kChainBlocks)
     bring_dy(step + 1);
     put_weights<W::kWeightStride>(own_weights, dp);
     __syncwarp();
+    if (kept.data != nullptr)
+      keep_slopes<W>(
+          kept.tile(Index{at.n} * c.heads + now.head, now.row / kOwnRows, at.row / kOwnRows) +
+              lane.warp_row() * kOwnRows,
+          room.weights + lane.warp_row() * W::kWeightStride, now.row % kOwnRows);
     add_rows<W::kWidth, W::kWeightStride, W::kStride>(dk, weights, room.step[0] + lane.across * 4,
                                                       from, W::kStep);
     await_copies<0>();

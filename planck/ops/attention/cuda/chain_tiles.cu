@@ -64,7 +64,8 @@ Result<void> run_forward(const Stream& stream, const Call& c, const ChainWays& w
 
 template <int kWidth>
 Result<void> run_backward(const Stream& stream, const Call& c, const ChainWays& ways, float* lse,
-                          const ChosenRows& again_dq, const ChosenRows& again_dk_dv) {
+                          const KeptSlopes& kept, const ChosenRows& again_dq,
+                          const ChosenRows& again_dk_dv) {
   int lanes = 1;
   while (4 * lanes < c.out_width) lanes *= 2;
   constexpr int kThreads = 256;
@@ -74,9 +75,12 @@ Result<void> run_backward(const Stream& stream, const Call& c, const ChainWays& 
       !ok)
     return ok;
   const ChainStats stats{lse, static_cast<const float*>(c.delta), c.delta_rows};
-  if (auto ok = sum_dq_chain<kWidth>(stream, c, ways, stats, again_dq); !ok) return ok;
+  if (kept.data == nullptr)
+    if (auto ok = sum_dq_chain<kWidth>(stream, c, ways, stats, again_dq); !ok) return ok;
+  if (auto ok = sum_dk_dv_chain<kWidth>(stream, c, ways, stats, kept, again_dk_dv); !ok) return ok;
+  if (kept.data != nullptr)
+    if (auto ok = sum_kept_dq_chain<kWidth>(stream, c, ways, kept, again_dq); !ok) return ok;
   if (auto ok = attend_again<float>(stream, c, again_dq, Part::dq); !ok) return ok;
-  if (auto ok = sum_dk_dv_chain<kWidth>(stream, c, ways, stats, again_dk_dv); !ok) return ok;
   return attend_again<float>(stream, c, again_dk_dv, Part::dk_dv);
 }
 
@@ -89,10 +93,8 @@ auto with_width(const AttentionProblem& p, F f) {
   return f(std::integral_constant<int, 128>());
 }
 
-}  // namespace
-
-Result<void> attention_tiles(const Stream& stream, Workspace workspace, const AttentionProblem& p,
-                             const Operands& o) {
+Result<void> run(const Stream& stream, Workspace workspace, const AttentionProblem& p,
+                 const Operands& o, bool keeps_slopes) {
   using namespace attention_operand;
   const bool backward = p.backward();
   const std::size_t memory =
@@ -104,7 +106,7 @@ Result<void> attention_tiles(const Stream& stream, Workspace workspace, const At
   if (auto ok = scope.entered(); !ok) return ok;
   Call c = call_of(p, o);
   if (auto ok = find_random(stream, p, c); !ok) return ok;
-  const AttentionTilesLayout layout(p);
+  const AttentionTilesLayout layout(p, keeps_slopes);
   char* const room = static_cast<char*>(workspace.data);
   c.delta = room + layout.delta, c.delta_rows = layout.rows_of_head;
   ChainWays ways{in_chunks(o[q]) && in_chunks(o[k]) && in_chunks(o[v]), has_options(c)};
@@ -115,9 +117,23 @@ Result<void> attention_tiles(const Stream& stream, Workspace workspace, const At
     return with_width(p, [&](auto width) { return run_forward<width()>(stream, c, ways, again); });
   ways.chunks = ways.chunks && in_chunks(o[dy]) && in_chunks(o[saved_y]);
   float* const lse = reinterpret_cast<float*>(room + layout.lse);
+  const AttentionSlopeTiles tiles(p);
+  KeptSlopes kept{nullptr, tiles.of_head, static_cast<int>(tiles.keys), tiles.triangle};
+  if (keeps_slopes) kept.data = reinterpret_cast<float*>(room + layout.slopes);
   return with_width(p, [&](auto width) {
-    return run_backward<width()>(stream, c, ways, lse, again, again_keys);
+    return run_backward<width()>(stream, c, ways, lse, kept, again, again_keys);
   });
+}
+
+}  // namespace
+
+Result<void> attention_tiles(const Stream& stream, Workspace workspace, const AttentionProblem& p,
+                             const Operands& o) {
+  return run(stream, workspace, p, o, true);
+}
+Result<void> attention_tiles_twice(const Stream& stream, Workspace workspace,
+                                   const AttentionProblem& p, const Operands& o) {
+  return run(stream, workspace, p, o, false);
 }
 
 }  // namespace planck

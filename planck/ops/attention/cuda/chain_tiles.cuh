@@ -231,9 +231,9 @@ struct Seen {
   }
 };
 
-// A warp's results: element(r, x) is number x of the lane's row r. Gives a bit for each row that
-// has a NaN, of those that may.
-template <int kWidth, class Element>
+// A warp's results: element(r, x) is number x of the lane's row r, which is row kFar down + kNear r
+// of the warp. Gives a bit for each row that has a NaN, of those that may.
+template <int kWidth, int kFar = 1, int kNear = 4, class Element>
 __device__ __forceinline__ unsigned store_rows_of_warp(const Operand& to, const OwnRows& at,
                                                        const ChainLane& lane, Index rows, int width,
                                                        bool packs, const bool (&may)[kDown],
@@ -241,7 +241,7 @@ __device__ __forceinline__ unsigned store_rows_of_warp(const Operand& to, const 
   unsigned found = 0;
 #pragma unroll
   for (int r = 0; r < kDown; ++r) {
-    const int row = at.row + lane.row() + 4 * r;
+    const int row = at.row + lane.warp_row() + kFar * lane.down + kNear * r;
     const bool there = row < rows;
     float* const out = static_cast<float*>(to.data) + at.n * to.stride[0] + at.head * to.stride[1] +
                        (there ? row : 0) * to.stride[2];
@@ -262,7 +262,7 @@ __device__ __forceinline__ unsigned store_rows_of_warp(const Operand& to, const 
     const unsigned lanes = __ballot_sync(0xffffffffu, nan && may[r] && there);
 #pragma unroll
     for (int down = 0; down < 4; ++down)
-      if ((lanes & ChainLane::lanes_of(down)) != 0) found |= 1u << (down + 4 * r);
+      if ((lanes & ChainLane::lanes_of(down)) != 0) found |= 1u << (kFar * down + kNear * r);
   }
   return found;
 }

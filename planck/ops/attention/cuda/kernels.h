@@ -20,18 +20,32 @@ PLANCK_CUDA_LIBRARY Result<void> attention_mma_sync(const Stream&, Workspace,
 std::string attention_warpgroups_refusal(const AttentionProblem&);
 std::string attention_mma_sync_refusal(const AttentionProblem&);
 
-// cuda:tiles; f32 by chains, any strides.
+// cuda:tiles; f32 by chains, any strides. Backward keeps slopes in the workspace, as long as they
+// are no more than kMostSlopes bytes; cuda:tiles:twice, backward alone, computes scores twice.
+inline constexpr std::int64_t kMostSlopes = std::int64_t{1} << 29;
 PLANCK_CUDA_LIBRARY Result<void> attention_tiles(const Stream&, Workspace, const AttentionProblem&,
                                                  const Operands&);
+PLANCK_CUDA_LIBRARY Result<void> attention_tiles_twice(const Stream&, Workspace,
+                                                       const AttentionProblem&, const Operands&);
 std::string attention_tiles_refusal(const AttentionProblem&);
+std::string attention_tiles_twice_refusal(const AttentionProblem&);
 
-// Where the parts of the workspace of all three begin, in bytes: delta and lse of all queries, each
-// head filled up to whole steps, and a bit for each row that is done again.
+// Where the parts of the workspace of all of these begin, in bytes: delta and lse of all queries,
+// each head filled up to whole steps, a bit for each row that is done again, and kept slopes.
 std::size_t attention_tiles_workspace(const AttentionProblem&);
+std::size_t attention_slopes_workspace(const AttentionProblem&);
 struct AttentionTilesLayout {
   std::int64_t rows_of_head;
-  std::size_t delta, lse, again, again_keys, bytes;
-  explicit AttentionTilesLayout(const AttentionProblem&);
+  std::size_t delta, lse, again, again_keys, slopes, bytes;
+  explicit AttentionTilesLayout(const AttentionProblem&, bool keeps_slopes = false);
+};
+
+// Tiles of 64 keys by 64 queries: those of a head, of which in a square that is causal without a
+// window the upper triangle alone.
+struct AttentionSlopeTiles {
+  std::int64_t of_head, keys;
+  bool triangle;
+  explicit AttentionSlopeTiles(const AttentionProblem&);
 };
 
 }  // namespace planck

@@ -53,7 +53,9 @@ std::string attention_mma_sync_refusal(const AttentionProblem& p) {
   return tensor_cores_refusal(p);
 }
 
-std::string attention_tiles_refusal(const AttentionProblem& p) {
+namespace {
+
+std::string tiles_refusal(const AttentionProblem& p) {
   if (p.element_dtype != Dtype::f32)
     return "multiplies f32, q is " + std::string(name(p.element_dtype));
   if (widest(p) > 128)
@@ -61,7 +63,45 @@ std::string attention_tiles_refusal(const AttentionProblem& p) {
   return too_many_rows(p);
 }
 
-AttentionTilesLayout::AttentionTilesLayout(const AttentionProblem& p) {
+}  // namespace
+
+AttentionSlopeTiles::AttentionSlopeTiles(const AttentionProblem& p)
+    : keys((p.keys() + 63) / 64),
+      triangle(p.options.causal && p.options.window == 0 && p.queries() == p.keys()) {
+  of_head = triangle ? keys * (keys + 1) / 2 : keys * ((p.queries() + 63) / 64);
+}
+
+namespace {
+
+// Of more than can be kept, that many.
+std::int64_t slope_bytes(const AttentionProblem& p) {
+  constexpr std::int64_t kTileBytes = 64 * 64 * 4;
+  if (!p.backward()) return 0;
+  const std::int64_t heads = p.batch() * p.heads(), of_head = AttentionSlopeTiles(p).of_head;
+  if (heads > 0 && of_head > kMostSlopes / kTileBytes / heads) return kMostSlopes + 1;
+  return heads * of_head * kTileBytes;
+}
+
+}  // namespace
+
+std::string attention_tiles_twice_refusal(const AttentionProblem& p) {
+  if (!p.backward()) return "computes gradients, cuda:tiles the result";
+  return tiles_refusal(p);
+}
+
+std::string attention_tiles_refusal(const AttentionProblem& p) {
+  std::int64_t most = 0;
+  if (p.options.query_offsets.empty())
+    most = slope_bytes(p);
+  else
+    for (std::int64_t b = 0; b < p.sequences(); ++b)
+      most = std::max(most, slope_bytes(p.sequence(b)));
+  if (most > kMostSlopes)
+    return "keeps slopes of up to " + std::to_string(kMostSlopes) + " bytes, these are more";
+  return tiles_refusal(p);
+}
+
+AttentionTilesLayout::AttentionTilesLayout(const AttentionProblem& p, bool keeps_slopes) {
   const std::int64_t heads = p.batch() * p.heads();
   rows_of_head = (p.queries() + 63) / 64 * 64;
   std::size_t end = 0;
@@ -75,11 +115,16 @@ AttentionTilesLayout::AttentionTilesLayout(const AttentionProblem& p) {
   const auto bits = [](std::int64_t rows) { return 2 * ((rows + 15) / 16); };  // of one head
   again = part(heads * bits(p.queries()));
   again_keys = part(p.backward() ? p.batch() * p.groups() * bits(p.keys()) : 0);
+  slopes = part(keeps_slopes ? slope_bytes(p) : 0);
   bytes = end;
 }
 
 std::size_t attention_tiles_workspace(const AttentionProblem& p) {
   return AttentionTilesLayout(p).bytes;
+}
+
+std::size_t attention_slopes_workspace(const AttentionProblem& p) {
+  return AttentionTilesLayout(p, true).bytes;
 }
 
 }  // namespace planck

@@ -65,6 +65,8 @@ std::vector<BenchCase> attention_benches(DeviceKind device) {
     const Shape of_gpt{8, 12, 1024, 64}, of_small_gpt{64, 4, 128, 32}, wider{4, 16, 1024, 128};
     for (const Shape& x : {of_gpt, of_small_gpt, wider}) add(Dtype::f32, x, x, true);
     add(Dtype::f32, of_gpt, of_gpt, false);
+    benches.push_back(make_bench("attention_backward", Dtype::f32, of_gpt, of_gpt, true));
+    benches.back().kernel = "cuda:tiles:twice";
     add(Dtype::bf16, {4, 16, 1024, 32}, {4, 16, 1024, 32}, true);
     benches.push_back(
         make_bench("attention", Dtype::bf16, {4, 16, 2048, 256}, {4, 16, 2048, 256}, false));
