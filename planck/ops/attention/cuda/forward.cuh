@@ -168,7 +168,8 @@ __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room
         wgmma_await<0>();
         wgmma_hold(s);
         release(room.keys_empty, turn.stage);
-        take_powers<W>(c, at, rows, s, blocks.first * kKeys, scale, factor);
+        take_powers<W>(rows, s,
+                       take_depths<W>(c, at, rows, s, s, blocks.first * kKeys, scale, factor));
         take_weights<W>(c, at, rows, weights, s, blocks.first * kKeys);
         for (int b = blocks.first + 1; b < blocks.end; ++b) {
           const Turn<W::kStages> last = turn;
@@ -178,7 +179,7 @@ __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room
           wgmma_await<1>();
           wgmma_hold(s);
           release(room.keys_empty, turn.stage);
-          take_powers<W>(c, at, rows, s, b * kKeys, scale, factor);
+          take_powers<W>(rows, s, take_depths<W>(c, at, rows, s, s, b * kKeys, scale, factor));
           wgmma_await<0>();
           wgmma_hold(sums);
           release(room.values_empty, last.stage);
@@ -197,7 +198,7 @@ __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room
         wgmma_await<0>();
         wgmma_hold(s);
         release(room.keys_empty, turn.stage);
-        take_powers<W>(c, at, rows, s, b * kKeys, scale, factor);
+        take_powers<W>(rows, s, take_depths<W>(c, at, rows, s, s, b * kKeys, scale, factor));
         rescale<kWidth>(sums, factor);
         take_weights<W>(c, at, rows, weights, s, b * kKeys);
         begin_sums(turn);

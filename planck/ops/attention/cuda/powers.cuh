@@ -40,22 +40,21 @@ struct Rows2 {
   }
 };
 
-// Largest scores of all lanes that share a row; what earlier sums are multiplied with.
-__device__ __forceinline__ void meet(Rows2& rows, float (&largest)[2], float (&factor)[2]) {
+// What a new largest score makes of earlier sums: factor is what they are multiplied with.
+__device__ __forceinline__ void meet(Rows2& rows, const float (&largest)[2], float (&factor)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    for (int by = 1; by < 4; by *= 2)
-      largest[h] = larger_or_nan(largest[h], __shfl_xor_sync(0xffffffffu, largest[h], by));
     factor[h] = element::power(rows.largest[h] - largest[h]);
     rows.largest[h] = largest[h];
     rows.sums[h][0] *= factor[h], rows.sums[h][1] *= factor[h];
   }
 }
 
-// Scores of a block of keys become powers, s in place.
+// What scores of a block of keys are below the largest that the row has seen, z: may be s itself.
 template <class W>
-__device__ __forceinline__ void take_powers_of_some(const Call& c, const Where& at, Rows2& rows,
-                                                    float (&s)[W::kKeys / 2], int start,
+__device__ __forceinline__ void take_depths_of_some(const Call& c, const Where& at, Rows2& rows,
+                                                    const float (&s)[W::kKeys / 2],
+                                                    float (&z)[W::kKeys / 2], int start,
                                                     float scale, float (&factor)[2]) {
   const float hidden = -math::infinity_of(0.0f);
   const int column = start + static_cast<int>(threadIdx.x) % 4 * 2;
@@ -65,63 +64,105 @@ __device__ __forceinline__ void take_powers_of_some(const Call& c, const Where& 
     const int h = row_of(x), j = column + column_of(x);
     const bool sees = rows.first[h] <= j && j < rows.end[h];
     if constexpr (W::kOptions)
-      s[x] =
+      z[x] =
           sees ? score_with_options<typename W::T>(c, s[x], at.n, at.head, rows.i[h], j) : hidden;
     else
-      s[x] = sees ? element::score(s[x], scale) : hidden;
-    largest[h] = larger_or_nan(largest[h], s[x]);
+      z[x] = sees ? element::score(s[x], scale) : hidden;
+    largest[h] = larger_or_nan(largest[h], z[x]);
   }
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    for (int by = 1; by < 4; by *= 2)
+      largest[h] = larger_or_nan(largest[h], __shfl_xor_sync(0xffffffffu, largest[h], by));
   meet(rows, largest, factor);
 #pragma unroll
-  for (int x = 0; x < W::kKeys / 2; ++x) {
-    s[x] = element::power(s[x] - largest[row_of(x)]);
-    rows.sums[row_of(x)][x % 2] += s[x];
-  }
+  for (int x = 0; x < W::kKeys / 2; ++x) z[x] -= largest[row_of(x)];
 }
 
-// The same of a block that all rows see, with scale > 0 and no score so low that its power is 0: if
-// so, two instructions fewer for each. A scale that is a power of two multiplies without rounding,
-// which a fused multiply-add does as well. Products with a positive scale keep the order of sums.
-template <class W>
-__device__ __forceinline__ bool take_powers_of_all(Rows2& rows, float (&s)[W::kKeys / 2],
-                                                   float scale, bool rounds, float (&factor)[2]) {
-  constexpr int kChains = 4;  // of each row, so that comparisons do not wait for one another
-  float most[2][kChains], least[2][kChains], largest[2];
-#pragma unroll
-  for (int x = 0; x < W::kKeys / 2; ++x) {
-    const int h = row_of(x), chain = (x / 4 + x % 2 * 2) % kChains;
-    most[h][chain] = x < 8 ? s[x] : fmaxf(most[h][chain], s[x]);
-    least[h][chain] = x < 8 ? s[x] : smaller_or_nan(least[h][chain], s[x]);
-  }
+// Whether every score of a block that all rows see is near enough to the row's largest to have a
+// power: then `largest` is that. Products with a positive scale keep the order of sums.
+__device__ __forceinline__ bool are_near(const Rows2& rows, const float (&most)[2],
+                                         const float (&least)[2], float scale,
+                                         float (&largest)[2]) {
   bool near = true;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    float low = smaller_or_nan(smaller_or_nan(least[h][0], least[h][1]),
-                               smaller_or_nan(least[h][2], least[h][3]));
-    largest[h] = fmaxf(fmaxf(most[h][0], most[h][1]), fmaxf(most[h][2], most[h][3]));
-    for (int by = 1; by < 4; by *= 2)
-      largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffu, largest[h], by));
-    largest[h] = larger_or_nan(rows.largest[h], element::score(largest[h], scale));
-    near = near && element::score(low, scale) - largest[h] >= -math::kTermNear;
+    largest[h] = larger_or_nan(rows.largest[h], element::score(most[h], scale));
+    near = near && element::score(least[h], scale) - largest[h] >= -math::kTermNear;
   }
-  if (!__all_sync(0xffffffffu, near)) return false;
+  return __all_sync(0xffffffffu, near);
+}
+
+// By comparing bits, three numbers at once: of signed integers the largest is the largest number,
+// where one is not below 0, and of unsigned ones it is the least number, where one is below 0. A
+// row of negative numbers alone is for find_largest. NaN is the largest in one of both ways.
+template <class W>
+__device__ __forceinline__ bool find_largest_bits(const Rows2& rows, const float (&s)[W::kKeys / 2],
+                                                  float scale, float (&largest)[2]) {
+  constexpr int kChains = 2;  // of each row
+  int high[2][kChains];
+  unsigned low[2][kChains];
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+#pragma unroll
+    for (int chain = 0; chain < kChains; ++chain) high[h][chain] = INT32_MIN, low[h][chain] = 0;
+#pragma unroll
+  for (int x = 0; x < W::kKeys / 2; x += 2) {
+    const int h = row_of(x), chain = x / 4 % kChains;
+    high[h][chain] = __vimax3_s32(high[h][chain], __float_as_int(s[x]), __float_as_int(s[x + 1]));
+    low[h][chain] = __vimax3_u32(low[h][chain], __float_as_uint(s[x]), __float_as_uint(s[x + 1]));
+  }
+  float most[2], least[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    factor[h] = element::power(rows.largest[h] - largest[h]);
-    rows.largest[h] = largest[h];
-    rows.sums[h][0] *= factor[h], rows.sums[h][1] *= factor[h];
+    int m = max(high[h][0], high[h][1]);
+    for (int by = 1; by < 4; by *= 2) m = max(m, __shfl_xor_sync(0xffffffffu, m, by));
+    most[h] = m < 0 ? math::nan_of(0.0f) : __int_as_float(m);
+    least[h] = smaller_or_nan(__uint_as_float(max(low[h][0], low[h][1])), 0.0f);
   }
+  return are_near(rows, most, least, scale, largest);
+}
+
+template <class W>
+__device__ __forceinline__ bool find_largest(const Rows2& rows, const float (&s)[W::kKeys / 2],
+                                             float scale, float (&largest)[2]) {
+  constexpr int kChains = 4;  // of each row, so that comparisons do not wait for one another
+  float high[2][kChains], low[2][kChains], most[2], least[2];
+#pragma unroll
+  for (int x = 0; x < W::kKeys / 2; ++x) {
+    const int h = row_of(x), chain = (x / 4 + x % 2 * 2) % kChains;
+    high[h][chain] = x < 8 ? s[x] : fmaxf(high[h][chain], s[x]);
+    low[h][chain] = x < 8 ? s[x] : smaller_or_nan(low[h][chain], s[x]);
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    least[h] =
+        smaller_or_nan(smaller_or_nan(low[h][0], low[h][1]), smaller_or_nan(low[h][2], low[h][3]));
+    most[h] = fmaxf(fmaxf(high[h][0], high[h][1]), fmaxf(high[h][2], high[h][3]));
+    for (int by = 1; by < 4; by *= 2)
+      most[h] = fmaxf(most[h], __shfl_xor_sync(0xffffffffu, most[h], by));
+  }
+  return are_near(rows, most, least, scale, largest);
+}
+
+// The same of a block that all rows see, with scale > 0 and no score so low that its power is 0: if
+// so, fewer instructions for each. A scale that is a power of two multiplies without rounding,
+// which a fused multiply-add does as well.
+template <class W>
+__device__ __forceinline__ bool take_depths_of_all(Rows2& rows, const float (&s)[W::kKeys / 2],
+                                                   float (&z)[W::kKeys / 2], float scale,
+                                                   bool rounds, float (&factor)[2]) {
+  float largest[2];
+  if (!find_largest_bits<W>(rows, s, scale, largest) && !find_largest<W>(rows, s, scale, largest))
+    return false;
+  meet(rows, largest, factor);
   if (rounds) {
 #pragma unroll
-    for (int x = 0; x < W::kKeys / 2; ++x)
-      s[x] = math::exp_term_near(element::score(s[x], scale) - largest[row_of(x)]);
+    for (int x = 0; x < W::kKeys / 2; ++x) z[x] = element::score(s[x], scale) - largest[row_of(x)];
   } else {
 #pragma unroll
-    for (int x = 0; x < W::kKeys / 2; ++x)
-      s[x] = math::exp_term_near(math::fma_of(s[x], scale, -largest[row_of(x)]));
+    for (int x = 0; x < W::kKeys / 2; ++x) z[x] = math::fma_of(s[x], scale, -largest[row_of(x)]);
   }
-#pragma unroll
-  for (int x = 0; x < W::kKeys / 2; ++x) rows.sums[row_of(x)][x % 2] += s[x];
   return true;
 }
 
@@ -132,14 +173,29 @@ struct Scale {
   __device__ explicit Scale(const Call& c)
       : value(static_cast<float>(c.scale)), rounds((math::bits_of(value) & 0x7fffffu) != 0) {}
 };
+// Gives whether all powers are those of exp_term_near.
 template <class W>
-__device__ __forceinline__ void take_powers(const Call& c, const Where& at, Rows2& rows,
-                                            float (&s)[W::kKeys / 2], int start, const Scale& scale,
+__device__ __forceinline__ bool take_depths(const Call& c, const Where& at, Rows2& rows,
+                                            const float (&s)[W::kKeys / 2],
+                                            float (&z)[W::kKeys / 2], int start, const Scale& scale,
                                             float (&factor)[2]) {
-  const bool fast = !W::kOptions && scale.value > 0 && rows.see_all(start, start + W::kKeys) &&
-                    take_powers_of_all<W>(rows, s, scale.value, scale.rounds, factor);
-  if (!fast) take_powers_of_some<W>(c, at, rows, s, start, scale.value, factor);
-  wgmma_hold(s);  // done before anything is awaited
+  const bool near = !W::kOptions && scale.value > 0 && rows.see_all(start, start + W::kKeys) &&
+                    take_depths_of_all<W>(rows, s, z, scale.value, scale.rounds, factor);
+  if (!near) take_depths_of_some<W>(c, at, rows, s, z, start, scale.value, factor);
+  return near;
+}
+template <class W>
+__device__ __forceinline__ void take_powers(Rows2& rows, float (&z)[W::kKeys / 2], bool near) {
+  if (near) {
+#pragma unroll
+    for (int x = 0; x < W::kKeys / 2; ++x) z[x] = math::exp_term_near(z[x]);
+  } else {
+#pragma unroll
+    for (int x = 0; x < W::kKeys / 2; ++x) z[x] = element::power(z[x]);
+  }
+#pragma unroll
+  for (int x = 0; x < W::kKeys / 2; ++x) rows.sums[row_of(x)][x % 2] += z[x];
+  wgmma_hold(z);  // done before anything is awaited
 }
 
 template <class W>
