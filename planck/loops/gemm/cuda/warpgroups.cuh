@@ -383,6 +383,7 @@ __global__ void __launch_bounds__(W::kThreads, 1)
   auto* const empty = full + W::kStages;
   if (threadIdx.x == 0) prefetch_map(map_a), prefetch_map(map_b);
   begin_ring<W>(full, empty);
+  if constexpr (requires { W::kFollows; }) W::follow(map_b, p);
   constexpr bool kTakes = W::kGroups == 2;  // all registers there are: small tiles need few
   if (threadIdx.x < 128) {
     if constexpr (kTakes) leave_registers<24>();

@@ -13,6 +13,7 @@
 #include "planck/loops/gemm/cuda/lay_along_k.cuh"
 #include "planck/loops/gemm/cuda/warpgroups.h"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
+#include "planck/loops/gemm/cuda/warpgroups.thin.cuh"
 
 namespace planck::gemm_device {
 
@@ -53,9 +54,15 @@ Result<void> launch_tiles(const Stream& stream, const TensorOperand& a, const Te
   if constexpr (kMajorKB)
     if (tiles.columns == 32) {
       // Lower tiles where A is read by so few multiprocessors that these are what it waits for.
-      if (ceil_div(p.m, 64) * ceil_div(p.n, 32) * p.walk.batches <= processors)
+      const bool low = ceil_div(p.m, 64) * ceil_div(p.n, 32) * p.walk.batches <= processors;
+      if constexpr (kMajorKA) {
+        if (low && p.m <= 8)
+          return launch_warpgroups<ThinWarpgroups<T, 8>>(queue, processors, a, b, p);
+        if (low) return launch_warpgroups<ThinWarpgroups<T, 64>>(queue, processors, a, b, p);
+      } else if (low) {
         return launch_warpgroups<Warpgroups<T, 32, 1, kMajorKA, kMajorKB, 64>>(queue, processors, a,
                                                                                b, p);
+      }
       return launch_warpgroups<Warpgroups<T, 32, 1, kMajorKA, kMajorKB>>(queue, processors, a, b,
                                                                          p);
     }

@@ -1,0 +1,45 @@
+// Products of few rows by warpgroups, where the time is that of reading B: a block owns 64 × 32 of C,
+// and is set up while the launch before still runs (loops/cuda/chain.cuh).
+//
+// With up to kHeld rows of A, a stage has room for these alone. The instruction reads 64: what lies
+// behind goes to sums that nobody stores. Then two blocks fit on a multiprocessor, and those of the
+// next launch are ready when the last one of this is done. What they are going to read of B first is
+// on its way to L2 before that: whoever still writes there writes through L2.
+#pragma once
+
+#include "planck/loops/cuda/chain.cuh"
+#include "planck/loops/gemm/cuda/warpgroups.cuh"
+
+namespace planck::gemm_device {
+
+__device__ __forceinline__ void fetch_box(const CUtensorMap& map, int x, int y, int z) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(&map),
+               "r"(x), "r"(y), "r"(z)
+               : "memory");
+#endif
+}
+
+// Both operands along k.
+template <class E, int kHeld>
+struct ThinWarpgroups : Warpgroups<E, 32, 1, true, true, 64> {
+  using Base = Warpgroups<E, 32, 1, true, true, 64>;
+  static constexpr bool kFollows = true, kShares = kHeld < 64;  // multiprocessors, with the next
+  static constexpr int kBytesA = kHeld * kStepBytes;
+  static_assert(kBytesA % 1024 == 0 && Base::kBytesA <= Base::kGroups * 64 * Base::kPieceRow);
+  static constexpr int kShared = Base::kShared - Base::kStages * (Base::kBytesA - kBytesA);
+
+  template <class Args>
+  static __device__ __forceinline__ void follow(const CUtensorMap& map_b, const Args& p) {
+    let_next_begin();
+    if (threadIdx.x == 0) {
+      const auto tile = p.walk.at(static_cast<int>(blockIdx.x));
+      for (int s = 0; s < Base::kStages && s * Base::kDepth < p.k; ++s)
+        fetch_box(map_b, s * Base::kDepth, tile.column * Base::kColumns,
+                  p.b_batches ? tile.batch : 0);
+    }
+    await_last();
+  }
+};
+
+}  // namespace planck::gemm_device
