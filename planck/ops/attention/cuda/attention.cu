@@ -7,6 +7,7 @@
 
 #include "planck/loops/cuda/chain.cuh"
 #include "planck/math/pairwise_sum.h"
+#include "planck/ops/attention/cuda/by_definition.cuh"
 #include "planck/ops/attention/cuda/call.cuh"
 #include "planck/ops/attention/cuda/kernels.h"
 
@@ -17,7 +18,6 @@ namespace {
 using namespace attention_device;
 
 constexpr int kWarps = 4, kRows = element::kBlock, kColumns = kMostHeadWidth / 32;
-constexpr unsigned kAll = 0xffffffffu;
 
 // The rows of this warp: one after the other.
 __device__ Index first_row() { return Index{blockIdx.x} * kWarps + threadIdx.x / 32; }
@@ -25,57 +25,12 @@ __device__ Index row_step() { return Index{gridDim.x} * kWarps; }
 
 template <class T, bool kChain>
 __global__ void forward(Call c, Rows rows) {
-  using C = Compute<T>;
-  __shared__ C shared_powers[kWarps][kRows];
-  __shared__ Weight<T, kChain> shared_weights[kWarps][kRows];
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  C* const powers = shared_powers[warp];
-  Weight<T, kChain>* const weights = shared_weights[warp];
-  const C hidden = -math::infinity_of(C(0));
+  __shared__ RowRoom<T, kChain> room[kWarps];
   follow();
   rows.each(first_row(), row_step(), [&](Index row) {
     const Index i = row % c.queries, head = row / c.queries % c.heads,
-                n = row / c.queries / c.heads, group = head / (c.heads / c.groups);
-    const Range seen = keys_of(c, i);
-    C m = hidden, part = 0, sums[kColumns] = {};
-    for (Index start = seen.first / kRows * kRows; start < seen.end; start += kRows) {
-      const int count = static_cast<int>(c.keys - start < kRows ? c.keys - start : kRows);
-      C t[kRows / 32], now = m;
-      for (int x = 0; x < kRows / 32; ++x) {
-        const Index j = start + lane + 32 * x;
-        t[x] = seen.has(j) ? score<T, kChain>(c, n, head, i, j) : hidden;
-        now = element::larger(now, t[x]);
-      }
-      for (int by = 16; by > 0; by /= 2) now = element::larger(now, __shfl_xor_sync(kAll, now, by));
-      const C factor = element::power(m - now);
-      m = now;
-      __syncwarp();
-      for (int x = 0; x < kRows / 32; ++x) {
-        const C p = element::power(t[x] - m);
-        powers[lane + 32 * x] = p;
-        const bool dropped = c.drops && !keeps<C>(c, n, head, i, start + lane + 32 * x);
-        weights[lane + 32 * x] = weight_of<T, kChain>(dropped ? C(0) : p);
-      }
-      __syncwarp();
-      if (lane < element::kPartialSums) {
-        part *= factor;
-        for (int r = lane; r < count; r += element::kPartialSums) part += powers[r];
-      }
-      for (int x = 0; x < kColumns; ++x)
-        if (const int e = lane + 32 * x; e < c.out_width)
-          sums[x] = add_weighted<T, kChain>(sums[x] * factor, weights,
-                                            at_row<T>(c.v, n, group, start) + e * c.v.stride[3],
-                                            c.v.stride[2], count);
-    }
-    C parts[element::kPartialSums];
-    for (int k = 0; k < element::kPartialSums; ++k) parts[k] = __shfl_sync(kAll, part, k);
-    const C l = element::sum_of_parts(parts, 1);
-    C factor = element::row_factor(m, l);
-    if (c.drops) factor *= enlarged<C>(c);
-    for (int x = 0; x < kColumns; ++x)
-      if (const int e = lane + 32 * x; e < c.out_width)
-        store<T>(c.y, n, head, i, e, element::result(sums[x], factor));
-    if (lane == 0) *const_cast<C*>(at_row<C>(c.lse, n, head, i)) = element::log_sum_exp(m, l);
+                n = row / c.queries / c.heads;
+    attend_row<T, kChain>(c, n, head, i, room[threadIdx.x / 32]);
   });
 }
 

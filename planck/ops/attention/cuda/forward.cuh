@@ -23,6 +23,7 @@
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
+#include "planck/ops/attention/cuda/by_definition.cuh"
 #include "planck/ops/attention/cuda/powers.cuh"
 
 namespace planck::attention_device {
@@ -124,8 +125,7 @@ __device__ __forceinline__ void bring_forward(const CUtensorMap& q, const CUtens
 
 // A warpgroup: 64 queries of every tile.
 template <class W>
-__device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room,
-                                       const ChosenRows& again) {
+__device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room) {
   using T = typename W::T;
   constexpr int kWidth = W::kWidth, kKeys = W::kKeys;
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;
@@ -254,7 +254,12 @@ __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room
     }
     release(room.queries_empty, mine.stage);
 
-    finish_rows<W>(c, at, rows, row, sums, room.pieces + (group * 4 + warp) * kPieceBytes, again);
+    char* const piece = room.pieces + (group * 4 + warp) * kPieceBytes;
+    if (const unsigned nan = finish_rows<W>(c, at, rows, row, sums, piece); nan != 0) {
+      __syncwarp();
+      attend_chosen<T>(c, at.n, at.head, row, nan, piece);
+      __syncwarp();
+    }
     if constexpr (!W::kStays) break;
   }
 }
@@ -262,11 +267,11 @@ __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room
 template <class W>
 __global__ void __launch_bounds__(W::kThreads, 1)
     attend_warpgroups(const __grid_constant__ CUtensorMap q, const __grid_constant__ CUtensorMap k,
-                      const __grid_constant__ CUtensorMap v, const __grid_constant__ Call c,
-                      const __grid_constant__ ChosenRows again) {
+                      const __grid_constant__ CUtensorMap v, const __grid_constant__ Call c) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ char shared[];
   const ForwardRoom<W> room(shared);
+  if (threadIdx.x == 0) prefetch_map(q), prefetch_map(k), prefetch_map(v);
   room.begin();
   follow();
   if (threadIdx.x < 128) {
@@ -274,7 +279,7 @@ __global__ void __launch_bounds__(W::kThreads, 1)
     if (threadIdx.x == 0) bring_forward<W>(q, k, v, c, room);
   } else {
     take_registers<240>();
-    attend<W>(c, room, again);
+    attend<W>(c, room);
   }
 #endif
 }

@@ -159,7 +159,8 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
   }
   await_copies<0>();
   __syncthreads();  // pieces lie where queries were
-  finish_rows<W>(c, at, rows, row, sums, queries + warp * kPieceBytes, again);
+  const unsigned nan = finish_rows<W>(c, at, rows, row, sums, queries + warp * kPieceBytes);
+  if (threadIdx.x % 32 == 0) again.set(at.n * c.heads + at.head, row, nan);
 }
 
 // ---- backward ----

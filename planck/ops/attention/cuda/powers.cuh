@@ -220,11 +220,11 @@ __device__ __forceinline__ void rescale(float (&sums)[kWidth / 2], const float (
     for (int x = 0; x < kWidth / 2; ++x) sums[x] *= factor[row_of(x)];
 }
 
-// The results of a warp's 16 rows, from `row` on, and which of them are to be done again.
+// The results of a warp's 16 rows, from `row` on. Gives a bit for each that is to be done again.
 template <class W>
-__device__ __forceinline__ void finish_rows(const Call& c, const Where& at, const Rows2& rows,
-                                            int row, const float (&sums)[W::kWidth / 2],
-                                            char* piece, const ChosenRows& again) {
+__device__ __forceinline__ unsigned finish_rows(const Call& c, const Where& at, const Rows2& rows,
+                                                int row, const float (&sums)[W::kWidth / 2],
+                                                char* piece) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float of_row[2];
   bool may[2];
@@ -240,10 +240,9 @@ __device__ __forceinline__ void finish_rows(const Call& c, const Where& at, cons
       *const_cast<float*>(at_row<float>(c.lse, at.n, at.head, rows.i[h])) =
           element::log_sum_exp(m, l);
   }
-  const unsigned nan = store_results<typename W::T, W::kWidth>(
+  return store_results<typename W::T, W::kWidth>(
       c.y, at, row, static_cast<int>(c.queries), c.out_width, c.packs, may, piece,
       [&](int x) { return element::result(sums[x], of_row[row_of(x)]); });
-  if (lane == 0) again.set(at.n * c.heads + at.head, row, nan);
 }
 
 }  // namespace planck::attention_device

@@ -79,11 +79,12 @@ Result<void> run_forward(const Stream& stream, const Call& c, const TileMaps* ma
                          const ChosenRows& again) {
   const int width = std::max(c.width, c.out_width);
   const bool wide = width > 64 || has_options(c);
-  auto ok = maps == nullptr ? wide ? attend_warps<T, 128>(stream, c, again)
-                                   : attend_warps<T, 64>(stream, c, again)
-            : width > 128 ? attend_tiles<T, 256>(stream, c, *maps, again)
-            : wide          ? attend_tiles<T, 128>(stream, c, *maps, again)
-                            : attend_tiles<T, 64>(stream, c, *maps, again);
+  if (maps != nullptr)  // these do rows again themselves
+    return width > 128 ? attend_tiles<T, 256>(stream, c, *maps)
+           : wide      ? attend_tiles<T, 128>(stream, c, *maps)
+                       : attend_tiles<T, 64>(stream, c, *maps);
+  const auto ok =
+      wide ? attend_warps<T, 128>(stream, c, again) : attend_warps<T, 64>(stream, c, again);
   if (!ok) return ok;
   return attend_again<T>(stream, c, again, Part::forward);
 }

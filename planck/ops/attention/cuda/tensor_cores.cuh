@@ -23,7 +23,7 @@ struct Stats {
 // kWidth: 64, 128 or 256, at least the widths of heads. By warpgroups, forward alone where it is
 // 256, and by warps, up to 128.
 template <class T, int kWidth>
-Result<void> attend_tiles(const Stream&, const Call&, const TileMaps&, const ChosenRows& again);
+Result<void> attend_tiles(const Stream&, const Call&, const TileMaps&);
 template <class T, int kWidth>
 Result<void> sum_tiles(const Stream&, const Call&, const TileMaps&, const Stats&,
                        const ChosenRows& again_dq, const ChosenRows& again_dk_dv);

@@ -11,22 +11,20 @@
 namespace planck::attention_device {
 
 template <class W>
-Result<void> attend_as(const Stream& stream, const Call& c, const TileMaps& maps,
-                       const ChosenRows& again) {
+Result<void> attend_as(const Stream& stream, const Call& c, const TileMaps& maps) {
   // Narrow heads take less time than what begins and ends a block, so blocks stay; where tiles
   // differ, the hardware hands them out better.
   Index blocks = c.batch * c.heads * ceil_div(c.queries, W::kQueries);
   if (W::kStays && !c.causal) blocks = std::min(blocks, Index{processors_of(stream)});
-  return launch_clusters<W>(native(stream), attend_warpgroups<W>, blocks, maps.q, maps.k, maps.v, c,
-                            again);
+  return launch_clusters<W>(native(stream), attend_warpgroups<W>, blocks, maps.q, maps.k, maps.v,
+                            c);
 }
 
 template <class T, int kWidth>
-Result<void> attend_tiles(const Stream& stream, const Call& c, const TileMaps& maps,
-                          const ChosenRows& again) {
+Result<void> attend_tiles(const Stream& stream, const Call& c, const TileMaps& maps) {
   if constexpr (kWidth == 128)
-    if (has_options(c)) return attend_as<Forward<T, kWidth, true, false>>(stream, c, maps, again);
-  return attend_as<Forward<T, kWidth, false, kWidth <= 128>>(stream, c, maps, again);
+    if (has_options(c)) return attend_as<Forward<T, kWidth, true, false>>(stream, c, maps);
+  return attend_as<Forward<T, kWidth, false, kWidth <= 128>>(stream, c, maps);
 }
 
 template <class W>
@@ -56,8 +54,7 @@ Result<void> sum_tiles(const Stream& stream, const Call& c, const TileMaps& maps
 
 #define PLANCK_INSTANTIATE(T, WIDTH)                                                             \
   namespace planck::attention_device {                                                           \
-  template Result<void> attend_tiles<T, WIDTH>(const Stream&, const Call&, const TileMaps&,      \
-                                               const ChosenRows&);                               \
+  template Result<void> attend_tiles<T, WIDTH>(const Stream&, const Call&, const TileMaps&);     \
   template Result<void> sum_tiles<T, WIDTH>(const Stream&, const Call&, const TileMaps&,         \
                                             const Stats&, const ChosenRows&, const ChosenRows&); \
   }

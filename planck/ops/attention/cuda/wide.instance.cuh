@@ -4,8 +4,7 @@
 #include "planck/ops/attention/cuda/warpgroups.instance.cuh"
 
 #undef PLANCK_INSTANTIATE
-#define PLANCK_INSTANTIATE(T)                                                             \
-  namespace planck::attention_device {                                                    \
-  template Result<void> attend_tiles<T, 256>(const Stream&, const Call&, const TileMaps&, \
-                                             const ChosenRows&);                          \
+#define PLANCK_INSTANTIATE(T)                                                              \
+  namespace planck::attention_device {                                                     \
+  template Result<void> attend_tiles<T, 256>(const Stream&, const Call&, const TileMaps&); \
   }
