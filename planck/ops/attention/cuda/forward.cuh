@@ -81,14 +81,29 @@ struct ForwardRoom {
   }
 };
 
-// Tiles of queries, one after the other: blocks stay, and take every gridDim.x-th.
+// Tiles of queries, one after the other: blocks stay, and take one of every gridDim.x. Where tiles
+// differ, those that see most come first, of all heads, and every other turn goes back, so that
+// whoever has more in one turn has less in the next.
 struct QueryTiles {
   int tiles;
   Index count;
+  bool differ;
 
-  __device__ QueryTiles(const Call& c, int rows)
-      : tiles((static_cast<int>(c.queries) + rows - 1) / rows), count(c.batch * c.heads * tiles) {}
-  __device__ Where at(const Call& c, Index x) const { return place_of(x, c.heads, tiles, true); }
+  __device__ QueryTiles(const Call& c, int rows, bool stays)
+      : tiles((static_cast<int>(c.queries) + rows - 1) / rows),
+        count(c.batch * c.heads * tiles),
+        differ(stays && c.causal) {}
+  // The number of the block's tile in a turn; past the end: no more.
+  __device__ Index of_turn(int turn) const {
+    const bool back = differ && turn % 2 != 0;
+    return Index{turn} * gridDim.x + (back ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+  }
+  __device__ Where at(const Call& c, Index x) const {
+    if (!differ) return place_of(x, c.heads, tiles, true);
+    const int heads = static_cast<int>(c.heads), all = static_cast<int>(c.batch) * heads;
+    const int tile = static_cast<int>(x) / all, head = static_cast<int>(x) % all;
+    return {head / heads, head % heads, tiles - 1 - tile};
+  }
 };
 
 // One thread: all that the block reads, in order.
@@ -96,11 +111,12 @@ template <class W>
 __device__ __forceinline__ void bring_forward(const CUtensorMap& q, const CUtensorMap& k,
                                               const CUtensorMap& v, const Call& c,
                                               const ForwardRoom<W>& room) {
-  const QueryTiles all(c, W::kQueries);
+  const QueryTiles all(c, W::kQueries, W::kStays);
   Turn<W::kStages> turn;
   Turn<W::kQueryStages> mine;
-  for (Index x = blockIdx.x; x < all.count; x += gridDim.x, mine.next()) {
-    const Where at = all.at(c, x);
+  Index number;
+  for (int round = 0; (number = all.of_turn(round)) < all.count; ++round, mine.next()) {
+    const Where at = all.at(c, number);
     const Blocks blocks = Blocks::seen(c, Index{at.tile} * W::kQueries, W::kQueries);
     const int group = at.head / static_cast<int>(c.heads / c.groups);
     await_phase(room.queries_empty + mine.stage, mine.parity ^ 1);
@@ -136,11 +152,12 @@ __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room
   const auto release = [&](std::uint64_t* empty, int stage) {
     if (one) arrive(empty + stage);
   };
-  const QueryTiles all(c, W::kQueries);
+  const QueryTiles all(c, W::kQueries, W::kStays);
   Turn<W::kStages> turn;
   Turn<W::kQueryStages> mine;
-  for (Index tile = blockIdx.x; tile < all.count; tile += gridDim.x, mine.next()) {
-    const Where at = all.at(c, tile);
+  Index number;
+  for (int round = 0; (number = all.of_turn(round)) < all.count; ++round, mine.next()) {
+    const Where at = all.at(c, number);
     const Blocks blocks = Blocks::seen(c, Index{at.tile} * W::kQueries, W::kQueries);
     const int row = at.tile * W::kQueries + group * 64 + warp * 16;
     const char* const queries = room.queries + mine.stage * W::kQueryBytes + group * 64 * 128;

@@ -12,10 +12,9 @@ namespace planck::attention_device {
 
 template <class W>
 Result<void> attend_as(const Stream& stream, const Call& c, const TileMaps& maps) {
-  // Narrow heads take less time than what begins and ends a block, so blocks stay; where tiles
-  // differ, the hardware hands them out better.
+  // Narrow heads take less time than what begins and ends a block, so blocks stay.
   Index blocks = c.batch * c.heads * ceil_div(c.queries, W::kQueries);
-  if (W::kStays && !c.causal) blocks = std::min(blocks, Index{processors_of(stream)});
+  if (W::kStays) blocks = std::min(blocks, Index{processors_of(stream)});
   return launch_clusters<W>(native(stream), attend_warpgroups<W>, blocks, maps.q, maps.k, maps.v,
                             c);
 }
