@@ -90,9 +90,9 @@ struct Where {
   int n, head, tile;
 };
 __device__ inline Where place_of(Index at, Index heads, int tiles, bool backwards) {
-  const int tile = static_cast<int>(at % tiles), head = static_cast<int>(at / tiles);
-  return {static_cast<int>(head / heads), static_cast<int>(head % heads),
-          backwards ? tiles - 1 - tile : tile};
+  const int number = static_cast<int>(at), of_heads = static_cast<int>(heads);
+  const int tile = number % tiles, head = number / tiles;
+  return {head / of_heads, head % of_heads, backwards ? tiles - 1 - tile : tile};
 }
 
 // A warp's results, 16 rows: element(x) of sum x is what is stored. Gives a bit for each row that

@@ -187,7 +187,7 @@ class AttentionTiles : public testing::TestWithParam<AttentionKind> {
                      std::initializer_list<Layout> layouts = {Layout::contiguous, Layout::sliced}) {
     expect_cpu_bits("cuda:tiles", kHeads, 14, GetParam(), Dtype::f32, fill, spoilt, layouts);
     expect_cpu_bits("cuda:tiles", kMoreHeads, 13, GetParam(), Dtype::f32, fill, spoilt, layouts);
-    if (GetParam() == AttentionKind::attention_backward)
+    if (GetParam() == AttentionKind::attention_backward && spoilt.operand == Spoilt().operand)
       for (const std::span<const Heads> heads :
            {std::span<const Heads>(kHeads), std::span<const Heads>(kMoreHeads)})
         expect_cpu_bits("cuda:tiles:twice", heads, 13, GetParam(), Dtype::f32, fill, spoilt,
