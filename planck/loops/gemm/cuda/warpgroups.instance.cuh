@@ -11,9 +11,9 @@
 #pragma once
 
 #include "planck/loops/gemm/cuda/lay_along_k.cuh"
+#include "planck/loops/gemm/cuda/warpgroups.chained.cuh"
 #include "planck/loops/gemm/cuda/warpgroups.h"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
-#include "planck/loops/gemm/cuda/warpgroups.thin.cuh"
 
 namespace planck::gemm_device {
 
@@ -48,9 +48,9 @@ Result<void> launch_tiles(const Stream& stream, const TensorOperand& a, const Te
   const cudaStream_t queue = native(stream);
   const TileChoice tiles = choose_tiles(p.m, p.n, p.walk.batches, processors, kMajorKB);
   if (tiles.columns == 256)
-    return launch_warpgroups<Warpgroups<T, 256, 2, kMajorKA, kMajorKB>>(queue, processors, a, b, p);
+    return launch_warpgroups<Chained<T, 256, 2, kMajorKA, kMajorKB>>(queue, processors, a, b, p);
   if (tiles.columns == 128)
-    return launch_warpgroups<Warpgroups<T, 128, 2, kMajorKA, kMajorKB>>(queue, processors, a, b, p);
+    return launch_warpgroups<Chained<T, 128, 2, kMajorKA, kMajorKB>>(queue, processors, a, b, p);
   if constexpr (kMajorKB)
     if (tiles.columns == 32) {
       // Lower tiles where A is read by so few multiprocessors that these are what it waits for.
@@ -60,13 +60,12 @@ Result<void> launch_tiles(const Stream& stream, const TensorOperand& a, const Te
           return launch_warpgroups<ThinWarpgroups<T, 8>>(queue, processors, a, b, p);
         if (low) return launch_warpgroups<ThinWarpgroups<T, 64>>(queue, processors, a, b, p);
       } else if (low) {
-        return launch_warpgroups<Warpgroups<T, 32, 1, kMajorKA, kMajorKB, 64>>(queue, processors, a,
-                                                                               b, p);
+        return launch_warpgroups<Chained<T, 32, 1, kMajorKA, kMajorKB, 64>>(queue, processors, a, b,
+                                                                            p);
       }
-      return launch_warpgroups<Warpgroups<T, 32, 1, kMajorKA, kMajorKB>>(queue, processors, a, b,
-                                                                         p);
+      return launch_warpgroups<Chained<T, 32, 1, kMajorKA, kMajorKB>>(queue, processors, a, b, p);
     }
-  return launch_warpgroups<Warpgroups<T, 64, 1, kMajorKA, kMajorKB>>(queue, processors, a, b, p);
+  return launch_warpgroups<Chained<T, 64, 1, kMajorKA, kMajorKB>>(queue, processors, a, b, p);
 }
 
 // An operand that lies along k, copied there where it does not.

@@ -1,5 +1,5 @@
-// Products of few rows by warpgroups, where the time is that of reading B: a block owns 64 × 32 of C,
-// and is set up while the launch before still runs (loops/cuda/chain.cuh).
+// Warpgroups whose launch is set up while the one before still runs (loops/cuda/chain.cuh), and
+// products of few rows among these, where the time is that of reading B: a block owns 64 × 32 of C.
 //
 // With up to kHeld rows of A, a stage has room for these alone. The instruction reads 64: what lies
 // behind goes to sums that nobody stores. Then two blocks fit on a multiprocessor, and those of the
@@ -19,6 +19,19 @@ __device__ __forceinline__ void fetch_box(const CUtensorMap& map, int x, int y, 
                : "memory");
 #endif
 }
+
+template <class W>
+struct ChainedWarpgroups : W {
+  static constexpr bool kFollows = true;
+
+  template <class Args>
+  static __device__ __forceinline__ void follow(const CUtensorMap&, const Args&) {
+    planck::follow();
+  }
+};
+
+template <class E, int kColumns, int kCluster, bool kMajorKA, bool kMajorKB, int kRows = kTileRows>
+using Chained = ChainedWarpgroups<Warpgroups<E, kColumns, kCluster, kMajorKA, kMajorKB, kRows>>;
 
 // Both operands along k.
 template <class E, int kHeld>
