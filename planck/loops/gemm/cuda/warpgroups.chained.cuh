@@ -3,8 +3,8 @@
 //
 // With up to kHeld rows of A, a stage has room for these alone. The instruction reads 64: what lies
 // behind goes to sums that nobody stores. Then two blocks fit on a multiprocessor, and those of the
-// next launch are ready when the last one of this is done. What they are going to read of B first is
-// on its way to L2 before that: whoever still writes there writes through L2.
+// next launch are ready when the last one of this is done. What they are going to read of B first
+// is on its way to L2 before that: whoever still writes there writes through L2.
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
