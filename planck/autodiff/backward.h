@@ -9,7 +9,6 @@
 // go of at the end of the pass; free_early gives the guarantee up for memory.
 #pragma once
 
-#include <algorithm>
 #include <unordered_map>
 
 #include "planck/autodiff/flow.h"
@@ -97,7 +96,7 @@ template <class B>
 void Pass<B>::claim(Node<B>* node) {
   // Room first: a node that is claimed and not listed would stay so forever.
   if (claimed_.size() == claimed_.capacity())
-    claimed_.reserve(std::max<std::size_t>(64, 2 * claimed_.size()));
+    claimed_.reserve(claimed_.size() < 32 ? 64 : 2 * claimed_.size());
   const void* owner = nullptr;
   if (node->pass.compare_exchange_strong(owner, this, std::memory_order_acq_rel)) {
     claimed_.push_back(node);
@@ -183,14 +182,19 @@ void Pass<B>::splice(Node<B>& at, Edge<B> root, std::uint64_t segment,
                      std::span<const Shared<Node<B>>> leaves) {
   const auto resolve = [&](Edge<B>& edge) {
     if (edge.node->segment == segment) return;  // made by this run, for this run
-    const auto leaf = std::lower_bound(
-        leaves.begin(), leaves.end(), edge.node,
-        [](const auto& a, const auto& b) { return std::less<>()(a.get(), b.get()); });
-    if (leaf == leaves.end() || *leaf != edge.node)
+    std::size_t leaf = 0, end = leaves.size();  // <algorithm> would cost who includes this 10 MB
+    while (leaf < end) {
+      const std::size_t middle = (leaf + end) / 2;
+      if (std::less<>()(leaves[middle].get(), edge.node.get()))
+        leaf = middle + 1;
+      else
+        end = middle;
+    }
+    if (leaf == leaves.size() || leaves[leaf] != edge.node)
       raise(ErrorCode::invalid_problem,
             "checkpoint: the segment's second run reaches a leaf that the first did not: a "
             "parameter or a captured tensor was set between the two");
-    edge = at.edges()[static_cast<std::size_t>(leaf - leaves.begin())];
+    edge = at.edges()[leaf];
   };
   const auto enter = [&](Node<B>* node) {
     if (node->segment != segment)

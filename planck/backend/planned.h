@@ -14,7 +14,6 @@
 #include "planck/backend/observe.h"
 #include "planck/backend/plan_cache.h"
 #include "planck/backend/primitive.h"
-#include "planck/backend/recorded_once.h"
 #include "planck/backend/side_by_side.h"
 
 namespace planck {
@@ -51,6 +50,28 @@ Neighbours neighbours(std::span<const View> views);
 std::optional<StoredView> seen_together(const Assembly& assembly,
                                         std::span<const StoredView* const> inputs);
 
+// The operands of one run: inputs where they are, outputs in memory of their own, or in that of a
+// spare input, which goes back to it unless keep() is called.
+class OperandMemory {
+ public:
+  // lies_as: the operand in whose order each output lies, or -1.
+  OperandMemory(const OpInfo& info, std::span<const OperandSpec> specs,
+                std::span<const int> lies_as, bool in_place, const Stream& stream,
+                std::span<const View> inputs, std::span<StoredView* const> spares,
+                std::span<StoredView* const> outputs, unsigned skipped);
+  OperandMemory(const OperandMemory&) = delete;
+  void keep();  // what was taken: it is written to
+
+  Operands operands;
+
+ private:
+  struct Taken {  // an input's buffer, which goes back to it where the op cannot be run
+    StoredView *from = nullptr, *to = nullptr;
+    ~Taken();
+  };
+  std::array<Taken, kMaxOperands> taken_;
+};
+
 // Runs a plan; inputs and outputs in the order of the op's operands, those the problem does not use
 // left out. `spares` are inputs whose buffers an output may take, null between them.
 template <class Problem>
@@ -60,7 +81,6 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
               unsigned skipped) {
   const auto& plan = PlanCache<Problem>::get(stream, problem, kernel, hash(specs));
   const OpInfo& info = problem.info();
-  Operands operands;
   Workspace workspace;  // first: where there is no memory for it, no input has lost its buffer
   Shared<Storage> room;
   if (plan.workspace_size() > 0) {
@@ -68,73 +88,17 @@ void run_plan(const Problem& problem, KernelName kernel, const Stream& stream,
     workspace = {room->data(), room->bytes()};
   }
   Recording* const beside = side_by_side(stream);
-  const bool in_place = info.in_place && beside == nullptr && !Observer::inputs_are_kept();
-  std::size_t next_input = 0, next_output = 0;
-  struct Taken {  // an input's buffer, which goes back to it where the op cannot be run
-    StoredView *from = nullptr, *to = nullptr;
-    ~Taken() {
-      if (from != nullptr) from->storage = std::move(to->storage);
-    }
-  };
-  std::array<Taken, kMaxOperands> taken;
-  struct {  // that outputs share
-    bool asked = false;
-    Shared<Storage> storage;
-    const std::byte* first = nullptr;
-  } block;
-  for (std::size_t i = 0; i < info.operands.size(); ++i) {
-    const OperandSpec& spec = plan.specs()[i];
-    if (!spec.used) continue;
-    if (info.operands[i].role == Role::input) {
-      if (next_input < inputs.size()) operands[i] = inputs[next_input++];
-      continue;
-    }
-    if (skipped > 0) {  // outputs the op does not want, from the front
-      --skipped;
-      continue;
-    }
-    if (next_output == outputs.size()) continue;
-    auto& [storage, view] = *outputs[next_output++];
-    view = View{nullptr, spec.dtype, spec.shape, row_major(spec.shape), true};
-    if constexpr (requires { problem.lies_as(i); })
-      if (const int like = problem.lies_as(i); like >= 0) {
-        const View& as = operands[static_cast<std::size_t>(like)];
-        if (!std::exchange(block.asked, true)) {
-          std::vector<View> all;
-          for (std::size_t j = i; j < info.operands.size(); ++j)
-            if (const int other = problem.lies_as(j); other >= 0 && plan.specs()[j].used)
-              all.push_back(operands[static_cast<std::size_t>(other)]);
-          if (const Neighbours found = neighbours(all); found.elements > 0) {
-            block.storage = Storage::allocate(stream, bytes_for(spec.dtype, found.elements));
-            block.first = found.first;
-          }
-        }
-        view.strides = block.storage ? as.strides : dense_in_order_of(spec.shape, as.strides);
-        if (block.storage) {
-          storage = block.storage;
-          view.data = static_cast<std::byte*>(storage->data()) +
-                      (static_cast<const std::byte*>(as.data) - block.first);
-        }
-      }
-    if (!storage && in_place && !spec.count_only && bits(spec.dtype) >= 8)
-      for (StoredView* spare : spares)
-        if (spare != nullptr && spare->storage && spare->view.dtype == spec.dtype &&
-            spare->view.shape == spec.shape && spare->view.strides == view.strides) {
-          storage = std::move(spare->storage);
-          view.data = spare->view.data;
-          taken[i].from = spare;
-          taken[i].to = outputs[next_output - 1];
-          break;
-        }
-    if (!storage) {
-      storage = Storage::allocate(stream, bytes_for(spec.dtype, numel(spec.shape)));
-      view.data = storage->data();
-    }
-    operands[i] = view;
-  }
+  std::array<int, kMaxOperands> lies_as;
+  lies_as.fill(-1);
+  if constexpr (requires { problem.lies_as(0); })
+    for (std::size_t i = 0; i < info.operands.size(); ++i)
+      if (info.operands[i].role != Role::input) lies_as[i] = problem.lies_as(i);
+  OperandMemory memory(info, plan.specs(), lies_as,
+                       info.in_place && beside == nullptr && !Observer::inputs_are_kept(), stream,
+                       inputs, spares, outputs, skipped);
   const auto run = [&] {
-    value_or_throw(plan.run(stream, workspace, operands));
-    for (Taken& t : taken) t.from = nullptr;  // written to: the buffer is the output's
+    value_or_throw(plan.run(stream, workspace, memory.operands));
+    memory.keep();
   };
   if (beside != nullptr)
     run_beside(*beside, inputs, outputs, room, run);
@@ -271,7 +235,8 @@ auto Planned<Op, K...>::apply(const Op& op, unsigned handed, const TensorOf<Prim
       Out out;
       const auto outputs = backend_detail::parts(out);
       const auto run = [&] { backend_detail::run_op(op, stream, specs, views, spares, outputs); };
-      if (Recording* recording = backend_detail::knows_all(stream, in...))
+      const std::array<const StoredView*, sizeof...(K)> all{&in...};
+      if (Recording* recording = backend_detail::knows_all(stream, all))
         backend_detail::run_once(*recording, outputs, run);
       else
         run();

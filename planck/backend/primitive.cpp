@@ -5,6 +5,7 @@
 
 #include "planck/backend/side_by_side.h"
 #include "planck/core/exception.h"
+#include "planck/core/stream/recording.h"
 
 namespace planck {
 

@@ -83,4 +83,15 @@ void requires_grad(const PartList& parts, bool wanted, std::string_view below) {
            {below});
 }
 
+std::vector<bool> PartList::read_ahead() const {
+  std::vector<bool> ahead;
+  for (const Reader& r : readers_) ahead.push_back(r.read(r.module));
+  return ahead;
+}
+bool PartList::stay(const std::vector<bool>& ahead) const {
+  for (std::size_t i = 0; i < readers_.size(); ++i)
+    if (!readers_[i].stays(readers_[i].module, ahead[i])) return false;
+  return true;
+}
+
 }  // namespace planck::nn

@@ -144,16 +144,8 @@ class PartList {
   // Modules that decide by a number of their state have read_ahead(): the host reads it now and
   // not in the next pass, and has what each decides. May wait for the device. Behind that pass
   // stay(), which does not wait, says whether others will decide the same.
-  std::vector<bool> read_ahead() const {
-    std::vector<bool> ahead;
-    for (const Reader& r : readers_) ahead.push_back(r.read(r.module));
-    return ahead;
-  }
-  bool stay(const std::vector<bool>& ahead) const {
-    for (std::size_t i = 0; i < readers_.size(); ++i)
-      if (!readers_[i].stays(readers_[i].module, ahead[i])) return false;
-    return true;
-  }
+  std::vector<bool> read_ahead() const;
+  bool stay(const std::vector<bool>& ahead) const;
   // Refuses two parts of one path, and finds those that are named twice.
   void check();
 

@@ -28,6 +28,14 @@ void Recorded::run() const {
 
 std::size_t Recorded::bytes() const { return parts_->arena.bytes(); }
 
+void Recording::add_constant(const void* memory, std::shared_ptr<const void> what) {
+  constants_.insert(std::ranges::upper_bound(constants_, memory), memory);
+  keep(std::move(what));
+}
+bool Recording::is_constant(const void* memory) const {
+  return std::ranges::binary_search(constants_, memory);
+}
+
 Recording::Recording(const Stream& stream) {
   if (current != nullptr) raise(ErrorCode::unsupported, "recording: one is under way");
   if (stream.device().kind != DeviceKind::cuda)

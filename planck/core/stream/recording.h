@@ -17,7 +17,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -76,11 +75,8 @@ class Recording {
   }
 
   // Memory that holds the same in every run: what Once wrote. `what` keeps it.
-  void add_constant(const void* memory, std::shared_ptr<const void> what) {
-    constants_.insert(memory);
-    keep(std::move(what));
-  }
-  bool is_constant(const void* memory) const { return constants_.contains(memory); }
+  void add_constant(const void* memory, std::shared_ptr<const void> what);
+  bool is_constant(const void* memory) const;
   // What was made once, to be found again: of any types, each with an address of its own.
   struct Made {
     const void* type;
@@ -123,7 +119,7 @@ class Recording {
   std::optional<Arena::Use> use_;
   std::unique_ptr<Flow> flow_;
   std::vector<void*> once_;  // the last launches of what is done once
-  std::set<const void*> constants_;
+  std::vector<const void*> constants_;  // sorted
   std::vector<Generator> generators_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> drawn_;  // seed and offset
 };

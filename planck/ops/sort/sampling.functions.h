@@ -2,7 +2,6 @@
 // generator's seed and how much was drawn before, the same on every device.
 #pragma once
 
-#include <algorithm>
 #include <limits>
 
 #include "planck/ops/elementwise/creation.functions.h"
@@ -54,10 +53,11 @@ Tensor<B, IntKind> with_replacement(Rng& rng, const Tensor<B>& w, std::int64_t s
   const auto sums = cummax(mask_fill(cumsum(shares, 1), eq(w, 0), 0), 1).values;
   const auto u = uniform<B>(rng, {rows, samples}, 0, 1, Dtype::f64, w.device());
   const auto targets = u * sums[{kAll, Range{categories - 1, categories}}];
-  const std::int64_t part = std::max<std::int64_t>(1, kMostCompared / (rows * categories));
+  const std::int64_t fit = kMostCompared / (rows * categories), part = fit < 1 ? 1 : fit;
   std::vector<Tensor<B, IntKind>> drawn;
   for (std::int64_t from = 0; from < samples; from += part) {
-    const auto target = targets[{kAll, Range{from, std::min(from + part, samples)}, kNewAxis}];
+    const auto target =
+        targets[{kAll, Range{from, from + part < samples ? from + part : samples}, kNewAxis}];
     drawn.push_back(sum(to_int(le(sums[{kAll, kNewAxis}], target)), 2));
   }
   return cat(drawn, 1);

@@ -22,7 +22,7 @@ std::string attention_mma_sync_refusal(const AttentionProblem&);
 
 // cuda:tiles; f32 by chains, any strides. Backward keeps slopes in the workspace, as long as they
 // are no more than kMostSlopes bytes; cuda:tiles:twice, backward alone, computes scores twice.
-inline constexpr std::int64_t kMostSlopes = std::int64_t{1} << 29;
+inline constexpr std::int64_t kMostSlopes = std::int64_t{1} << 28;
 PLANCK_CUDA_LIBRARY Result<void> attention_tiles(const Stream&, Workspace, const AttentionProblem&,
                                                  const Operands&);
 PLANCK_CUDA_LIBRARY Result<void> attention_tiles_twice(const Stream&, Workspace,
