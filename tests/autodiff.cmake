@@ -47,7 +47,7 @@ if(PLANCK_SANITIZE STREQUAL "thread")
   add_executable(threads_test autodiff/graphs.test.cpp autodiff/threads.test.cpp reference/evaluate.cpp reference/shape.cpp
     ${core}/backend/format.cpp ${core}/backend/primitive.cpp ${core}/core/allocator.cpp ${core}/core/cuda/absent.cpp ${core}/core/cuda/architectures.cpp ${core}/core/refuse.cpp
     ${core}/core/scalar.cpp ${core}/core/replay.cpp
-    ${core}/core/shape.cpp ${core}/core/stream.cpp ${core}/core/view.cpp ${core}/ops/matmul/matmul.ops.cpp
+    ${core}/core/shape.cpp ${core}/core/stream.cpp ${core}/core/stream/recording.cpp ${core}/core/view.cpp ${core}/ops/matmul/matmul.ops.cpp
     ${core}/ops/shape/indices.cpp ${core}/ops/shape/shape.ops.cpp ${core}/plan/broadcast.cpp)
   target_include_directories(threads_test PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
   target_compile_definitions(threads_test PRIVATE PLANCK_TESTED_BACKEND=planck::Reference)

@@ -155,6 +155,26 @@ TEST(SideBySide, NoMemoryIsGivenTwice) {
   });
 }
 
+// A launch that is set up early, the next of a chain, is taken out with what it waits for.
+TEST(SideBySide, AProductOfConstantsIsMadeOnce) {
+  on_cuda([]<class B>(std::type_identity<B>) {
+    const auto place = B::default_device();
+    const auto product = [&] {
+      const auto x = full<B>({256, 256}, 1.0, Dtype::bf16, place);
+      return matmul(x, x);
+    };
+    (void)product();
+    Recording recording(place);
+    const auto once = product(), twice = once + once;
+    const Recorded work = recording.finish();
+    for (int run = 0; run < 2; ++run) {
+      work.run();
+      EXPECT_EQ(to_float(twice, Dtype::f32).template to_vector<float>(),
+                std::vector<float>(65536, 512.f));
+    }
+  });
+}
+
 TEST(SideBySide, WhatIsMadeOnceStaysTheSame) {
   on_cuda([]<class B>(std::type_identity<B>) {
     const auto place = B::default_device();

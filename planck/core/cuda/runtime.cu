@@ -192,24 +192,33 @@ Result<void*> instantiated(int ordinal, cudaGraph_t graph) {
   return static_cast<void*>(executable);
 }
 
-cudaError_t dependencies(cudaGraphNode_t node, cudaGraphNode_t* found, std::size_t* count) {
-#if CUDART_VERSION >= 13000
-  return cudaGraphNodeGetDependencies(node, found, nullptr, count);
-#else
-  return cudaGraphNodeGetDependencies(node, found, count);
+// What a node waits for, at most so many. An edge of a chain (loops/cuda/chain.cuh) says that its
+// launch is set up early: who does not ask for that is refused.
+cudaError_t dependencies(cudaGraphNode_t node, std::vector<cudaGraphNode_t>& found,
+                         std::size_t most) {
+  found.resize(most);
+#if CUDART_VERSION >= 12030
+  std::vector<cudaGraphEdgeData> edges(most);
 #endif
+#if CUDART_VERSION >= 13000
+  const auto e = cudaGraphNodeGetDependencies(node, found.data(), edges.data(), &most);
+#elif CUDART_VERSION >= 12030
+  const auto e = cudaGraphNodeGetDependencies_v2(node, found.data(), edges.data(), &most);
+#else
+  const auto e = cudaGraphNodeGetDependencies(node, found.data(), &most);
+#endif
+  found.resize(e == cudaSuccess ? most : 0);
+  return e;
 }
-// These nodes and all they wait for.
-cudaError_t add_ancestors(std::vector<cudaGraphNode_t> open, std::set<cudaGraphNode_t>& all) {
+// These nodes of so many, and all they wait for.
+cudaError_t add_ancestors(std::vector<cudaGraphNode_t> open, std::size_t count,
+                          std::set<cudaGraphNode_t>& all) {
+  std::vector<cudaGraphNode_t> before;
   while (!open.empty()) {
     const cudaGraphNode_t node = open.back();
     open.pop_back();
     if (!all.insert(node).second) continue;
-    std::size_t count = 0;
-    if (auto e = dependencies(node, nullptr, &count); e != cudaSuccess) return e;
-    std::vector<cudaGraphNode_t> before(count);
-    if (count > 0)
-      if (auto e = dependencies(node, before.data(), &count); e != cudaSuccess) return e;
+    if (auto e = dependencies(node, before, count); e != cudaSuccess) return e;
     open.insert(open.end(), before.begin(), before.end());
   }
   return cudaSuccess;
@@ -219,10 +228,10 @@ cudaError_t take_out(cudaGraph_t graph, const std::vector<void*>& once, cudaGrap
   std::vector<cudaGraphNode_t> last;
   for (void* node : once) last.push_back(static_cast<cudaGraphNode_t>(node));
   std::set<cudaGraphNode_t> out;
-  if (auto e = add_ancestors(std::move(last), out); e != cudaSuccess) return e;
-  if (auto e = cudaGraphClone(taken, graph); e != cudaSuccess) return e;
   std::size_t count = 0;
   if (auto e = cudaGraphGetNodes(graph, nullptr, &count); e != cudaSuccess) return e;
+  if (auto e = add_ancestors(std::move(last), count, out); e != cudaSuccess) return e;
+  if (auto e = cudaGraphClone(taken, graph); e != cudaSuccess) return e;
   std::vector<cudaGraphNode_t> nodes(count);
   if (auto e = cudaGraphGetNodes(graph, nodes.data(), &count); e != cudaSuccess) return e;
   for (const cudaGraphNode_t node : nodes) {
