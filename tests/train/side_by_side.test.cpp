@@ -2,6 +2,7 @@
 // the CPU, run after run; that what waits for nothing else is not lost; memory of others.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <optional>
 #include <set>
 #include <vector>
