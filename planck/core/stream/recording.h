@@ -118,7 +118,7 @@ class Recording {
   std::unique_ptr<Recorded::Parts> parts_;
   std::optional<Arena::Use> use_;
   std::unique_ptr<Flow> flow_;
-  std::vector<void*> once_;  // the last launches of what is done once
+  std::vector<void*> once_;             // the last launches of what is done once
   std::vector<const void*> constants_;  // sorted
   std::vector<Generator> generators_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> drawn_;  // seed and offset

@@ -30,8 +30,8 @@ struct ExactArgs {
   }
 };
 
-// What sums of a tile are multiplied by where powers of two do it: where no sum, which is below 2^63,
-// leaves the normal numbers of f32 on its way.
+// What sums of a tile are multiplied by where powers of two do it: where no sum, which is below
+// 2^63, leaves the normal numbers of f32 on its way.
 //
 // A warp has 16 rows of the tile and all columns; `of_columns` are kColumns floats of its own.
 class ExactScales {

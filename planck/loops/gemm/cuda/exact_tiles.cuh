@@ -9,8 +9,9 @@
 //   d = 1, 0      three products of two pairs, two sums
 //
 // so 10 tiles are brought for 9 products. Low sums come first: of what they add up to, three bytes
-// are settled and stay in registers, and what is above them is where the sum of d = 1 begins. Beyond
-// kExactPart products a sum could leave s32: then k comes in parts, which wait in the workspace.
+// are settled and stay in registers, and what is above them is where the sum of d = 1 begins.
+// Beyond kExactPart products a sum could leave s32: then k comes in parts, which wait in the
+// workspace.
 //
 // The second warpgroup is a step behind the first, so that one multiplies while the other carries
 // or stores.
@@ -27,8 +28,8 @@
 
 namespace planck::gemm_device {
 
-// Digits are -128 to 127, the high one at most 65: d = 2 and what d = 3 and 4 carry to it stay below
-// (2 · 65 · 128 + 2^14 + 128 + 1) k < 2^31.
+// Digits are -128 to 127, the high one at most 65: d = 2 and what d = 3 and 4 carry to it stay
+// below (2 · 65 · 128 + 2^14 + 128 + 1) k < 2^31.
 inline constexpr int kExactPart = 64'500 / kStepBytes * kStepBytes;
 
 struct ExactTiles {

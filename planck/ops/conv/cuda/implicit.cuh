@@ -3,8 +3,8 @@
 // same ring, same order of k, same bits.
 #pragma once
 
-#include "planck/loops/gemm/cuda/warpgroups.instance.cuh"
 #include "planck/loops/cuda/elected.cuh"
+#include "planck/loops/gemm/cuda/warpgroups.instance.cuh"
 #include "planck/ops/conv/host/walk.h"
 
 namespace planck::conv_device {

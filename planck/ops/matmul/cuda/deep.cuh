@@ -9,7 +9,8 @@
 //   tiles of 16 × 32, 16 sums of a lane, one step ahead     200   11.2
 //   steps of 32, six of them; lanes of 2 × 2, of 4 × 2      172, 172   9.3, 9.9
 //   steps of 64, three of them; lanes of 2 × 2, of 4 × 2    128, 133   8.9, 8.5
-// f64 with dense operands is faster by tiles (189 and 224), by these where strides are any (110, 60).
+// f64 with dense operands is faster by tiles (189 and 224), by these where strides are any (110,
+// 60).
 #pragma once
 
 #include "planck/loops/cuda/async_copy.cuh"

@@ -97,8 +97,8 @@ struct RowsToCut {
   __host__ __device__ std::int64_t count() const { return x.rows * x.batches; }
 };
 
-// How rows of some length are cut: threads of a row and of a block, and the chunks of 4 that a thread
-// keeps in registers between the passes.
+// How rows of some length are cut: threads of a row and of a block, and the chunks of 4 that a
+// thread keeps in registers between the passes.
 template <int kGroup_, int kThreads_, int kKept_>
 struct RowCut {
   static constexpr int kGroup = kGroup_, kThreads = kThreads_, kKept = kKept_;

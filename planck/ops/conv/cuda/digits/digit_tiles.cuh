@@ -11,9 +11,9 @@
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
+#include "planck/loops/cuda/elected.cuh"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
 #include "planck/math/products/exact_product.h"
-#include "planck/loops/cuda/elected.cuh"
 
 namespace planck::conv_device {
 
