@@ -151,7 +151,7 @@ Scaled scaled(auto optimizer, bool record, bool asks) {
   for (int i = 0; i < 30; ++i) {
     const Batch<A> batch(i, 6, Dtype::f16);
     step(i == 22 ? batch.x * 3e4 : batch.x, batch.labels);
-    if (asks && i % 7 == 3) {
+    if (asks && i % 8 == 7) {  // the first that count are behind some that are left out
       EXPECT_GT(scale.value(), 0);
       EXPECT_FALSE(optimizer.state().empty());
     }
@@ -183,6 +183,7 @@ TEST(StepOnCuda, ScalesTheLoss) {
     auto without = adam_of<C>();
     auto without_there = adam_of<A>();
     without.master_weights = without_there.master_weights = false;
+    without.options.eps = without_there.options.eps = 0.1;  // f16 has no squares below 6e-8
     check("adam without master weights", without, without_there);
   });
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "planck/core/cuda/runtime.h"
 
@@ -48,8 +49,11 @@ const CaseInput* find_input(const Case& c, std::string_view operand) {
   return nullptr;
 }
 
-Result<BufferSet> make_set(const BenchCase& bench, const AnyProblem& problem,
-                           const Stream& stream) {
+// What inputs are filled with, by operand: made once, the same for all sets.
+using Blocks = std::map<std::size_t, HostTensor>;
+
+Result<BufferSet> make_set(const BenchCase& bench, const AnyProblem& problem, const Stream& stream,
+                           Blocks& blocks) {
   const Case& c = bench.test_case;
   BufferSet set;
   const std::vector<OperandSpec> specs = problem.specs();
@@ -66,7 +70,9 @@ Result<BufferSet> make_set(const BenchCase& bench, const AnyProblem& problem,
     auto buffer = allocate(stream, bytes_for(specs[i].dtype, placement.span));
     if (!buffer) return tl::unexpected(buffer.error());
     if (in != nullptr) {
-      if (auto ok = upload_tiled(stream, some_values(c, *in, c.seed + i), *buffer); !ok)
+      auto block = blocks.find(i);
+      if (block == blocks.end()) block = blocks.emplace(i, some_values(c, *in, c.seed + i)).first;
+      if (auto ok = upload_tiled(stream, block->second, *buffer); !ok)
         return tl::unexpected(ok.error());
     } else if (stream.device().kind == DeviceKind::cpu) {
       std::memset(buffer->data(), 0, buffer->bytes());  // touched once, before anything is timed
@@ -97,9 +103,10 @@ Result<std::vector<BufferSet>> make_buffer_sets(const BenchCase& bench, const An
                                                 const Stream& stream, std::size_t footprint) {
   constexpr std::size_t kMostSets = 64;
   std::vector<BufferSet> sets;
+  Blocks blocks;
   std::size_t bytes = 0;
   do {
-    auto set = make_set(bench, problem, stream);
+    auto set = make_set(bench, problem, stream, blocks);
     if (!set) return tl::unexpected(set.error());
     for (const Buffer& b : set->buffers) bytes += b.bytes();
     sets.push_back(std::move(*set));

@@ -322,7 +322,7 @@ __device__ void multiply_digits(const ExactArgs& e, char* stages, char* pieces, 
         if (!last) return;
         more = work.next(task_of<W>(e));
         next = p.walk.at(work.tile);
-        scales.find<W::kColumns>(e, tile.batch, row, column, of_columns);
+        if (e.sums == nullptr) scales.find<W::kColumns>(e, tile.batch, row, column, of_columns);
       });
       if (last) break;
       store_sums<kCount>(settled, s1, s0, waiting, W::kColumns, kTileRows, W::kColumns, k > k0);

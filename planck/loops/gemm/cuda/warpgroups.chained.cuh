@@ -1,10 +1,10 @@
 // Warpgroups whose launch is set up while the one before still runs (loops/cuda/chain.cuh), and
 // products of few rows among these, where the time is that of reading B: a block owns 64 × 32 of C.
 //
-// With up to kHeld rows of A, a stage has room for these alone. The instruction reads 64: what lies
-// behind goes to sums that nobody stores. Then two blocks fit on a multiprocessor, and those of the
-// next launch are ready when the last one of this is done. What they are going to read of B first
-// is on its way to L2 before that: whoever still writes there writes through L2.
+// What a block is going to read of B first is on its way to L2 before the launch before has ended:
+// whoever still writes there writes through L2. Stages that hold no more than the rows of A that
+// there are, so that two blocks fit on a multiprocessor, were slower: 1 and 8 by 4096 x 4096 of
+// bf16 took 14.3 us on an H200 instead of 12.7.
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
@@ -34,13 +34,10 @@ template <class E, int kColumns, int kCluster, bool kMajorKA, bool kMajorKB, int
 using Chained = ChainedWarpgroups<Warpgroups<E, kColumns, kCluster, kMajorKA, kMajorKB, kRows>>;
 
 // Both operands along k.
-template <class E, int kHeld>
+template <class E>
 struct ThinWarpgroups : Warpgroups<E, 32, 1, true, true, 64> {
   using Base = Warpgroups<E, 32, 1, true, true, 64>;
-  static constexpr bool kFollows = true, kShares = kHeld < 64;  // multiprocessors, with the next
-  static constexpr int kBytesA = kHeld * kStepBytes;
-  static_assert(kBytesA % 1024 == 0 && Base::kBytesA <= Base::kGroups * 64 * Base::kPieceRow);
-  static constexpr int kShared = Base::kShared - Base::kStages * (Base::kBytesA - kBytesA);
+  static constexpr bool kFollows = true;
 
   template <class Args>
   static __device__ __forceinline__ void follow(const CUtensorMap& map_b, const Args& p) {

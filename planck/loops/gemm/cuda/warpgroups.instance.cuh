@@ -56,9 +56,7 @@ Result<void> launch_tiles(const Stream& stream, const TensorOperand& a, const Te
       // Lower tiles where A is read by so few multiprocessors that these are what it waits for.
       const bool low = ceil_div(p.m, 64) * ceil_div(p.n, 32) * p.walk.batches <= processors;
       if constexpr (kMajorKA) {
-        if (low && p.m <= 8)
-          return launch_warpgroups<ThinWarpgroups<T, 8>>(queue, processors, a, b, p);
-        if (low) return launch_warpgroups<ThinWarpgroups<T, 64>>(queue, processors, a, b, p);
+        if (low) return launch_warpgroups<ThinWarpgroups<T>>(queue, processors, a, b, p);
       } else if (low) {
         return launch_warpgroups<Chained<T, 32, 1, kMajorKA, kMajorKB, 64>>(queue, processors, a, b,
                                                                             p);

@@ -86,8 +86,7 @@ Result<void> each_run(const gemm::Batches& batches, F&& f) {
 }
 
 // Blocks in clusters, one for each processor at most, with the shared memory that they need. Where
-// W says kFollows, as the next of a chain (loops/cuda/chain.cuh); where it says kShares, those of
-// two launches may have a processor at the same time.
+// W says kFollows, as the next of a chain (loops/cuda/chain.cuh).
 template <class W, class... P>
 Result<void> launch_clusters(cudaStream_t stream, void (*kernel)(P...), std::int64_t clusters,
                              const P&... arguments) {
@@ -97,13 +96,6 @@ Result<void> launch_clusters(cudaStream_t stream, void (*kernel)(P...), std::int
           "matmul");
       !ok)
     return ok;
-  if constexpr (requires { W::kShares; })
-    if (auto ok =
-            cuda_result(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                             int{cudaSharedmemCarveoutMaxShared}),
-                        "matmul");
-        !ok)
-      return ok;
   cudaLaunchAttribute attributes[2];
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim = {W::kCluster, 1, 1};
