@@ -166,6 +166,7 @@ struct ExactSums {
       multiply(s1, y, x);
       multiply(s0, y, y);
       wgmma_end();
+      if (s == 0) meanwhile();
       if (s > 0) {
         wgmma_await<1>();
         release(first);
@@ -173,7 +174,6 @@ struct ExactSums {
       }
       first = x, second = y;
     }
-    meanwhile();
     wgmma_await<0>();
     release(first);
     release(second);
@@ -241,15 +241,52 @@ struct RoundedPairs {
   const ExactScales& scales;
   const float* of_columns;
 
+  // Columns 8 j + lane % 4 * 2 and the next, of row lane / 4 + 8 h.
   __device__ __forceinline__ float2 operator()(int j, int h) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32, i = 4 * j + 2 * h;
-    const auto by = *reinterpret_cast<const float2*>(of_columns + 8 * j + lane % 4 * 2);
+    return rounded(j, h, of_pair(j));
+  }
+  __device__ __forceinline__ float2 of_pair(int j) const {
+    return *reinterpret_cast<const float2*>(of_columns + 8 * j + threadIdx.x % 4 * 2);
+  }
+  __device__ __forceinline__ float2 rounded(int j, int h, float2 by) const {
+    const int i = 4 * j + 2 * h;
     const auto rounded = [&](int at, float of_column) {
       return __ll2float_rn(settled.joined(at, s1[at], s0[at])) * scales.of_row[h] * of_column;
     };
     return {rounded(i, by.x), rounded(i + 1, by.y)};
   }
 };
+
+// Whether all that a warp has goes to C from where it is: whole tiles of dense rows, and a bias at
+// most, which lies likewise.
+template <int kColumns>
+__device__ __forceinline__ bool stores_pairs(const FollowedArgs<float>& p, int row, int column) {
+  const Following<float>& f = p.follows;
+  return p.c_packs && row + 16 <= p.m && column + kColumns <= p.n && f.residual.data == nullptr &&
+         f.activation == Activation::none &&
+         (f.bias.data == nullptr || (f.bias.packs && f.bias.row == 0));
+}
+template <bool kBias, int kCount>
+__device__ __forceinline__ void store_pairs(const RoundedPairs<kCount>& pairs,
+                                            const FollowedArgs<float>& p, int row, int column,
+                                            int batch) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, c0 = column + lane % 4 * 2;
+  float* const to = p.c + batch * p.c_batch + (row + lane / 4) * p.c_row + c0;
+  float* const lines[2] = {to, to + 8 * p.c_row};
+  const float* const bias = kBias ? p.follows.bias.at(0, 0, c0) : nullptr;
+#pragma unroll
+  for (int j = 0; j < kCount / 4; ++j) {
+    const float2 by = pairs.of_pair(j);
+    float2 b = {};
+    if constexpr (kBias) b = __ldg(reinterpret_cast<const float2*>(bias + 8 * j));
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float2 v = pairs.rounded(j, h, by);
+      if constexpr (kBias) v = {canonical_nan(v.x + b.x), canonical_nan(v.y + b.y)};
+      *reinterpret_cast<float2*>(lines[h] + 8 * j) = v;
+    }
+  }
+}
 
 // A lane's sums, two neighbours at a time, to rows of integers, of which so many rows and columns
 // are there; added to what lies there, or as they are. `to` is where a warp's begin.
@@ -338,8 +375,13 @@ __device__ void multiply_digits(const ExactArgs& e, char* stages, char* pieces, 
                          e.sums + tile.batch * e.sums_batch + row * e.sums_row + column, e.sums_row,
                          p.m - row, p.n - column, false);
     } else if (scales.serve && whole) {
-      store_rows<W::kColumns>(RoundedPairs<kCount>{settled, s1, s0, scales, of_columns},
-                              piece_of_warp, p, row, column, tile.batch);
+      const RoundedPairs<kCount> pairs{settled, s1, s0, scales, of_columns};
+      if (!stores_pairs<W::kColumns>(p, row, column))
+        store_rows<W::kColumns>(pairs, piece_of_warp, p, row, column, tile.batch);
+      else if (p.follows.bias.data != nullptr)
+        store_pairs<true>(pairs, p, row, column, tile.batch);
+      else
+        store_pairs<false>(pairs, p, row, column, tile.batch);
     } else {
       store_sums<kCount>(settled, s1, s0, waiting, W::kColumns, kTileRows, W::kColumns, !whole);
       __syncwarp();
