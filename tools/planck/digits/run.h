@@ -83,6 +83,10 @@ class Run {
                                               ? epoch_alone(stage, net, adam, step)
                                               : shared_epoch(stage, net, adam, scale);
       if (stage.form.kind == Form::Kind::floats) {
+        // What happens once, as kernels are loaded and steps recorded, is in the first epoch, which
+        // counts where there is no other.
+        if (timed_epochs_++ == 1)
+          trained_images_ = 0, training_seconds_ = waited_seconds_ = communication_seconds_ = 0;
         trained_images_ += data_.train.count;
         training_seconds_ += seconds;
         for (const double s : waits) waited_seconds_ += s;
@@ -306,7 +310,7 @@ class Run {
   std::string fingerprint_;
   std::vector<Stage> stages_;
   Snapshot now_;
-  std::int64_t trained_images_ = 0;
+  std::int64_t trained_images_ = 0, timed_epochs_ = 0;
   double training_seconds_ = 0, waited_seconds_ = 0, communication_seconds_ = 0;
 };
 

@@ -100,8 +100,9 @@ struct Outcome {
   std::vector<SeenPair> examples, mistakes;  // the first test pictures; those most often misread
   std::int64_t misread_pictures = 0;         // by the float model, in one view or more
   LayerCosts costs;
-  bool integers_equal = true;    // every logit of integer and rounded models, bit for bit
-  double images_per_second = 0;  // of float training, all workers together
+  bool integers_equal = true;  // every logit of integer and rounded models, bit for bit
+  // Of float training, all workers together, but for the first epoch of several.
+  double images_per_second = 0;
   // Shares of the time of float training: that this worker waited for others; that all of them
   // waited for bytes alone, since the last of them had done its part of the step.
   double waited = 0, communication = 0;
