@@ -16,10 +16,14 @@
 //   of narrow heads stay                 (208)        (270)       (412)        (337)
 //   four running maxima per row          197 (216)    (274)       405 (410)    349 (357)
 //   wide heads without the loop, rows
-//   done again a bit each                    (227)    (276)       418 (440)    371 (383)
+//   done again a bit each                205 (227)    (276)       418 (440)    371 (383)
+//   largest scores by comparing bits,
+//   one launch; causal tiles of narrow
+//   heads dealt out (causal 122 to 156)  213                      418          372
 //
-// What did not help: a third warpgroup for narrow heads, whose registers spill (167, 176), and
-// warpgroups that take turns (225; 285 of 4096 keys).
+// What did not help: a third warpgroup for narrow heads, whose registers spill (167, 176),
+// warpgroups that take turns (225; 285 of 4096 keys), and scores of the next block in registers of
+// their own, begun beside the powers of this one (176).
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
@@ -29,20 +33,17 @@
 namespace planck::attention_device {
 
 // kAhead: the product with the next keys is begun before weights are multiplied.
-// kBeside: it is begun as soon as scores have been read, and runs beside their powers.
 template <class T_, int kWidth_, bool kOptions_, bool kAhead_>
 struct Forward {
   using T = T_;
   static constexpr int kWidth = kWidth_;
   static constexpr bool kOptions = kOptions_;  // masks and what else scores become
   static constexpr bool kAhead = kAhead_;
-  static constexpr bool kStays = kWidth == 64;             // blocks walk over tiles
-  static constexpr bool kBeside = kAhead && kWidth == 64;  // twice the scores in registers
+  static constexpr bool kStays = kWidth == 64;  // blocks walk over tiles
   static constexpr bool kFollows = true;
   static constexpr int kGroups = 2;  // warpgroups that compute
   static constexpr int kQueries = 64 * kGroups, kKeys = element::kBlock;
-  static constexpr int kStages = kWidth == 256 ? 1 : kBeside ? 4 : 2;
-  static constexpr int kQueryStages = kWidth == 256 ? 1 : 2;
+  static constexpr int kStages = kWidth == 256 ? 1 : 2, kQueryStages = kStages;
   static constexpr int kQueryBytes = kTileBytes<kWidth, kQueries>;
   static constexpr int kKeyBytes = kTileBytes<kWidth, kKeys>;
   static constexpr int kThreads = 128 * (kGroups + 1);
@@ -182,49 +183,7 @@ __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room
       wgmma_end();
     };
     await_phase(room.queries_full + mine.stage, mine.parity);
-    if constexpr (W::kBeside) {
-      if (blocks.first < blocks.end) {
-        // Of a block whose scores are there: the sums of the block before are begun before, the
-        // scores of the next one as soon as these are read.
-        float z[kKeys / 2];
-        Turn<W::kStages> next = turn;
-        const auto take_block = [&](int b, auto sums_before, auto scores_after) {
-          wgmma_hold(s);
-          release(room.keys_empty, next.stage);
-          if constexpr (sums_before) begin_sums(turn);
-          const bool near = take_depths<W>(c, at, rows, s, z, b * kKeys, scale, factor);
-          wgmma_hold(z);
-          next.next();
-          if constexpr (scores_after) begin_scores(next);
-          take_powers<W>(rows, z, near);
-          if constexpr (sums_before) {
-            wgmma_await<scores_after ? 1 : 0>();
-            wgmma_hold(sums);
-            release(room.values_empty, turn.stage);
-            turn.next();
-            rescale<kWidth>(sums, factor);
-          }
-          take_weights<W>(c, at, rows, weights, z, b * kKeys);
-          if constexpr (scores_after) wgmma_await<0>();
-        };
-        constexpr std::true_type kWith;
-        constexpr std::false_type kWithout;
-        begin_scores(next);
-        wgmma_await<0>();
-        if (blocks.first + 1 == blocks.end) {
-          take_block(blocks.first, kWithout, kWithout);
-        } else {
-          take_block(blocks.first, kWithout, kWith);
-          for (int b = blocks.first + 1; b + 1 < blocks.end; ++b) take_block(b, kWith, kWith);
-          take_block(blocks.end - 1, kWith, kWithout);
-        }
-        begin_sums(turn);
-        wgmma_await<0>();
-        wgmma_hold(sums);
-        release(room.values_empty, turn.stage);
-        turn.next();
-      }
-    } else if constexpr (W::kAhead) {
+    if constexpr (W::kAhead) {
       if (blocks.first < blocks.end) {
         begin_scores(turn);
         wgmma_await<0>();
