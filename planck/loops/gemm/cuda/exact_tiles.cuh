@@ -23,7 +23,7 @@
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
-#include "planck/loops/gemm/cuda/exact_round.cuh"
+#include "planck/loops/gemm/cuda/exact_sums.cuh"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
 
 namespace planck::gemm_device {
@@ -190,129 +190,6 @@ struct ExactSums {
                  : "memory");
   }
 };
-
-// What d = 4, 3, 2 add up to, s2 2^16 + s3 2^8 + s4: its three lowest bytes are settled, four
-// elements to a word, and what is above is where the sum of d = 1 begins.
-template <int kCount>
-struct SettledBytes {
-  std::uint32_t byte[3][kCount / 4];  // lowest first
-
-  __device__ __forceinline__ void carry(const std::int32_t (&s4)[kCount],
-                                        const std::int32_t (&s3)[kCount],
-                                        const std::int32_t (&s2)[kCount],
-                                        std::int32_t (&s1)[kCount]) {
-#pragma unroll
-    for (int g = 0; g < kCount; g += 4) {
-      std::uint32_t low[4], middle[4], high[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const std::int32_t m = s3[g + i] + (s4[g + i] >> 8), h = s2[g + i] + (m >> 8);
-        low[i] = static_cast<std::uint32_t>(s4[g + i]);
-        middle[i] = static_cast<std::uint32_t>(m), high[i] = static_cast<std::uint32_t>(h);
-        s1[g + i] = h >> 8;
-      }
-      byte[0][g / 4] = lowest_bytes(low), byte[1][g / 4] = lowest_bytes(middle);
-      byte[2][g / 4] = lowest_bytes(high);
-    }
-  }
-  // Element i of the whole sum.
-  __device__ __forceinline__ std::int64_t joined(int i, std::int32_t s1, std::int32_t s0) const {
-    const unsigned at = static_cast<unsigned>(i % 4);
-    const std::uint32_t low = __byte_perm(byte[0][i / 4], byte[1][i / 4], at | (at + 4) << 4);
-    const std::uint32_t high =
-        __byte_perm(byte[2][i / 4], static_cast<std::uint32_t>(s1), at | 4 << 4);
-    return static_cast<std::int64_t>(
-        static_cast<std::uint64_t>(static_cast<std::uint32_t>(s0 + (s1 >> 8))) << 32 |
-        __byte_perm(low, high, 0x5410));
-  }
-
- private:
-  static __device__ __forceinline__ std::uint32_t lowest_bytes(const std::uint32_t (&v)[4]) {
-    return __byte_perm(__byte_perm(v[0], v[1], 0x0040), __byte_perm(v[2], v[3], 0x0040), 0x5410);
-  }
-};
-
-// A lane's sums rounded to C, two neighbours at a time, where powers of two do it.
-template <int kCount>
-struct RoundedPairs {
-  static constexpr bool kNeverNan = true;
-  const SettledBytes<kCount>& settled;
-  const std::int32_t (&s1)[kCount], (&s0)[kCount];
-  const ExactScales& scales;
-  const float* of_columns;
-
-  // Columns 8 j + lane % 4 * 2 and the next, of row lane / 4 + 8 h.
-  __device__ __forceinline__ float2 operator()(int j, int h) const {
-    return rounded(j, h, of_pair(j));
-  }
-  __device__ __forceinline__ float2 of_pair(int j) const {
-    return *reinterpret_cast<const float2*>(of_columns + 8 * j + threadIdx.x % 4 * 2);
-  }
-  __device__ __forceinline__ float2 rounded(int j, int h, float2 by) const {
-    const int i = 4 * j + 2 * h;
-    const auto rounded = [&](int at, float of_column) {
-      return __ll2float_rn(settled.joined(at, s1[at], s0[at])) * scales.of_row[h] * of_column;
-    };
-    return {rounded(i, by.x), rounded(i + 1, by.y)};
-  }
-};
-
-// Whether all that a warp has goes to C from where it is: whole tiles of dense rows, and a bias at
-// most, which lies likewise.
-template <int kColumns>
-__device__ __forceinline__ bool stores_pairs(const FollowedArgs<float>& p, int row, int column) {
-  const Following<float>& f = p.follows;
-  return p.c_packs && row + 16 <= p.m && column + kColumns <= p.n && f.residual.data == nullptr &&
-         f.activation == Activation::none &&
-         (f.bias.data == nullptr || (f.bias.packs && f.bias.row == 0));
-}
-template <bool kBias, int kCount>
-__device__ __forceinline__ void store_pairs(const RoundedPairs<kCount>& pairs,
-                                            const FollowedArgs<float>& p, int row, int column,
-                                            int batch) {
-  const int lane = static_cast<int>(threadIdx.x) % 32, c0 = column + lane % 4 * 2;
-  float* const to = p.c + batch * p.c_batch + (row + lane / 4) * p.c_row + c0;
-  float* const lines[2] = {to, to + 8 * p.c_row};
-  const float* const bias = kBias ? p.follows.bias.at(0, 0, c0) : nullptr;
-#pragma unroll
-  for (int j = 0; j < kCount / 4; ++j) {
-    const float2 by = pairs.of_pair(j);
-    float2 b = {};
-    if constexpr (kBias) b = __ldg(reinterpret_cast<const float2*>(bias + 8 * j));
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float2 v = pairs.rounded(j, h, by);
-      if constexpr (kBias) v = {canonical_nan(v.x + b.x), canonical_nan(v.y + b.y)};
-      *reinterpret_cast<float2*>(lines[h] + 8 * j) = v;
-    }
-  }
-}
-
-// A lane's sums, two neighbours at a time, to rows of integers, of which so many rows and columns
-// are there; added to what lies there, or as they are. `to` is where a warp's begin.
-template <int kCount>
-__device__ __forceinline__ void store_sums(const SettledBytes<kCount>& settled,
-                                           const std::int32_t (&s1)[kCount],
-                                           const std::int32_t (&s0)[kCount], std::int64_t* to,
-                                           std::int64_t to_row, int rows, int columns, bool adds) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int r = lane / 4 + 8 * h;
-    if (r >= rows) return;
-    std::int64_t* const line = to + r * to_row + lane % 4 * 2;
-#pragma unroll
-    for (int j = 0; j < kCount / 4; ++j)
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const int i = 4 * j + 2 * h + c;
-        if (8 * j + lane % 4 * 2 + c >= columns) continue;
-        std::int64_t v = settled.joined(i, s1[i], s0[i]);
-        if (adds) v += line[8 * j + c];
-        line[8 * j + c] = v;
-      }
-  }
-}
 
 template <class W>
 __device__ void multiply_digits(const ExactArgs& e, char* stages, char* pieces, std::uint64_t* full,
