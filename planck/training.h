@@ -4,5 +4,5 @@
 #include "planck/nn/nn.h"
 #include "planck/optim/compiled.h"
 #include "planck/optim/ema.h"
-#include "planck/optim/loss_scale.h"
+#include "planck/optim/scale/loss_scale.h"
 #include "planck/optim/schedule.h"

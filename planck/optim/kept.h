@@ -13,7 +13,7 @@
 
 #include "planck/backend/primitive.h"
 #include "planck/nn/state_dict.h"
-#include "planck/optim/outcome.h"
+#include "planck/optim/scale/outcome.h"
 
 namespace planck::optim {
 

@@ -46,8 +46,8 @@
 #include <vector>
 
 #include "planck/core/stream/recording.h"
-#include "planck/optim/loss_scale.h"
 #include "planck/optim/optimizer.h"
+#include "planck/optim/scale/loss_scale.h"
 #include "planck/train/generators.h"
 #include "planck/train/grains.h"
 #include "planck/train/recorded_model.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "planck/backend/primitive.h"
-#include "planck/optim/loss_scale.math.h"
+#include "planck/optim/scale/loss_scale.math.h"
 #include "planck/optim/step/rule.h"
 
 namespace planck::optim {

@@ -6,7 +6,7 @@
 #include "planck/core/macros.h"
 #include "planck/core/result.h"
 #include "planck/core/stream.h"
-#include "planck/optim/loss_scale.math.h"
+#include "planck/optim/scale/loss_scale.math.h"
 #include "planck/optim/step/norm.math.h"
 #include "planck/optim/step/rule.h"
 

@@ -1,4 +1,4 @@
-#include "planck/optim/outcome.h"
+#include "planck/optim/scale/outcome.h"
 
 #include <cmath>
 #include <cstring>

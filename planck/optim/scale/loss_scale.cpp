@@ -1,4 +1,4 @@
-#include "planck/optim/loss_scale.h"
+#include "planck/optim/scale/loss_scale.h"
 
 #include "planck/backend/planned.h"
 #include "planck/backend/staging.h"

@@ -18,8 +18,8 @@
 
 #include "planck/nn/state_dict.h"
 #include "planck/optim/gradients.h"
-#include "planck/optim/loss_scale.math.h"
-#include "planck/optim/outcome.h"
+#include "planck/optim/scale/loss_scale.math.h"
+#include "planck/optim/scale/outcome.h"
 
 namespace planck::optim {
 
