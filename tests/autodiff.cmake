@@ -45,7 +45,7 @@ gtest_discover_tests(tape_test TEST_PREFIX tape. DISCOVERY_TIMEOUT 60)
 if(PLANCK_SANITIZE STREQUAL "thread")
   set(core ${PROJECT_SOURCE_DIR}/planck)
   add_executable(threads_test autodiff/graphs.test.cpp autodiff/threads.test.cpp reference/evaluate.cpp reference/shape.cpp
-    ${core}/backend/format.cpp ${core}/backend/primitive.cpp ${core}/core/allocator.cpp ${core}/core/cuda/absent.cpp ${core}/core/cuda/architectures.cpp ${core}/core/refuse.cpp
+    ${core}/backend/format.cpp ${core}/backend/primitive.cpp ${core}/backend/side_by_side.cpp ${core}/core/allocator.cpp ${core}/core/cuda/absent.cpp ${core}/core/cuda/architectures.cpp ${core}/core/refuse.cpp
     ${core}/core/scalar.cpp ${core}/core/replay.cpp
     ${core}/core/shape.cpp ${core}/core/stream.cpp ${core}/core/stream/recording.cpp ${core}/core/view.cpp ${core}/ops/matmul/matmul.ops.cpp
     ${core}/ops/shape/indices.cpp ${core}/ops/shape/shape.ops.cpp ${core}/plan/broadcast.cpp)
