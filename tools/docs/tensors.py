@@ -69,7 +69,7 @@ NN_FUNCTIONS = [
 ]
 OPTIMIZERS = {"adam": "Adam", "sgd": "Sgd", "adagrad": "Adagrad", "rmsprop": "RmsProp", "lion": "Lion", "lamb": "Lamb",
               "muon": "Muon"}
-BESIDE_OPTIMIZERS = {"loss_scale": "LossScale", "ema": "Ema"}
+BESIDE_OPTIMIZERS = {"scale/loss_scale": "LossScale", "ema": "Ema"}
 OPTIM = [*OPTIMIZERS, "gradients", "schedule", "optimizer"]
 # Functions that other functions are made of.
 INTERNAL = {"scalar", "refuse_bad", "target_mask", "sum_to", "per_channel", "pullback", "part_type",
