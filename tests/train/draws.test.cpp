@@ -6,18 +6,11 @@
 #include "planck/train/step.h"
 #include "tests/nn/thrown.h"
 #include "tests/train/models.h"
+#include "tests/train/on_cuda.h"
 
 namespace planck::test {
 
 namespace {
-
-template <class F>
-void on_cuda(const F& f) {
-  const auto gpu = Stream::on({DeviceKind::cuda, 0});
-  if (!gpu) GTEST_SKIP() << "no CUDA device";
-  with_backend_of(*gpu,
-                  [&]<class B>(std::type_identity<B>) { f(std::type_identity<Autodiff<B>>{}); });
-}
 
 // Two layers of one seed and one of another.
 template <class B>

@@ -11,17 +11,11 @@
 #include "planck/core/stream/recording.h"
 #include "planck/train/step.h"
 #include "tests/train/models.h"
+#include "tests/train/on_cuda.h"
 
 namespace planck::test {
 
 namespace {
-
-template <class F>
-void on_cuda(const F& f) {
-  const auto gpu = Stream::on({DeviceKind::cuda, 0});
-  if (!gpu) GTEST_SKIP() << "no CUDA device";
-  with_backend_of(*gpu, [&]<class B>(std::type_identity<B>) { f(std::type_identity<B>{}); });
-}
 
 template <class A, template <class> class M>
 Trained trained(int steps, const train::StepOptions& options, const auto& between) {
@@ -46,7 +40,8 @@ Trained trained(int steps, const train::StepOptions& options, const auto& betwee
 
 template <template <class> class M>
 void expect_same_bits(const std::string& what) {
-  on_cuda([&]<class B>(std::type_identity<B>) {
+  on_cuda([&]<class A>(std::type_identity<A>) {
+    using B = nn::Inner<A>;
     const auto nothing = [](int) {};
     const auto wanted = trained<Autodiff<Cpu>, M>(60, {.highest_norm = 0.5}, nothing);
     std::vector<Tensor<B>> others;
@@ -94,7 +89,8 @@ TEST(SideBySide, ATangledModelHasTheSameBits) { expect_same_bits<Tangled>("tangl
 
 // What Work says is all that it waits for, and join() waits for everything.
 TEST(SideBySide, WorkThatIsNotToldWaitsForAll) {
-  on_cuda([]<class B>(std::type_identity<B>) {
+  on_cuda([]<class A>(std::type_identity<A>) {
+    using B = nn::Inner<A>;
     const auto place = B::default_device();
     Rng rng{.seed = 5};
     const auto x = uniform<B>(rng, {100'000}, 0, 1, Dtype::f32, place);
@@ -131,7 +127,8 @@ TEST(SideBySide, WorkThatIsNotToldWaitsForAll) {
 // Work that reads memory is not waited for by who would be given it next: nobody is, before the
 // join. cat() of pieces in another order is put together by copies, which are no Work.
 TEST(SideBySide, NoMemoryIsGivenTwice) {
-  on_cuda([]<class B>(std::type_identity<B>) {
+  on_cuda([]<class A>(std::type_identity<A>) {
+    using B = nn::Inner<A>;
     const auto place = B::default_device();
     const auto x = full<B>({2, 1000}, 1.0, Dtype::f32, place) + 0.0;
     const auto halves = std::vector{slice(x, 0, 1, 2), slice(x, 0, 0, 1)};
@@ -158,7 +155,8 @@ TEST(SideBySide, NoMemoryIsGivenTwice) {
 
 // A launch that is set up early, the next of a chain, is taken out with what it waits for.
 TEST(SideBySide, AProductOfConstantsIsMadeOnce) {
-  on_cuda([]<class B>(std::type_identity<B>) {
+  on_cuda([]<class A>(std::type_identity<A>) {
+    using B = nn::Inner<A>;
     const auto place = B::default_device();
     const auto product = [&] {
       const auto x = full<B>({256, 256}, 1.0, Dtype::bf16, place);
@@ -177,7 +175,8 @@ TEST(SideBySide, AProductOfConstantsIsMadeOnce) {
 }
 
 TEST(SideBySide, WhatIsMadeOnceStaysTheSame) {
-  on_cuda([]<class B>(std::type_identity<B>) {
+  on_cuda([]<class A>(std::type_identity<A>) {
+    using B = nn::Inner<A>;
     const auto place = B::default_device();
     std::optional<Tensor<B>> a, b, c;
     auto x = full<B>({64}, 1.0, Dtype::f32, place) + 0.0;

@@ -10,19 +10,11 @@
 #include "planck/train/step.h"
 #include "tests/nn/thrown.h"
 #include "tests/train/models.h"
+#include "tests/train/on_cuda.h"
 
 namespace planck::test {
 
 namespace {
-
-// f(std::type_identity<A>{}) with A of CUDA, or the test is skipped.
-template <class F>
-void on_cuda(const F& f) {
-  const auto gpu = Stream::on({DeviceKind::cuda, 0});
-  if (!gpu) GTEST_SKIP() << "no CUDA device";
-  with_backend_of(*gpu,
-                  [&]<class B>(std::type_identity<B>) { f(std::type_identity<Autodiff<B>>{}); });
-}
 
 void expect_recorded(const std::string& what, const Trained& t, std::int64_t recorded,
                      std::int64_t replayed) {
