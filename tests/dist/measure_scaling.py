@@ -1,4 +1,5 @@
-"""Weak scaling of the demo on this machine's cores: so many pictures for each worker and step, whatever their number.
+"""Weak scaling of the demo on this machine's cores: so many pictures for each worker, and in each of its steps, whatever their
+number.
 
 A worker of several has, at best, the speed of one that is alone: that is the ideal, and where a row's fraction of it begins. A
 machine has less to give when all of its cores work, for cores may be halves of one and share their memory: so many programs
@@ -27,10 +28,13 @@ class Failed(Exception):
     pass
 
 
-# 4,096 pictures to learn from, and few to be tested with, which takes no part in what is timed.
-def write_pictures(folder):
+PICTURES = 4096  # to learn from, for each worker
+
+
+# And few to be tested with, which takes no part in what is timed.
+def write_pictures(folder, workers):
     side = 8
-    for name, count in (("train", 4096), ("t10k", 32)):
+    for name, count in (("train", PICTURES * workers), ("t10k", 32)):
         with open(os.path.join(folder, name + "-images-idx3-ubyte"), "wb") as f:
             f.write(struct.pack(">4I", 0x803, count, side, side) + bytes((i * 2654435761 >> 7) % 256 for i in range(count * side * side)))
         with open(os.path.join(folder, name + "-labels-idx1-ubyte"), "wb") as f:
@@ -41,17 +45,18 @@ class Machine:
     def __init__(self, arguments, folder):
         self.a, self.folder, self.runs = arguments, folder, 0
         self.cores = len(os.sched_getaffinity(0))
-        self.data = os.path.join(folder, "pictures")
-        os.mkdir(self.data)
-        write_pictures(self.data)
 
     def left(self):
         return self.a.seconds - (time.time() - self.a.began)
 
     def demo(self, workers, threads):
+        data = os.path.join(self.folder, f"pictures{workers}")
+        if not os.path.isdir(data):
+            os.mkdir(data)
+            write_pictures(data, workers)
         self.runs += 1
-        return [self.a.planck, "demo", "--data", self.data, "--out", os.path.join(self.folder, f"run{self.runs}"), "--qat-epochs", "1",
-                "--epochs", str(self.a.epochs * workers), "--batch", str(self.a.pictures * workers), "--threads", str(threads)]
+        return [self.a.planck, "demo", "--data", data, "--out", os.path.join(self.folder, f"run{self.runs}"), "--qat-epochs", "1",
+                "--epochs", str(self.a.epochs), "--batch", str(self.a.pictures * workers), "--threads", str(threads)]
 
     # All of them at once; what each printed.
     def outputs(self, commands):
@@ -117,7 +122,7 @@ def main():
     parser.add_argument("--workers", default="2,4,8", help="of jobs; those with fewer cores than workers are left out")
     parser.add_argument("--threads", default="1,2", help="of each worker; so many cores must be there for each")
     parser.add_argument("--pictures", type=int, default=64, help="of each worker and step")
-    parser.add_argument("--epochs", type=int, default=3, help="of 4,096 pictures for each worker")
+    parser.add_argument("--epochs", type=int, default=3, help="the first one is not timed")
     parser.add_argument("--seconds", type=float, default=58, help="for everything: rows are tried again while there is time")
     parser.add_argument("--tries", type=int, default=100, help="of each row, at most")
     parser.add_argument("--oversubscribe", action="store_true", help="rows with fewer cores than threads, too: no speed")
