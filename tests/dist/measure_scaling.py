@@ -28,7 +28,7 @@ class Failed(Exception):
     pass
 
 
-PICTURES = 4096  # to learn from, for each worker
+PICTURES = 2048  # to learn from, for each worker
 
 
 # And few to be tested with, which takes no part in what is timed.
@@ -122,7 +122,7 @@ def main():
     parser.add_argument("--workers", default="2,4,8", help="of jobs; those with fewer cores than workers are left out")
     parser.add_argument("--threads", default="1,2", help="of each worker; so many cores must be there for each")
     parser.add_argument("--pictures", type=int, default=64, help="of each worker and step")
-    parser.add_argument("--epochs", type=int, default=3, help="the first one is not timed")
+    parser.add_argument("--epochs", type=int, default=6, help="the first one is not timed")
     parser.add_argument("--seconds", type=float, default=58, help="for everything: rows are tried again while there is time")
     parser.add_argument("--tries", type=int, default=100, help="of each row, at most")
     parser.add_argument("--oversubscribe", action="store_true", help="rows with fewer cores than threads, too: no speed")
