@@ -16,10 +16,11 @@ template <int kWidth_>
 struct ChainBackward {
   static constexpr int kWidth = kWidth_;
   static constexpr int kStep = kWidth == 128 ? 32 : 64, kColumns = kStep / 8;  // of a lane
-  static constexpr int kStride = kWidth + 4, kWeightStride = kStep + 8;
-  static constexpr int kOwnWords = kOwnRows * kStride, kStepWords = kStep * kStride;
+  static constexpr int kStride = kWidth + 4, kWeightStride = 16 + 4;
+  static constexpr int kOwnWords = kOwnRows * kStride, kStepWords = kStep * kStride,
+                       kWarpWords = kStep * kWeightStride;  // of weights
   static constexpr int kShared =
-      4 * (2 * kOwnWords + 2 * kStepWords + kOwnRows * kWeightStride + 2 * kStep);
+      4 * (2 * kOwnWords + 2 * kStepWords + kOwnRows / 16 * kWarpWords + 2 * kStep);
 };
 
 // Shared memory: two tiles that the block owns, two of a step, weights, lse and delta of a step.
@@ -30,7 +31,7 @@ struct ChainRoom {
     own[0] = room, own[1] = own[0] + W::kOwnWords;
     step[0] = own[1] + W::kOwnWords, step[1] = step[0] + W::kStepWords;
     weights = step[1] + W::kStepWords;
-    stats = weights + kOwnRows * W::kWeightStride;
+    stats = weights + kOwnRows / 16 * W::kWarpWords;
   }
 };
 
@@ -86,7 +87,7 @@ __device__ __forceinline__ void take_slopes_by_one(float (&s)[kDown][W::kColumns
   };
 #pragma unroll 1
   for (int i = 0; i < kCount; ++i) {
-    const Slope<float> made = slope(s[0][0], dp[0][0], i % kDown * 4, i / kDown * 8);
+    const Slope<float> made = slope(s[0][0], dp[0][0], i % kDown, i / kDown * 8);
     turn(s, made.p);
     turn(dp, made.ds);
   }
@@ -131,13 +132,13 @@ __global__ void __launch_bounds__(kChainThreads, kChainBlocks)
   bool total = true;
 #pragma unroll
   for (int r = 0; r < kDown; ++r) {  // stats have whole tiles of rows
-    lse[r] = stats.lse[place + 4 * r], delta[r] = stats.delta[place + 4 * r];
+    lse[r] = stats.lse[place + r], delta[r] = stats.delta[place + r];
     total = total && lse[r] < math::infinity_of(0.0f);
   }
   total = __all_sync(0xffffffffu, total);
   const float scale = static_cast<float>(c.scale);
-  const float* const weights = room.weights + lane.row() * W::kWeightStride;
-  float* const own_weights = room.weights + lane.row() * W::kWeightStride + lane.across;
+  float* const weights = room.weights + lane.warp * W::kWarpWords + lane.down * kDown;
+  float* const own_weights = weights + lane.across * W::kWeightStride;
   const int across = lane.across * W::kStride;
   float sums[kDown][W::kWidth / 8] = {};
   await_copies<1>();
@@ -182,21 +183,16 @@ __global__ void __launch_bounds__(kChainThreads, kChainBlocks)
 
 // ---- dk and dv ----
 
-// The slopes of a warp's 16 keys and a step of queries, which lie where its weights do: to rows of
-// a tile. `first` is the first query of the tile that the step has.
+// A lane's slopes to rows of a tile, of which it points to the lane's first column and row.
 template <class W>
-__device__ __forceinline__ void keep_slopes(float* tile, const float* weights, int first) {
-  constexpr int kAcross = W::kStep / 4, kAtOnce = 32 / kAcross;
-  const int lane = static_cast<int>(threadIdx.x) % 32, row = lane / kAcross,
-            at = lane % kAcross * 4;
+__device__ __forceinline__ void keep_slopes(float* tile, const float (&ds)[kDown][W::kColumns]) {
 #pragma unroll
-  for (int r = 0; r < 16; r += kAtOnce)
-    *reinterpret_cast<float4*>(tile + (row + r) * kOwnRows + first + at) =
-        read_four(weights + (row + r) * W::kWeightStride + at);
+  for (int r = 0; r < kDown; ++r)
+#pragma unroll
+    for (int c = 0; c < W::kColumns; ++c) tile[r * kOwnRows + c * 8] = ds[r][c];
 }
 
-// Of the queries that a block of keys walks over: number `step` of all steps of all heads of its
-// group.
+// A step of the queries that a block of keys walks over, those of all heads of its group.
 struct ChainQueries {
   int head, row;
 };
@@ -217,22 +213,20 @@ __global__ void __launch_bounds__(kChainThreads, kChainBlocks)
   if (kept.data != nullptr) steps.fill_up();
   const int in_group = static_cast<int>(c.heads / c.groups), in_head = steps.end - steps.first;
   const int count = in_group * in_head;
-  const auto queries_at = [&](int step) {
-    return ChainQueries{at.head * in_group + step / in_head,
-                        (steps.first + step % in_head) * W::kStep};
+  const auto after = [&](const ChainQueries& x) {
+    const bool next_head = x.row + W::kStep == steps.end * W::kStep;
+    return next_head ? ChainQueries{x.head + 1, steps.first * W::kStep}
+                     : ChainQueries{x.head, x.row + W::kStep};
   };
-  const auto bring_dy = [&](int step) {
-    if (step < count) {
-      const ChainQueries x = queries_at(step);
+  const auto bring_dy = [&](const ChainQueries& x, bool there) {
+    if (there)
       bring<W::kStep, W::kWidth, W::kStride>(
           room.step[1], HeadRows(c.dy, at.n, x.head, c.queries, c.out_width, ways.chunks), x.row,
           0);
-    }
     end_copies();
   };
-  const auto bring_q = [&](int step) {
-    if (step < count) {
-      const ChainQueries x = queries_at(step);
+  const auto bring_q = [&](const ChainQueries& x, bool there) {
+    if (there) {
       bring<W::kStep, W::kWidth, W::kStride>(
           room.step[0], HeadRows(c.q, at.n, x.head, c.queries, c.width, ways.chunks), x.row, 0);
       const Index place = (Index{at.n} * c.heads + x.head) * stats.rows_of_head + x.row;
@@ -249,22 +243,24 @@ __global__ void __launch_bounds__(kChainThreads, kChainBlocks)
     bring<kOwnRows, W::kWidth, W::kStride>(
         room.own[1], HeadRows(c.v, at.n, at.head, c.keys, c.out_width, ways.chunks), at.row, 0);
   }
-  bring_dy(0);
-  bring_q(0);
+  ChainQueries now{at.head * in_group, steps.first * W::kStep};
+  bring_dy(now, count > 0);
+  bring_q(now, count > 0);
 
   const int row = at.row + lane.row(), own = lane.row() * W::kStride;
   const Seen seen(row, c.keys, [&](int j) { return queries_of(c, j); });
   const int warp_first = seen.warp_first();
   const float scale = static_cast<float>(c.scale);
-  const float* const weights = room.weights + lane.row() * W::kWeightStride;
-  float* const own_weights = room.weights + lane.row() * W::kWeightStride + lane.across;
+  float* const weights = room.weights + lane.warp * W::kWarpWords + lane.down * kDown;
+  float* const own_weights = weights + lane.across * W::kWeightStride;
   const int across = lane.across * W::kStride;
   float dk[kDown][W::kWidth / 8] = {}, dv[kDown][W::kWidth / 8] = {};
   await_copies<1>();
   __syncthreads();
 #pragma unroll 1
   for (int step = 0; step < count; ++step) {
-    const ChainQueries now = queries_at(step);
+    const ChainQueries next = after(now);
+    const bool more = step + 1 < count;
     const int column = now.row + lane.across,
               from = min(max(warp_first - now.row, 0) / 8 * 8, W::kStep);
     float s[kDown][W::kColumns] = {}, dp[kDown][W::kColumns] = {};
@@ -300,19 +296,20 @@ __global__ void __launch_bounds__(kChainThreads, kChainBlocks)
     add_rows<W::kWidth, W::kWeightStride, W::kStride>(dv, weights, room.step[1] + lane.across * 4,
                                                       from, W::kStep);
     __syncthreads();
-    bring_dy(step + 1);
+    bring_dy(next, more);
     put_weights<W::kWeightStride>(own_weights, dp);
     __syncwarp();
     if (kept.data != nullptr)
       keep_slopes<W>(
           kept.tile(Index{at.n} * c.heads + now.head, now.row / kOwnRows, at.row / kOwnRows) +
-              lane.warp_row() * kOwnRows,
-          room.weights + lane.warp_row() * W::kWeightStride, now.row % kOwnRows);
+              lane.row() * kOwnRows + now.row % kOwnRows + lane.across,
+          dp);
     add_rows<W::kWidth, W::kWeightStride, W::kStride>(dk, weights, room.step[0] + lane.across * 4,
                                                       from, W::kStep);
     await_copies<0>();
     __syncthreads();
-    bring_q(step + 1);
+    bring_q(next, more);
+    now = next;
   }
   const bool may[kDown] = {true, true, true, true};
   const float of_dv = c.drops ? enlarged<float>(c) : 1.0f;

@@ -17,10 +17,11 @@ struct ChainForward {
   static constexpr int kKeys = element::kBlock, kColumns = kKeys / 8;  // of a lane
   static constexpr int kPieceColumns = 32, kPieceRows = kKeys * kPieceColumns / kWidth;
   static constexpr int kStride = kWidth + 4, kKeyStride = kPieceColumns + 4;
-  static constexpr int kWeightStride = kKeys + 8;
+  static constexpr int kWeightStride = 16 + 4, kWarpWords = kKeys * kWeightStride;
   static constexpr int kPieceWords = kKeys * kKeyStride;
   static constexpr int kStages = kWidth == 128 ? 2 : 3;
-  static constexpr int kShared = 4 * (kOwnRows * (kStride + kWeightStride) + kStages * kPieceWords);
+  static constexpr int kShared =
+      4 * (kOwnRows * kStride + kOwnRows / 16 * kWarpWords + kStages * kPieceWords);
 };
 
 // The pieces of keys and values of all blocks that somebody sees, in the order in which they are
@@ -88,8 +89,8 @@ __device__ __forceinline__ void each_weight(float* weights, F f) {
 #pragma unroll 1
   for (int x = 0; x < kDown * W::kColumns; ++x) {
     const int r = x % kDown, c = x / kDown;
-    float& value = weights[r * 4 * W::kWeightStride + c * 8];
-    value = f(value, 4 * r, 8 * c);
+    float& value = weights[c * 8 * W::kWeightStride + r];
+    value = f(value, r, 8 * c);
   }
 }
 
@@ -109,7 +110,7 @@ __device__ __forceinline__ void take_scores(const Call& c, const OwnRows& at, co
 #pragma unroll
     for (int x = 0; x < W::kColumns; ++x)
 #pragma unroll
-      for (int r = 0; r < kDown; ++r) s[r][x] = weights[r * 4 * W::kWeightStride + x * 8];
+      for (int r = 0; r < kDown; ++r) s[r][x] = weights[x * 8 * W::kWeightStride + r];
     return;
   }
   const int start = column - column % 8;
@@ -172,7 +173,7 @@ __device__ __forceinline__ void finish_rows(const Call& c, const OwnRows& at, co
     factor[r] = element::row_factor(m, l);
     if (c.drops) factor[r] *= enlarged<float>(c);
     may[r] = m < math::infinity_of(0.0f);
-    const int i = at.row + lane.row() + 4 * r;
+    const int i = at.row + lane.row() + r;
     if (lane.across == 0 && i < c.queries)
       *const_cast<float*>(at_row<float>(c.lse, at.n, at.head, i)) = element::log_sum_exp(m, l);
   }
@@ -189,7 +190,7 @@ __global__ void __launch_bounds__(kChainThreads, kChainBlocks)
   extern __shared__ __align__(16) float chain_room[];
   float* const own = chain_room;
   float* const all_weights = own + kOwnRows * W::kStride;
-  float* const stages = all_weights + kOwnRows * W::kWeightStride;
+  float* const stages = all_weights + kOwnRows / 16 * W::kWarpWords;
   let_next_begin();
   const ChainLane lane;
   const OwnRows at(blockIdx.x, c.batch, c.heads, c.queries, true);
@@ -210,8 +211,8 @@ __global__ void __launch_bounds__(kChainThreads, kChainBlocks)
   pieces.begin();
 
   const float* const queries = own + lane.row() * W::kStride;
-  const float* const weights = all_weights + lane.row() * W::kWeightStride;
-  float* const own_weights = all_weights + lane.row() * W::kWeightStride + lane.across;
+  float* const weights = all_weights + lane.warp * W::kWarpWords + lane.down * kDown;
+  float* const own_weights = weights + lane.across * W::kWeightStride;
   RunningRows rows;
   float sums[kDown][W::kWidth / 8] = {};
 #pragma unroll 1
@@ -239,8 +240,8 @@ __global__ void __launch_bounds__(kChainThreads, kChainBlocks)
 #pragma unroll 1
     for (int j = 0; j < W::kKeys; j += W::kPieceRows) {
       const float* const values = pieces.next() + lane.across * 4;
-      add_rows<W::kWidth, W::kWeightStride, W::kWidth>(sums, weights + j, values, 0,
-                                                       min(W::kPieceRows, warp_end - start - j));
+      add_rows<W::kWidth, W::kWeightStride, W::kWidth>(sums, weights + j * W::kWeightStride, values,
+                                                       0, min(W::kPieceRows, warp_end - start - j));
     }
   }
   finish_rows<W>(c, at, lane, rows, sums, again);

@@ -82,12 +82,12 @@ __global__ void __launch_bounds__(kChainThreads, W::kBlocks)
     __syncthreads();
     bring_tile(tile + 1);
     const float* const keys = chain_room + tile % W::kStages * W::kStageWords;
-    add_keys<W::kWidth>(sums, keys + W::kKeyWords + lane.warp_row() + lane.down * kDown,
-                        keys + lane.across * 4, min(kOwnRows, warp_end - tile * kOwnRows));
+    add_keys<W::kWidth>(sums, keys + W::kKeyWords + lane.row(), keys + lane.across * 4,
+                        min(kOwnRows, warp_end - tile * kOwnRows));
   }
   const bool may[kDown] = {true, true, true, true};
   const float scale = static_cast<float>(c.scale);
-  const unsigned nan = store_rows_of_warp<W::kWidth, kDown, 1>(
+  const unsigned nan = store_rows_of_warp<W::kWidth>(
       c.dq, at, lane, c.queries, c.width, c.packs, may,
       [&](int r, int x) { return element::result(sums[r][x], scale); });
   if (lane.lane == 0) again.set(at.n * c.heads + at.head, at.row + lane.warp_row(), nan);

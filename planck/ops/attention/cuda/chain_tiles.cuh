@@ -2,15 +2,28 @@
 // one chain of fused multiply-adds, as `chain` means it.
 //
 // A block of four warps owns 64 rows (queries; for dk and dv keys), each warp 16 of them, and walks
-// over rows of the other side, `steps`. A warp is 4 × 8 lanes. A lane owns rows down + 4 r of its
+// over rows of the other side, `steps`. A warp is 4 × 8 lanes. A lane owns rows 4 down + r of its
 // warp's, r < 4, and of scores the columns across + 8 c: so keys that are counted in one of the
 // eight sums of powers belong to one lane. Of sums over steps it owns chunks of four columns.
 //
 // Scores are products of rows with rows: both are read from shared memory 16 bytes along k, four k
 // at a time. Rows of a tile lie four words apart in banks, so that eight neighbours are read at
-// once. Scores become weights and go to shared memory, to be read by the lanes of the same warp
-// alone: these wait for nobody else. Rows and columns that are not there are zeros, and a product
-// of zeros changes at most the sign of a zero, which shows in no result.
+// once. Scores become weights and go to shared memory, word [column][row], four rows of a lane at
+// a time, to be read by the lanes of the same warp alone: these wait for nobody else. Rows and
+// columns that are not there are zeros, and a product of zeros changes at most the sign of a zero,
+// which shows in no result.
+//
+// H200, ms of B8 H12 L1024 D64, causal (and not), in a laboratory program: forward, dk and dv, dq
+// of kept slopes:
+//   weights [row][column]                        0.420 (0.760)  0.808 (1.530)  0.171 (0.322)
+//   copies of whole tiles look at no row, steps
+//   of queries are counted, not divided          0.412 (0.749)  0.803 (1.528)  0.168 (0.309)
+//   weights [column][row]                        0.411 (0.747)  0.789 (1.509)  0.164 (0.304)
+// Of forward's instructions 70% are sums, and one is issued in 69% of cycles; shared memory is busy
+// in 37% (ncu). What a warp waits for most is dispatch, as where operands of an instruction share a
+// bank of registers. Where own rows and keys lie across, [k][row], this is halved, but then reads
+// are waited for: 0.434, 0.830. Nor did three blocks help (0.470), nor eight rows of a lane with
+// sums set aside between products (0.478; dk and dv 0.934).
 //
 // A row whose result is NaN is done again by definition, as with cuda:warpgroups (tiles.cuh): a
 // product with a weight of 0 is 0 whatever the other factor is.
@@ -43,7 +56,7 @@ struct ChainLane {
   }
   // Of the block's own rows: the first of the warp's 16, and the first of the lane's.
   __device__ int warp_row() const { return warp * 16; }
-  __device__ int row() const { return warp_row() + down; }
+  __device__ int row() const { return warp_row() + down * kDown; }
 };
 
 // Which 64 rows of which head block number `at` owns: the first rows of all heads, or where
@@ -83,14 +96,20 @@ __device__ __forceinline__ void bring(float* to, const HeadRows& x, int row, int
     constexpr int kAcross = kColumns / 4, kAtOnce = kChainThreads / kAcross;
     static_assert(kRows % kAtOnce == 0);
     const int first = thread / kAcross, at = thread % kAcross * 4;
-    const bool inside = column + at < x.width;
-    const float* const from = x.data + Index{row + first} * x.row + column + at;
+    const float* from = x.data + Index{row + first} * x.row + column + at;
     const Index step = kAtOnce * x.row;
+    float* const out = to + first * kStride + at;
+    if (row + kRows <= x.rows && column + kColumns <= x.width) {  // nearly always
 #pragma unroll
-    for (int r = 0; r < kRows / kAtOnce; ++r) {
-      const bool there = inside && row + first + r * kAtOnce < x.rows;
-      copy_async_if(there, to + (first + r * kAtOnce) * kStride + at,
-                    there ? from + r * step : x.data);
+      for (int r = 0; r < kRows; r += kAtOnce, from += step)
+        copy_async<16>(out + r * kStride, from);
+    } else {
+      const bool inside = column + at < x.width;
+#pragma unroll 1
+      for (int r = 0; r < kRows; r += kAtOnce, from += step) {
+        const bool there = inside && row + first + r < x.rows;
+        copy_async_if(there, out + r * kStride, there ? from : x.data);
+      }
     }
   } else {
 #pragma unroll 1
@@ -113,7 +132,7 @@ struct RowParts {
   float4 of[kDown];
   __device__ __forceinline__ explicit RowParts(const float* rows) {
 #pragma unroll
-    for (int r = 0; r < kDown; ++r) of[r] = read_four(rows + r * 4 * kStride);
+    for (int r = 0; r < kDown; ++r) of[r] = read_four(rows + r * kStride);
   }
 };
 
@@ -147,41 +166,36 @@ __device__ __forceinline__ void add_scores(float (&s)[kDown][kColumns], const fl
   }
 }
 
-// sums[r][·] += the sum of weights[r][j] * x[j][·], j rising from `from`, a multiple of 8, to
+// sums[r][·] += the sum of weights[j][row r] * x[j][·], j rising from `from`, a multiple of 8, to
 // `end`, filled up to one. weights points to the lane's first row, x to its first columns, chunks
-// of which lie 32 apart.
+// of which lie 32 apart. What is read first is read before it is wanted.
 template <int kWidth, int kWeightStride, int kStride>
 __device__ __forceinline__ void add_rows(float (&sums)[kDown][kWidth / 8], const float* weights,
                                          const float* x, int from, int end) {
-  const auto add_row = [&](const float4& first, int j, float w0, float w1, float w2, float w3) {
-    const float w[kDown] = {w0, w1, w2, w3};
+  float4 w[2], b[2][kWidth / 32];
+  const auto read = [&](int to, int j) {
+    w[to] = read_four(weights + j * kWeightStride);
 #pragma unroll
-    for (int chunk = 0; chunk < kWidth / 32; ++chunk) {
-      const float4 b = chunk == 0 ? first : read_four(x + j * kStride + chunk * 32);
-#pragma unroll
-      for (int r = 0; r < kDown; ++r) {
-        float* const sum = sums[r] + chunk * 4;
-        sum[0] = __fmaf_rn(w[r], b.x, sum[0]), sum[1] = __fmaf_rn(w[r], b.y, sum[1]);
-        sum[2] = __fmaf_rn(w[r], b.z, sum[2]), sum[3] = __fmaf_rn(w[r], b.w, sum[3]);
-      }
-    }
+    for (int c = 0; c < kWidth / 32; ++c) b[to][c] = read_four(x + j * kStride + c * 32);
   };
-  const auto row_at = [&](int j) { return read_four(x + j * kStride); };
-  const auto add_four = [&](const RowParts<kWeightStride>& w, const float4& first, int j) {
-    add_row(first, j, w.of[0].x, w.of[1].x, w.of[2].x, w.of[3].x);
-    add_row(row_at(j + 1), j + 1, w.of[0].y, w.of[1].y, w.of[2].y, w.of[3].y);
-    add_row(row_at(j + 2), j + 2, w.of[0].z, w.of[1].z, w.of[2].z, w.of[3].z);
-    add_row(row_at(j + 3), j + 3, w.of[0].w, w.of[1].w, w.of[2].w, w.of[3].w);
-  };
-  RowParts<kWeightStride> now(weights + from);
-  float4 b = row_at(from);
+  read(0, from);
 #pragma unroll 1
-  for (int j = from; j < end; j += 8) {
-    const RowParts<kWeightStride> next(weights + j + 4);
-    add_four(now, b, j);
-    now = RowParts<kWeightStride>(weights + j + 8), b = row_at(j + 8);
-    add_four(next, row_at(j + 4), j + 4);
-  }
+  for (int j = from; j < end; j += 8)
+#pragma unroll
+    for (int y = 0; y < 8; ++y) {
+      read((y + 1) % 2, j + y + 1);
+      const float4& of_rows = w[y % 2];
+      const float row[kDown] = {of_rows.x, of_rows.y, of_rows.z, of_rows.w};
+#pragma unroll
+      for (int r = 0; r < kDown; ++r)
+#pragma unroll
+        for (int c = 0; c < kWidth / 32; ++c) {
+          float* const sum = sums[r] + c * 4;
+          const float4& v = b[y % 2][c];
+          sum[0] = __fmaf_rn(row[r], v.x, sum[0]), sum[1] = __fmaf_rn(row[r], v.y, sum[1]);
+          sum[2] = __fmaf_rn(row[r], v.z, sum[2]), sum[3] = __fmaf_rn(row[r], v.w, sum[3]);
+        }
+    }
 }
 
 // A lane's weights to where add_rows reads them.
@@ -189,8 +203,8 @@ template <int kWeightStride, int kColumns>
 __device__ __forceinline__ void put_weights(float* weights, const float (&s)[kDown][kColumns]) {
 #pragma unroll
   for (int c = 0; c < kColumns; ++c)
-#pragma unroll
-    for (int r = 0; r < kDown; ++r) weights[r * 4 * kWeightStride + c * 8] = s[r][c];
+    *reinterpret_cast<float4*>(weights + c * 8 * kWeightStride) =
+        make_float4(s[0][c], s[1][c], s[2][c], s[3][c]);
 }
 
 // Which columns the lane's rows see: row r those from first[r] to end[r] - 1.
@@ -202,7 +216,7 @@ struct Seen {
   __device__ __forceinline__ Seen(int row, Index rows, F range) {
 #pragma unroll
     for (int r = 0; r < kDown; ++r) {
-      const Range seen = row + 4 * r < rows ? range(row + 4 * r) : Range{0, 0};
+      const Range seen = row + r < rows ? range(row + r) : Range{0, 0};
       first[r] = static_cast<int>(seen.first), end[r] = static_cast<int>(seen.end);
     }
   }
@@ -231,9 +245,9 @@ struct Seen {
   }
 };
 
-// A warp's results: element(r, x) is number x of the lane's row r, which is row kFar down + kNear r
-// of the warp. Gives a bit for each row that has a NaN, of those that may.
-template <int kWidth, int kFar = 1, int kNear = 4, class Element>
+// A warp's results: element(r, x) is number x of the lane's row r. Gives a bit for each row that is
+// NaN somewhere, of those that may.
+template <int kWidth, class Element>
 __device__ __forceinline__ unsigned store_rows_of_warp(const Operand& to, const OwnRows& at,
                                                        const ChainLane& lane, Index rows, int width,
                                                        bool packs, const bool (&may)[kDown],
@@ -241,7 +255,7 @@ __device__ __forceinline__ unsigned store_rows_of_warp(const Operand& to, const 
   unsigned found = 0;
 #pragma unroll
   for (int r = 0; r < kDown; ++r) {
-    const int row = at.row + lane.warp_row() + kFar * lane.down + kNear * r;
+    const int row = at.row + lane.row() + r;
     const bool there = row < rows;
     float* const out = static_cast<float*>(to.data) + at.n * to.stride[0] + at.head * to.stride[1] +
                        (there ? row : 0) * to.stride[2];
@@ -262,7 +276,7 @@ __device__ __forceinline__ unsigned store_rows_of_warp(const Operand& to, const 
     const unsigned lanes = __ballot_sync(0xffffffffu, nan && may[r] && there);
 #pragma unroll
     for (int down = 0; down < 4; ++down)
-      if ((lanes & ChainLane::lanes_of(down)) != 0) found |= 1u << (kFar * down + kNear * r);
+      if ((lanes & ChainLane::lanes_of(down)) != 0) found |= 1u << (down * kDown + r);
   }
   return found;
 }
