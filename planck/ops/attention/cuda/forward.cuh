@@ -19,11 +19,18 @@
 //   done again a bit each                205 (227)    (276)       418 (440)    371 (383)
 //   largest scores by comparing bits,
 //   one launch; causal tiles of narrow
-//   heads dealt out (causal 122 to 156)  213                      418          372
+//   heads dealt out (causal 122 to 156)  213 (212)    (263)       418 (454)    372 (393)
+//   no scores kept between blocks, whose
+//   moves were 57 of 1,150 instructions      (214)    (274)           (444)        (388)
+//   what nearly always happens follows
+//   one another in memory                    (218)    (276)           (465)        (403)
 //
 // What did not help: a third warpgroup for narrow heads, whose registers spill (167, 176),
-// warpgroups that take turns (225; 285 of 4096 keys), and scores of the next block in registers of
-// their own, begun beside the powers of this one (176).
+// warpgroups that take turns (225; 285 of 4096 keys), scores of the next block in registers of
+// their own, begun beside the powers of this one (176), scores of the next tile begun beside the
+// last sums of this one (199), and descriptors in uniform registers, 46 instructions less but a
+// shuffle (204). Of a warp's time (ncu, before the last two) a quarter issues, a fifth waits for
+// results of a few cycles, and a sixth for instructions.
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
@@ -163,11 +170,12 @@ __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room
     const int row = at.tile * W::kQueries + group * 64 + warp * 16;
     const char* const queries = room.queries + mine.stage * W::kQueryBytes + group * 64 * 128;
     Rows2 rows(c, row + lane / 4);
-    float s[kKeys / 2] = {}, sums[kWidth / 2], factor[2] = {1, 1};
+    float sums[kWidth / 2], factor[2] = {1, 1};
     std::uint32_t weights[kKeys / 4];
 #pragma unroll
     for (int x = 0; x < kWidth / 2; ++x) sums[x] = 0;
-    const auto begin_scores = [&](const Turn<W::kStages>& at_stage) {
+    // Scores begin with each block: what is kept from one to the next is moved to its place.
+    const auto begin_scores = [&](float(&s)[kKeys / 2], const Turn<W::kStages>& at_stage) {
       await_phase(room.keys_full + at_stage.stage, at_stage.parity);
       wgmma_hold(s);
       wgmma_begin();
@@ -185,22 +193,23 @@ __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room
     await_phase(room.queries_full + mine.stage, mine.parity);
     if constexpr (W::kAhead) {
       if (blocks.first < blocks.end) {
-        begin_scores(turn);
+        float s[kKeys / 2] = {};
+        begin_scores(s, turn);
         wgmma_await<0>();
         wgmma_hold(s);
         release(room.keys_empty, turn.stage);
-        take_powers<W>(rows, s,
-                       take_depths<W>(c, at, rows, s, s, blocks.first * kKeys, scale, factor));
+        take_powers<W>(c, at, rows, s, blocks.first * kKeys, scale, factor);
         take_weights<W>(c, at, rows, weights, s, blocks.first * kKeys);
         for (int b = blocks.first + 1; b < blocks.end; ++b) {
           const Turn<W::kStages> last = turn;
           turn.next();
-          begin_scores(turn);
+          float s[kKeys / 2] = {};
+          begin_scores(s, turn);
           begin_sums(last);
           wgmma_await<1>();
           wgmma_hold(s);
           release(room.keys_empty, turn.stage);
-          take_powers<W>(rows, s, take_depths<W>(c, at, rows, s, s, b * kKeys, scale, factor));
+          take_powers<W>(c, at, rows, s, b * kKeys, scale, factor);
           wgmma_await<0>();
           wgmma_hold(sums);
           release(room.values_empty, last.stage);
@@ -215,11 +224,12 @@ __device__ __forceinline__ void attend(const Call& c, const ForwardRoom<W>& room
       }
     } else {
       for (int b = blocks.first; b < blocks.end; ++b, turn.next()) {
-        begin_scores(turn);
+        float s[kKeys / 2] = {};
+        begin_scores(s, turn);
         wgmma_await<0>();
         wgmma_hold(s);
         release(room.keys_empty, turn.stage);
-        take_powers<W>(rows, s, take_depths<W>(c, at, rows, s, s, b * kKeys, scale, factor));
+        take_powers<W>(c, at, rows, s, b * kKeys, scale, factor);
         rescale<kWidth>(sums, factor);
         take_weights<W>(c, at, rows, weights, s, b * kKeys);
         begin_sums(turn);

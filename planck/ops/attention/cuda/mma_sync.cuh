@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
     multiply_warp_rows<T, kWidth, kKeys>(s, queries, warp * kWarpRows, keys);
     __syncthreads();
     bring_keys(b + 1);
-    take_powers<W>(rows, s, take_depths<W>(c, at, rows, s, s, b * kKeys, scale, factor));
+    take_powers<W>(c, at, rows, s, b * kKeys, scale, factor);
     rescale<kWidth>(sums, factor);
     take_weights<W>(c, at, rows, weights, s, b * kKeys);
     await_copies<1>();

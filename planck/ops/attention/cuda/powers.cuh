@@ -173,29 +173,24 @@ struct Scale {
   __device__ explicit Scale(const Call& c)
       : value(static_cast<float>(c.scale)), rounds((math::bits_of(value) & 0x7fffffu) != 0) {}
 };
-// Gives whether all powers are those of exp_term_near.
+// Scores of a block become powers. What nearly always happens is one branch to the end: its
+// instructions follow one another, and are fetched in time.
 template <class W>
-__device__ __forceinline__ bool take_depths(const Call& c, const Where& at, Rows2& rows,
-                                            const float (&s)[W::kKeys / 2],
-                                            float (&z)[W::kKeys / 2], int start, const Scale& scale,
+__device__ __forceinline__ void take_powers(const Call& c, const Where& at, Rows2& rows,
+                                            float (&s)[W::kKeys / 2], int start, const Scale& scale,
                                             float (&factor)[2]) {
-  const bool near = !W::kOptions && scale.value > 0 && rows.see_all(start, start + W::kKeys) &&
-                    take_depths_of_all<W>(rows, s, z, scale.value, scale.rounds, factor);
-  if (!near) take_depths_of_some<W>(c, at, rows, s, z, start, scale.value, factor);
-  return near;
-}
-template <class W>
-__device__ __forceinline__ void take_powers(Rows2& rows, float (&z)[W::kKeys / 2], bool near) {
-  if (near) {
+  if (!W::kOptions && scale.value > 0 && rows.see_all(start, start + W::kKeys) &&
+      take_depths_of_all<W>(rows, s, s, scale.value, scale.rounds, factor)) {
 #pragma unroll
-    for (int x = 0; x < W::kKeys / 2; ++x) z[x] = math::exp_term_near(z[x]);
+    for (int x = 0; x < W::kKeys / 2; ++x) s[x] = math::exp_term_near(s[x]);
   } else {
+    take_depths_of_some<W>(c, at, rows, s, s, start, scale.value, factor);
 #pragma unroll
-    for (int x = 0; x < W::kKeys / 2; ++x) z[x] = element::power(z[x]);
+    for (int x = 0; x < W::kKeys / 2; ++x) s[x] = element::power(s[x]);
   }
 #pragma unroll
-  for (int x = 0; x < W::kKeys / 2; ++x) rows.sums[row_of(x)][x % 2] += z[x];
-  wgmma_hold(z);  // done before anything is awaited
+  for (int x = 0; x < W::kKeys / 2; ++x) rows.sums[row_of(x)][x % 2] += s[x];
+  wgmma_hold(s);  // done before anything is awaited
 }
 
 template <class W>
