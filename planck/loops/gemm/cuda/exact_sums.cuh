@@ -71,25 +71,41 @@ struct RoundedPairs {
   }
 };
 
-// Whether all that a warp has goes to C from where it is: whole tiles of dense rows, and a bias at
-// most, which lies likewise.
+// Whether all that a warp has goes to C from where it is: whole tiles of dense rows, and a bias and
+// a residual at most, which lie likewise.
 template <int kColumns>
 __device__ __forceinline__ bool stores_pairs(const FollowedArgs<float>& p, int row, int column) {
   const Following<float>& f = p.follows;
-  return p.c_packs && row + 16 <= p.m && column + kColumns <= p.n && f.residual.data == nullptr &&
+  return p.c_packs && row + 16 <= p.m && column + kColumns <= p.n &&
          f.activation == Activation::none &&
-         (f.bias.data == nullptr || (f.bias.packs && f.bias.row == 0));
+         (f.bias.data == nullptr || (f.bias.packs && f.bias.row == 0)) &&
+         (f.residual.data == nullptr || f.residual.packs);
 }
-template <bool kBias, int kCount>
+// The residual of kAhead pairs of columns is on its way while those before are rounded.
+template <bool kBias, bool kResidual, int kCount>
 __device__ __forceinline__ void store_pairs(const RoundedPairs<kCount>& pairs,
                                             const FollowedArgs<float>& p, int row, int column,
                                             int batch) {
+  constexpr int kAhead = 4, kPairs = kCount / 4;
   const int lane = static_cast<int>(threadIdx.x) % 32, c0 = column + lane % 4 * 2;
-  float* const to = p.c + batch * p.c_batch + (row + lane / 4) * p.c_row + c0;
+  const int first = row + lane / 4;
+  float* const to = p.c + batch * p.c_batch + first * p.c_row + c0;
   float* const lines[2] = {to, to + 8 * p.c_row};
-  const float* const bias = kBias ? p.follows.bias.at(0, 0, c0) : nullptr;
+  const Following<float>& f = p.follows;
+  const float* const bias = kBias ? f.bias.at(0, 0, c0) : nullptr;
+  const float* const residual = kResidual ? f.residual.at(batch, first, c0) : nullptr;
+  const float* const residuals[2] = {residual, residual + (kResidual ? 8 * f.residual.row : 0)};
+  float2 ahead[kAhead][2];
+  const auto fetch = [&](int j) {
+    if constexpr (kResidual)
 #pragma unroll
-  for (int j = 0; j < kCount / 4; ++j) {
+      for (int h = 0; h < 2; ++h)
+        ahead[j % kAhead][h] = __ldg(reinterpret_cast<const float2*>(residuals[h] + 8 * j));
+  };
+#pragma unroll
+  for (int j = 0; j < kAhead; ++j) fetch(j);
+#pragma unroll
+  for (int j = 0; j < kPairs; ++j) {
     const float2 by = pairs.of_pair(j);
     float2 b = {};
     if constexpr (kBias) b = __ldg(reinterpret_cast<const float2*>(bias + 8 * j));
@@ -97,8 +113,13 @@ __device__ __forceinline__ void store_pairs(const RoundedPairs<kCount>& pairs,
     for (int h = 0; h < 2; ++h) {
       float2 v = pairs.rounded(j, h, by);
       if constexpr (kBias) v = {canonical_nan(v.x + b.x), canonical_nan(v.y + b.y)};
+      if constexpr (kResidual) {
+        const float2 r = ahead[j % kAhead][h];
+        v = {canonical_nan(v.x + r.x), canonical_nan(v.y + r.y)};
+      }
       *reinterpret_cast<float2*>(lines[h] + 8 * j) = v;
     }
+    if (j + kAhead < kPairs) fetch(j + kAhead);
   }
 }
 

@@ -253,12 +253,17 @@ __device__ void multiply_digits(const ExactArgs& e, char* stages, char* pieces, 
                          p.m - row, p.n - column, false);
     } else if (scales.serve && whole) {
       const RoundedPairs<kCount> pairs{settled, s1, s0, scales, of_columns};
+      const bool biased = p.follows.bias.data != nullptr;
       if (!stores_pairs<W::kColumns>(p, row, column))
         store_rows<W::kColumns>(pairs, piece_of_warp, p, row, column, tile.batch);
-      else if (p.follows.bias.data != nullptr)
-        store_pairs<true>(pairs, p, row, column, tile.batch);
+      else if (p.follows.residual.data != nullptr && biased)
+        store_pairs<true, true>(pairs, p, row, column, tile.batch);
+      else if (p.follows.residual.data != nullptr)
+        store_pairs<false, true>(pairs, p, row, column, tile.batch);
+      else if (biased)
+        store_pairs<true, false>(pairs, p, row, column, tile.batch);
       else
-        store_pairs<false>(pairs, p, row, column, tile.batch);
+        store_pairs<false, false>(pairs, p, row, column, tile.batch);
     } else {
       store_sums<kCount>(settled, s1, s0, waiting, W::kColumns, kTileRows, W::kColumns, !whole);
       __syncwarp();
