@@ -10,6 +10,7 @@ namespace planck::gemm_device {
 // With 128 added, a digit is a byte of q + 0x808080. For usual exponents q is in the low bits of
 // x 2^(22 - e) + 3 2^22, which is rounded as q is.
 struct Cutter {
+  static constexpr int kPlanes = 3;
   int exponent;
   float scale;  // 2^(22 - e), or 0 where that is no normal number
   __device__ explicit Cutter(int e) : exponent(e), scale(0) {

@@ -16,6 +16,7 @@ constexpr int kApart = kJoinThreads / W::kColumns,
 __global__ void __launch_bounds__(kJoinThreads)
     join_parts(const __grid_constant__ ExactArgs e, ExactShares shares) {
   constexpr int kBlocks = kTileRows / kJoinedRows;  // of one block's rows of a tile
+  await_last();
   const FollowedArgs<float>& p = e.product;
   const int at = static_cast<int>(blockIdx.x);
   const int rank = at / kBlocks % W::kCluster, cut = at / kBlocks / W::kCluster;
@@ -61,10 +62,19 @@ Result<void> launch_digits(cudaStream_t stream, int processors, int most, const 
                                    *map_b, e);
       !ok || e.cut_tiles == 0)
     return ok;
-  join_parts<<<static_cast<unsigned>(e.cut_tiles * kExactRows / kJoinedRows), kJoinThreads, 0,
-               stream>>>(
-      e, ExactShares{e.cut_tiles, static_cast<int>(steps), static_cast<int>(clusters)});
-  return cuda_result(cudaGetLastError(), "matmul");
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(e.cut_tiles * kExactRows / kJoinedRows));
+  config.blockDim = dim3(kJoinThreads);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  return cuda_result(cudaLaunchKernelEx(&config, join_parts, e,
+                                        ExactShares{e.cut_tiles, static_cast<int>(steps),
+                                                    static_cast<int>(clusters)}),
+                     "matmul");
 }
 
 }  // namespace planck::gemm_device

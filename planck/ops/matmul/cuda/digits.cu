@@ -7,6 +7,7 @@
 #include "planck/loops/gemm/cuda/exact_tiles.cuh"
 #include "planck/loops/gemm/cuda/lay_along_k.cuh"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
+#include "planck/ops/matmul/cuda/cut_columns.cuh"
 #include "planck/ops/matmul/cuda/kernels.h"
 #include "planck/ops/matmul/host/geometry.h"
 
@@ -88,15 +89,6 @@ __global__ void __launch_bounds__(kLayThreads)
   }
 }
 
-// A block, or a warp, for each row of one matrix, then of another, where rows lie along k.
-struct RowsToCut {
-  Lying<float> x;
-  std::int8_t* to;
-  int* exponents;
-  std::uint32_t* largest;  // room for each row's magnitude, where rows do not lie along k
-  __host__ __device__ std::int64_t count() const { return x.rows * x.batches; }
-};
-
 // How rows of some length are cut: threads of a row and of a block, and the chunks of 4 that a
 // thread keeps in registers between the passes.
 template <int kGroup_, int kThreads_, int kKept_>
@@ -111,10 +103,12 @@ using MediumRows = RowCut<kLayThreads, kLayThreads, 4>;
 using LongRows = RowCut<1024, 1024, 4>;
 constexpr int kMostShared = 13;  // 208 KiB
 
+// A block, or a warp, for each row of one matrix, then of another, where rows lie along k. Nothing
+// of the launch before is read, which is awaited in the end.
 template <class R>
 __global__ void __launch_bounds__(R::kThreads)
     cut_rows(RowsToCut first, RowsToCut second, std::int64_t rows, std::int64_t depth, int shared) {
-  follow();
+  let_next_begin();
   constexpr int kGroup = R::kGroup, kKept = R::kKept;
   extern __shared__ float4 in_shared[];
   const std::int64_t rows_of_first = first.count();
@@ -188,6 +182,7 @@ __global__ void __launch_bounds__(R::kThreads)
       read(at(i), v);
     write(at(i), v);
   }
+  await_last();
 }
 
 bool lies_along_k(const RowsToCut& c) { return c.x.depth == 1; }
@@ -204,16 +199,23 @@ class CutChain {
   template <class... P, class... A>
   Result<void> next_with(int threads, std::size_t shared, void (*kernel)(P...), dim3 grid,
                          const A&... arguments) {
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    return next_of_clusters(1, threads, shared, kernel, grid, arguments...);
+  }
+  template <class... P, class... A>
+  Result<void> next_of_clusters(int blocks, int threads, std::size_t shared, void (*kernel)(P...),
+                                dim3 grid, const A&... arguments) {
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = dim3(static_cast<unsigned>(threads));
     config.dynamicSmemBytes = shared;
     config.stream = native(stream_);
-    config.attrs = &early;
-    config.numAttrs = begun_ && has_follow(stream_) ? 1 : 0;
+    config.attrs = attributes;
+    config.numAttrs = begun_ && has_follow(stream_) ? 2 : 1;
     begun_ = true;
     return cuda_result(cudaLaunchKernelEx(&config, kernel, P(arguments)...), "matmul");
   }
@@ -223,11 +225,33 @@ class CutChain {
   bool begun_ = false;
 };
 
+// One operand or two whose rows lie across k.
+Result<void> cut_in_one_pass(CutChain& chain, const RowsToCut& first, const RowsToCut* second,
+                             std::int64_t depth) {
+  const auto kernel = cut_columns<Cutter>;
+  if (auto ok =
+          cuda_result(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           ColumnCut::kMostShare / 16 * ColumnCut::kPitch * 4),
+                      "matmul");
+      !ok)
+    return ok;
+  const std::int64_t of_first = ColumnCut::clusters(first);
+  const std::int64_t all = of_first + (second != nullptr ? ColumnCut::clusters(*second) : 0);
+  const ColumnCut cut(depth, all);
+  return chain.next_of_clusters(cut.blocks, ColumnCut::kThreads, cut.shared(), kernel,
+                                dim3(static_cast<unsigned>(all * cut.blocks)), first,
+                                second != nullptr ? *second : first, of_first, depth, cut.share,
+                                cut.blocks);
+}
+
 Result<void> cut(const Stream& stream, const RowsToCut& a, const RowsToCut& b, std::int64_t depth) {
   const RowsToCut* const operands[] = {&a, &b};
+  const auto in_two_passes = [&](const RowsToCut& c) {
+    return !lies_along_k(c) && !ColumnCut::serves(c, depth);
+  };
   char *cleared = nullptr, *end = nullptr;  // largest magnitudes of both lie side by side
   for (const RowsToCut* c : operands) {
-    if (lies_along_k(*c)) continue;
+    if (!in_two_passes(*c)) continue;
     auto* const from = reinterpret_cast<char*>(c->largest);
     cleared = cleared == nullptr ? from : std::min(cleared, from);
     end = std::max(end, from + c->count() * std::int64_t{sizeof(std::uint32_t)});
@@ -239,10 +263,12 @@ Result<void> cut(const Stream& stream, const RowsToCut& a, const RowsToCut& b, s
         !ok)
       return ok;
   CutChain chain(stream);
-  const RowsToCut *first = nullptr, *second = nullptr;
+  const RowsToCut *first = nullptr, *second = nullptr;  // that lie along k
+  const RowsToCut *across = nullptr, *also = nullptr;   // that are cut in one pass
   for (const RowsToCut* c : operands) {
-    if (lies_along_k(*c)) {
-      (first == nullptr ? first : second) = c;
+    if (!in_two_passes(*c)) {
+      auto &one = lies_along_k(*c) ? first : across, &other = lies_along_k(*c) ? second : also;
+      (one == nullptr ? one : other) = c;
       continue;
     }
     if (auto ok = chain.next(find_largest, tiles_of(c->x, c->x.k), c->x, c->largest); !ok)
@@ -252,6 +278,8 @@ Result<void> cut(const Stream& stream, const RowsToCut& a, const RowsToCut& b, s
         !ok)
       return ok;
   }
+  if (across != nullptr)
+    if (auto ok = cut_in_one_pass(chain, *across, also, depth); !ok) return ok;
   if (first == nullptr) return {};
   const std::int64_t rows = first->count() + (second != nullptr ? second->count() : 0);
   if (second == nullptr) second = first;

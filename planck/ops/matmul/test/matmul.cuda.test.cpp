@@ -231,6 +231,29 @@ TEST(MatmulCuda, ExactProductsThatAreCutAlongKHaveTheBitsOfTheCpu) {
   EXPECT_GE(cut, 12u) << "shapes that are not cut";
 }
 
+// Operands that lie across k: by clusters of one block to eight, in one pass, and in two where k is
+// longer than those hold or rows do not begin at 16 bytes.
+TEST(MatmulCuda, ExactOperandsThatLieAcrossHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  struct Size {
+    Shape batch;
+    std::int64_t m, n, k;
+  };
+  for (const Size& s : {Size{{}, 4, 20, 3},
+                        {{}, 36, 100, 129},
+                        {{}, 36, 20, 1000},
+                        {{}, 4400, 260, 1000},
+                        {{}, 4400, 260, 1040},
+                        {{3}, 52, 68, 2050},
+                        {{}, 20, 24, 8192},
+                        {{}, 20, 24, 8200},
+                        {{}, 21, 24, 700}})
+    for (int mask = 0; mask < 4; ++mask)
+      for (const Fill fill : {Fill::normal, Fill::adversarial})
+        expect_cpu_bits({Dtype::f32, s.batch, s.m, s.n, s.k, ProductMath::exact},
+                        {(mask & 1) != 0, (mask & 2) != 0, false}, fill);
+}
+
 // More products than sums of 32 bits hold, in tiles that are not cut since there is one for each
 // cluster of an H200: parts of k wait for one another.
 TEST(MatmulCuda, ExactProductsOfAVeryLongKHaveTheBitsOfTheCpu) {
