@@ -44,7 +44,7 @@ class ExactScales {
                                        float* of_columns) {
     constexpr unsigned kAll = 0xffffffffu;
     const FollowedArgs<float>& p = e.product;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int lane = static_cast<int>(threadIdx.x % 32);
     const int* const rows = e.exponents_of_rows(batch);
     const int* const columns = e.exponents_of_columns(batch);
     int found[2 + kColumns / 32];

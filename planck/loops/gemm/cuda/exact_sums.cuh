@@ -5,11 +5,11 @@
 
 namespace planck::gemm_device {
 
-// What d = 4, 3, 2 add up to, s2 2^16 + s3 2^8 + s4: its three lowest bytes are settled, four
-// elements to a word, and what is above is where the sum of d = 1 begins.
+// What d = 4, 3, 2 add up to, s2 2^16 + s3 2^8 + s4: its three lowest bytes are settled, and what
+// is above is where the sum of d = 1 begins.
 template <int kCount>
 struct SettledBytes {
-  std::uint32_t byte[3][kCount / 4];  // lowest first
+  std::uint32_t low[kCount / 2], third[kCount / 4];  // two bytes of two elements, one of four
 
   __device__ __forceinline__ void carry(const std::int32_t (&s4)[kCount],
                                         const std::int32_t (&s3)[kCount],
@@ -17,32 +17,28 @@ struct SettledBytes {
                                         std::int32_t (&s1)[kCount]) {
 #pragma unroll
     for (int g = 0; g < kCount; g += 4) {
-      std::uint32_t low[4], middle[4], high[4];
+      std::uint32_t two[4], high[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const std::int32_t m = s3[g + i] + (s4[g + i] >> 8), h = s2[g + i] + (m >> 8);
-        low[i] = static_cast<std::uint32_t>(s4[g + i]);
-        middle[i] = static_cast<std::uint32_t>(m), high[i] = static_cast<std::uint32_t>(h);
+        two[i] = __byte_perm(static_cast<std::uint32_t>(s4[g + i]), static_cast<std::uint32_t>(m),
+                             0x0040);
+        high[i] = static_cast<std::uint32_t>(h);
         s1[g + i] = h >> 8;
       }
-      byte[0][g / 4] = lowest_bytes(low), byte[1][g / 4] = lowest_bytes(middle);
-      byte[2][g / 4] = lowest_bytes(high);
+      low[g / 2] = __byte_perm(two[0], two[1], 0x5410);
+      low[g / 2 + 1] = __byte_perm(two[2], two[3], 0x5410);
+      third[g / 4] = __byte_perm(__byte_perm(high[0], high[1], 0x0040),
+                                 __byte_perm(high[2], high[3], 0x0040), 0x5410);
     }
   }
   // Element i of the whole sum.
   __device__ __forceinline__ std::int64_t joined(int i, std::int32_t s1, std::int32_t s0) const {
-    const unsigned at = static_cast<unsigned>(i % 4);
-    const std::uint32_t low = __byte_perm(byte[0][i / 4], byte[1][i / 4], at | (at + 4) << 4);
-    const std::uint32_t high =
-        __byte_perm(byte[2][i / 4], static_cast<std::uint32_t>(s1), at | 4 << 4);
+    const std::uint32_t above = __byte_perm(third[i / 4], static_cast<std::uint32_t>(s1),
+                                            static_cast<unsigned>(i % 4) | 4 << 4);
     return static_cast<std::int64_t>(
         static_cast<std::uint64_t>(static_cast<std::uint32_t>(s0 + (s1 >> 8))) << 32 |
-        __byte_perm(low, high, 0x5410));
-  }
-
- private:
-  static __device__ __forceinline__ std::uint32_t lowest_bytes(const std::uint32_t (&v)[4]) {
-    return __byte_perm(__byte_perm(v[0], v[1], 0x0040), __byte_perm(v[2], v[3], 0x0040), 0x5410);
+        __byte_perm(low[i / 2], above, i % 2 == 0 ? 0x5410 : 0x5432));
   }
 };
 
@@ -81,13 +77,20 @@ __device__ __forceinline__ bool stores_pairs(const FollowedArgs<float>& p, int r
          (f.bias.data == nullptr || (f.bias.packs && f.bias.row == 0)) &&
          (f.residual.data == nullptr || f.residual.packs);
 }
+// Arithmetic makes one NaN, 7fffffff: above the canonical one, and that above infinity.
+__device__ __forceinline__ float2 sum_of(const float2& a, const float2& b) {
+  const auto sum = [](float x, float y) {
+    return __int_as_float(min(__float_as_int(x + y), 0x7fc00000));
+  };
+  return {sum(a.x, b.x), sum(a.y, b.y)};
+}
 // The residual of kAhead pairs of columns is on its way while those before are rounded.
 template <bool kBias, bool kResidual, int kCount>
 __device__ __forceinline__ void store_pairs(const RoundedPairs<kCount>& pairs,
                                             const FollowedArgs<float>& p, int row, int column,
                                             int batch) {
   constexpr int kAhead = 4, kPairs = kCount / 4;
-  const int lane = static_cast<int>(threadIdx.x) % 32, c0 = column + lane % 4 * 2;
+  const int lane = static_cast<int>(threadIdx.x % 32), c0 = column + lane % 4 * 2;
   const int first = row + lane / 4;
   float* const to = p.c + batch * p.c_batch + first * p.c_row + c0;
   float* const lines[2] = {to, to + 8 * p.c_row};
@@ -112,14 +115,28 @@ __device__ __forceinline__ void store_pairs(const RoundedPairs<kCount>& pairs,
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       float2 v = pairs.rounded(j, h, by);
-      if constexpr (kBias) v = {canonical_nan(v.x + b.x), canonical_nan(v.y + b.y)};
-      if constexpr (kResidual) {
-        const float2 r = ahead[j % kAhead][h];
-        v = {canonical_nan(v.x + r.x), canonical_nan(v.y + r.y)};
-      }
+      if constexpr (kBias) v = sum_of(v, b);
+      if constexpr (kResidual) v = sum_of(v, ahead[j % kAhead][h]);
       *reinterpret_cast<float2*>(lines[h] + 8 * j) = v;
     }
     if (j + kAhead < kPairs) fetch(j + kAhead);
+  }
+}
+
+template <int kCount>
+__device__ __forceinline__ void store_pairs(const RoundedPairs<kCount>& pairs,
+                                            const FollowedArgs<float>& p, int row, int column,
+                                            int batch) {
+  const bool biased = p.follows.bias.data != nullptr;
+  if (p.follows.residual.data != nullptr) {
+    if (biased)
+      store_pairs<true, true>(pairs, p, row, column, batch);
+    else
+      store_pairs<false, true>(pairs, p, row, column, batch);
+  } else if (biased) {
+    store_pairs<true, false>(pairs, p, row, column, batch);
+  } else {
+    store_pairs<false, false>(pairs, p, row, column, batch);
   }
 }
 
@@ -130,7 +147,7 @@ __device__ __forceinline__ void store_sums(const SettledBytes<kCount>& settled,
                                            const std::int32_t (&s1)[kCount],
                                            const std::int32_t (&s0)[kCount], std::int64_t* to,
                                            std::int64_t to_row, int rows, int columns, bool adds) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int r = lane / 4 + 8 * h;
@@ -147,6 +164,25 @@ __device__ __forceinline__ void store_sums(const SettledBytes<kCount>& settled,
         line[8 * j + c] = v;
       }
   }
+}
+
+// What a warp leaves of a part of a tile: its rows, by pairs of neighbours in the order in which
+// lanes have them, so that what all store at once lies side by side.
+inline constexpr int kPartRows = 16;
+struct PlaceInPart {
+  int row, column;
+  __device__ __forceinline__ explicit PlaceInPart(int pair)
+      : row(pair % 32 / 4 + pair / 32 % 2 * 8), column(pair / 64 * 8 + pair % 4 * 2) {}
+};
+template <int kCount>
+__device__ __forceinline__ void store_part(const SettledBytes<kCount>& settled,
+                                           const std::int32_t (&s1)[kCount],
+                                           const std::int32_t (&s0)[kCount], std::int64_t* to) {
+  auto* const pairs = reinterpret_cast<longlong2*>(to) + threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < kCount; i += 2)
+    pairs[i / 2 * 32] = {settled.joined(i, s1[i], s0[i]),
+                         settled.joined(i + 1, s1[i + 1], s0[i + 1])};
 }
 
 }  // namespace planck::gemm_device

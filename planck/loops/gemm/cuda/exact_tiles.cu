@@ -8,37 +8,39 @@ using W = ExactTiles;
 static_assert(kExactRows == kTileRows * W::kCluster && kExactColumns == W::kColumns &&
               kExactDepth == kStepBytes);
 
-constexpr int kJoinedRows = 16, kJoinThreads = 256;
-constexpr int kApart = kJoinThreads / W::kColumns,
-              kEach = kJoinedRows / kApart;  // rows of a thread
+// A block joins what a warp has left of each part: kEach pairs of neighbours for a thread.
+constexpr int kJoinThreads = 256;
+constexpr int kPairs = kPartRows * W::kColumns / 2, kEach = kPairs / kJoinThreads;
 
-// A block adds up the parts of 16 rows of a tile, and rounds them to C.
 __global__ void __launch_bounds__(kJoinThreads)
     join_parts(const __grid_constant__ ExactArgs e, ExactShares shares) {
-  constexpr int kBlocks = kTileRows / kJoinedRows;  // of one block's rows of a tile
+  constexpr int kBlocks = kTileRows / kPartRows;  // of one block's rows of a tile
   await_last();
   const FollowedArgs<float>& p = e.product;
-  const int at = static_cast<int>(blockIdx.x);
+  const int at = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
   const int rank = at / kBlocks % W::kCluster, cut = at / kBlocks / W::kCluster;
   const auto tile = p.walk.at(p.walk.count() - e.cut_tiles + cut);
-  const int row_in = at % kBlocks * kJoinedRows + static_cast<int>(threadIdx.x) / W::kColumns;
-  const int column_in = static_cast<int>(threadIdx.x) % W::kColumns;
-  const int row = (tile.row * W::kCluster + rank) * kTileRows + row_in;
-  const int j = tile.column * W::kColumns + column_in;
-  if (j >= p.n) return;
-  std::int64_t sums[kEach] = {};
+  const int row0 = (tile.row * W::kCluster + rank) * kTileRows + at % kBlocks * kPartRows;
+  longlong2 sums[kEach] = {};
   for (int c = shares.begin(cut); !shares.ended(c, cut); ++c) {
     if (!shares.has_part(c, cut)) continue;
     const std::int64_t part = shares.part_of(c, cut) * W::kCluster + rank;
-    const std::int64_t* const from =
-        e.cut_sums + part * W::kWaiting + row_in * W::kColumns + column_in;
+    const auto* const from =
+        reinterpret_cast<const longlong2*>(e.cut_sums + part * W::kWaiting) + at % kBlocks * kPairs;
 #pragma unroll
-    for (int i = 0; i < kEach; ++i)
-      if (row + i * kApart < p.m) sums[i] += from[i * kApart * W::kColumns];
+    for (int i = 0; i < kEach; ++i) {
+      const longlong2 v = from[i * kJoinThreads + thread];
+      sums[i].x += v.x, sums[i].y += v.y;
+    }
   }
 #pragma unroll
-  for (int i = 0; i < kEach; ++i)
-    if (row + i * kApart < p.m) round_to_c(e, tile.batch, row + i * kApart, j, sums[i]);
+  for (int i = 0; i < kEach; ++i) {
+    const PlaceInPart place(i * kJoinThreads + thread);
+    const int row = row0 + place.row, column = tile.column * W::kColumns + place.column;
+    if (row >= p.m) continue;
+    if (column < p.n) round_to_c(e, tile.batch, row, column, sums[i].x);
+    if (column + 1 < p.n) round_to_c(e, tile.batch, row, column + 1, sums[i].y);
+  }
 }
 
 }  // namespace
@@ -66,7 +68,7 @@ Result<void> launch_digits(cudaStream_t stream, int processors, int most, const 
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(e.cut_tiles * kExactRows / kJoinedRows));
+  config.gridDim = dim3(static_cast<unsigned>(e.cut_tiles * kExactRows / kPartRows));
   config.blockDim = dim3(kJoinThreads);
   config.stream = stream;
   config.attrs = &early;

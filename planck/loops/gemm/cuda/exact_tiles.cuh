@@ -196,9 +196,9 @@ __device__ void multiply_digits(const ExactArgs& e, char* stages, char* pieces, 
                                 std::uint64_t* empty) {
   constexpr int kCount = W::kColumns / 2;
   const FollowedArgs<float>& p = e.product;
-  const int group = static_cast<int>(threadIdx.x) / 128 - 1;
-  const int warp = static_cast<int>(threadIdx.x) / 32 % 4,
-            lane = static_cast<int>(threadIdx.x) % 32;
+  const int group = static_cast<int>(threadIdx.x / 128) - 1;
+  const int warp = static_cast<int>(threadIdx.x / 32 % 4),
+            lane = static_cast<int>(threadIdx.x % 32);
   const int rank = static_cast<int>(cluster_rank());
   const auto steps_of = [](int k) { return (k + kStepBytes - 1) / kStepBytes; };
   const int of_warp = (group * 64 + warp * 16) * W::kColumns;
@@ -243,27 +243,19 @@ __device__ void multiply_digits(const ExactArgs& e, char* stages, char* pieces, 
     }
     const bool whole = k1 - k0 <= kExactPart;
     if (part >= 0) {  // parts are joined by a kernel of its own
-      store_sums<kCount>(
+      store_part<kCount>(
           settled, s1, s0,
-          e.cut_sums + std::int64_t{part * W::kCluster + rank} * W::kWaiting + of_warp, W::kColumns,
-          kTileRows, W::kColumns, false);
+          e.cut_sums + std::int64_t{part * W::kCluster + rank} * W::kWaiting + of_warp);
     } else if (e.sums != nullptr && whole) {
       store_sums<kCount>(settled, s1, s0,
                          e.sums + tile.batch * e.sums_batch + row * e.sums_row + column, e.sums_row,
                          p.m - row, p.n - column, false);
     } else if (scales.serve && whole) {
       const RoundedPairs<kCount> pairs{settled, s1, s0, scales, of_columns};
-      const bool biased = p.follows.bias.data != nullptr;
-      if (!stores_pairs<W::kColumns>(p, row, column))
-        store_rows<W::kColumns>(pairs, piece_of_warp, p, row, column, tile.batch);
-      else if (p.follows.residual.data != nullptr && biased)
-        store_pairs<true, true>(pairs, p, row, column, tile.batch);
-      else if (p.follows.residual.data != nullptr)
-        store_pairs<false, true>(pairs, p, row, column, tile.batch);
-      else if (biased)
-        store_pairs<true, false>(pairs, p, row, column, tile.batch);
+      if (stores_pairs<W::kColumns>(p, row, column))
+        store_pairs(pairs, p, row, column, tile.batch);
       else
-        store_pairs<false, false>(pairs, p, row, column, tile.batch);
+        store_rows<W::kColumns>(pairs, piece_of_warp, p, row, column, tile.batch);
     } else {
       store_sums<kCount>(settled, s1, s0, waiting, W::kColumns, kTileRows, W::kColumns, !whole);
       __syncwarp();

@@ -171,7 +171,7 @@ struct Piece {
   // Columns [first, first + kWide).
   template <class Pair>
   static __device__ __forceinline__ void turn(char* piece, Pair pair, int first) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int lane = static_cast<int>(threadIdx.x % 32);
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < kWide / 8; ++j)
@@ -197,7 +197,7 @@ struct Piece {
   // Calls store(row, column, chunk of 16 bytes) for what this lane stores of the piece.
   template <class Store>
   static __device__ __forceinline__ void each_chunk(const char* piece, Store store) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
     for (int r = lane / kChunks; r < 16; r += kApart)
       store(r, lane % kChunks * kChunk,
@@ -212,7 +212,7 @@ class PieceFollows {
   // What is added is on its way while the sums are turned.
   __device__ __forceinline__ PieceFollows(const FollowedArgs<T>& p, int row, int column, int batch)
       : p_(p),
-        lane_(static_cast<int>(threadIdx.x) % 32),
+        lane_(static_cast<int>(threadIdx.x % 32)),
         row_(row + lane_ / P::kChunks),
         column_(column + lane_ % P::kChunks * P::kChunk),
         batch_(batch),
@@ -273,7 +273,7 @@ __device__ __forceinline__ void store_rows(Pair pair, char* piece, const Args& p
                                            int column, int batch) {
   using Output = typename Args::Output;
   using P = Piece<kColumns, Output>;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int lane = static_cast<int>(threadIdx.x % 32);
   Output* const c = p.c + batch * p.c_batch;
 #pragma unroll
   for (int j0 = 0; j0 < kColumns; j0 += P::kWide) {
@@ -309,7 +309,7 @@ __device__ __forceinline__ void fetch_residual(const TensorArgs<T>& p, const Fol
   const Beside<T>& residual = follows.residual;
   if (residual.data == nullptr || residual.column != 1) return;
   constexpr int kLine = 128 / int{sizeof(T)}, kLines = (kColumns + kLine - 1) / kLine;
-  for (int i = static_cast<int>(threadIdx.x) % 128; i < 64 * kLines; i += 128) {
+  for (int i = static_cast<int>(threadIdx.x % 128); i < 64 * kLines; i += 128) {
     const int r = row + i / kLines, c = column + i % kLines * kLine;
     if (r < p.m && c < p.n)
       asm volatile("prefetch.global.L2 [%0];" ::"l"(residual.at(batch, r, c)));

@@ -254,6 +254,22 @@ TEST(MatmulCuda, ExactOperandsThatLieAcrossHaveTheBitsOfTheCpu) {
                         {(mask & 1) != 0, (mask & 2) != 0, false}, fill);
 }
 
+// Whole tiles, which are stored from registers with what is added there: sums small and large, and
+// exponents that powers of two do not serve.
+TEST(MatmulCuda, ExactSumsThatAreStoredFromRegistersHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  for (const auto& [k, fill] : {std::pair{100, Fill::normal},
+                                {1000, Fill::cancelling},
+                                {1000, Fill::ones},
+                                {200, Fill::wide},
+                                {200, Fill::rare}})
+    for (int mask = 0; mask < 4; ++mask) {
+      MatmulProblem p{Dtype::f32, {}, 272, 384, k, ProductMath::exact};
+      p.bias = (mask & 1) != 0, p.residual = (mask & 2) != 0;
+      expect_cpu_bits(p, {false, true, false}, fill);
+    }
+}
+
 // More products than sums of 32 bits hold, in tiles that are not cut since there is one for each
 // cluster of an H200: parts of k wait for one another.
 TEST(MatmulCuda, ExactProductsOfAVeryLongKHaveTheBitsOfTheCpu) {
