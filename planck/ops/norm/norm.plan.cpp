@@ -54,8 +54,9 @@ std::size_t norm_cpu_workspace(const NormProblem& p) {
 FusedCut fused_cut(std::int64_t rows, std::int64_t length, int element_bytes) {
   constexpr std::int64_t kProcessors = 132, kMemory = 227 << 10, kReserved = 2048;
   const int runs = length <= 128 ? 1 : 2;
-  int threads = 32;
-  while (4 * runs * threads < length) threads *= 2;
+  const int of_warp = 32 * 4 * runs;  // columns
+  const int threads =
+      32 * static_cast<int>(std::max<std::int64_t>(1, (length + of_warp - 1) / of_warp));
   const std::int64_t begin = 2 + 1024 / std::max<std::int64_t>(1, length);
   FusedCut best{0, runs, threads, 0};
   std::int64_t least = 0;

@@ -1,4 +1,4 @@
-// Norms worth timing: 2^26 elements in rows of 1,024 to 8,192.
+// Norms worth timing: 2^26 elements in rows of 1,024 to 8,192, and those of a small GPT.
 #include "planck/verify/bench/bench.h"
 
 namespace planck::verify {
@@ -35,6 +35,8 @@ std::vector<BenchCase> norm_benches(DeviceKind) {
     }
   for (std::string_view op : {"layer_norm_backward", "rms_norm", "rms_norm_backward"})
     all.push_back(make_bench(op, Dtype::f32, 16384, 4096));
+  for (std::string_view op : {"layer_norm", "layer_norm_backward"})
+    all.push_back(make_bench(op, Dtype::f32, 8192, 768));
   return all;
 }
 
