@@ -1,4 +1,4 @@
-// Reductions worth timing: 2^26 elements along rows, down columns, in all.
+// Reductions worth timing: 2^26 elements along rows, down columns, in all; gradients of biases.
 #include "planck/verify/bench/bench.h"
 
 namespace planck::verify {
@@ -26,6 +26,8 @@ std::vector<BenchCase> reduce_benches(DeviceKind) {
     }
   all.push_back(make_bench("sum", Dtype::f32, narrow, "1"));
   all.push_back(make_bench("sum", Dtype::f32, narrow, "0"));
+  for (std::int64_t columns : {768, 2304, 3072})
+    all.push_back(make_bench("sum", Dtype::f32, {8192, columns}, "0"));
   all.push_back(make_bench("sum", Dtype::f64, {4096, 8192}, "1"));
   for (std::string_view op : {"max", "argmax", "var", "logsumexp"})
     for (std::string_view axes : {"1", "0"})
