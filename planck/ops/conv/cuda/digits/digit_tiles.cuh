@@ -113,12 +113,14 @@ struct DigitRing {
     lead = -1;
   }
 
-  // `steps` stages that this warpgroup has no rows of.
-  __device__ void pass_over(int steps) {
+  // `steps` stages that this warpgroup has no rows of. One is let go when all four warps have seen
+  // it: a warp that still stores, alone, would miss it, and wait for a parity that is not to come.
+  __device__ void pass_over(int group, int steps) {
     if (lead >= 0) let_second_begin();
 #pragma unroll 1
     for (; steps > 0; --steps, turn.next()) {
       await_phase(full + turn.stage, turn.parity);
+      asm volatile("bar.sync %0, 128;" ::"r"(2 + group) : "memory");
       release(turn.stage);
     }
   }
@@ -237,7 +239,7 @@ __global__ void __launch_bounds__(W::kThreads, 1)
       const int steps = p.template steps<W>(tile);
       if (t == first) ring.begin(group, steps);
       if (!p.has_rows(tile, group)) {
-        ring.pass_over(steps);
+        ring.pass_over(group, steps);
         continue;
       }
       DigitSums sums;
