@@ -83,9 +83,10 @@ struct ImplicitLayout {
 // int64, `many` for each element: [some of k][group][tap][block of 64 channels][channel][filter].
 struct SlopeDigitLayout {
   std::int64_t blocks, many;
+  std::size_t sums;
   MagnitudesLayout magnitudes;
   std::int64_t image_pitch, slope_pitch;  // of k
-  std::size_t image, slopes, sums, bytes;
+  std::size_t image, slopes, bytes;
   explicit SlopeDigitLayout(const ConvProblem& p);
 
  private:
@@ -97,7 +98,10 @@ struct SlopeDigitLayout {
 struct DigitLayout {
   std::int64_t block;
   MagnitudesLayout magnitudes;
+  std::size_t added, sums;  // of tiles that are cut along k
   std::size_t image_exponents, filter_exponents, image, filters, bytes;
+  // So many tiles may be cut, of 128 by 64 sums.
+  static constexpr std::int64_t kMostCutTiles = 144, kAddedBytes = 32, kSumBytes = 128 * 64 * 8;
   explicit DigitLayout(const ConvProblem& p);
 
  private:

@@ -65,14 +65,18 @@ inline __global__ void find_magnitudes(Tensor4 x, std::int64_t planes_b, std::in
 }
 
 // The elements of keys as runs that lie side by side: key a · inner + b begins at
-// a · outer_step + b · inner_step, and its runs of `length` lie `step` apart.
+// a · outer_step + b · inner_step, and its runs of `length` lie `step` apart. Or keys lie side by
+// side (across), with one element of each every `step`.
 struct MagnitudeRuns {
   const float* data = nullptr;
   std::int64_t keys = 0, inner = 1, outer_step = 0, inner_step = 0, step = 0;
   std::uint32_t elements = 0, parts = 1;  // of a key; blocks for it
   Divisor length;
   bool packs = false;  // four at a time
-  __host__ __device__ std::int64_t blocks() const { return keys * parts; }
+  bool across = false;
+  __host__ __device__ std::int64_t blocks() const {
+    return (across ? (keys + 31) / 32 : keys) * parts;
+  }
 };
 
 inline constexpr int kRunThreads = 256, kRunPart = 8192;
@@ -116,7 +120,55 @@ inline std::optional<MagnitudeRuns> runs_of(const View& v, const MagnitudeKeys& 
   r.parts = static_cast<std::uint32_t>(ceil_div(elements, kRunPart));
   r.packs = merged[0].extent % 4 == 0 && r.step % 4 == 0 && r.outer_step % 4 == 0 &&
             r.inner_step % 4 == 0 && reinterpret_cast<std::uintptr_t>(v.data) % 16 == 0;
+  r.across =
+      merged[0].extent == 1 && runs > 1 && r.inner_step == 1 && r.inner == count && count > 1;
+  if (r.across) r.parts = static_cast<std::uint32_t>(ceil_div(elements, kRunPart / 32));
   return r;
+}
+
+// The largest of finite magnitudes, and whether there are others.
+struct Largest {
+  std::uint32_t most, odd;
+  __device__ __forceinline__ void see(float v) {
+    const std::uint32_t m = math::exact::magnitude_of(v);
+    if (m < 0x7f800000u)
+      most = max(most, m);
+    else
+      odd = 1;
+  }
+  // alone: no other has elements of this key.
+  __device__ __forceinline__ void tell(const Magnitudes& out, std::int64_t key, bool alone) const {
+    if (alone) {
+      out.largest[key] = most, out.odd[key] = odd;
+      return;
+    }
+    atomicMax(out.largest + key, most);
+    if (odd != 0) atomicOr(out.odd + key, 1u);
+  }
+};
+
+// A block for a part of 32 keys that lie side by side.
+__device__ __forceinline__ void find_across(const MagnitudeRuns& r, std::uint32_t block,
+                                            const Magnitudes& out) {
+  constexpr std::uint32_t kLines = kRunPart / 32, kWarps = kRunThreads / 32;
+  __shared__ Largest of_warps[kWarps][32];
+  const std::uint32_t tile = block / r.parts, part = block - tile * r.parts;
+  const std::uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const std::int64_t key = std::int64_t{tile} * 32 + lane;
+  const std::uint32_t end = min(r.elements, (part + 1) * kLines);
+  Largest found{0, 0};
+  if (key < r.keys) {
+#pragma unroll 8
+    for (std::uint32_t e = part * kLines + warp; e < end; e += kWarps)
+      found.see(r.data[key + e * r.step]);
+  }
+  of_warps[warp][lane] = found;
+  __syncthreads();
+  if (warp != 0 || key >= r.keys) return;
+#pragma unroll
+  for (std::uint32_t w = 1; w < kWarps; ++w)
+    found.most = max(found.most, of_warps[w][lane].most), found.odd |= of_warps[w][lane].odd;
+  found.tell(out, key, r.parts == 1);
 }
 
 // A block for a part of a key, of one tensor, then of another.
@@ -125,45 +177,41 @@ inline __global__ void __launch_bounds__(kRunThreads)
                  const __grid_constant__ MagnitudeRuns second, Magnitudes of_first,
                  Magnitudes of_second) {
   let_next_begin();
-  __shared__ std::uint32_t of_block[2];
-  if (threadIdx.x < 2) of_block[threadIdx.x] = 0;
+  __shared__ Largest of_block;
+  if (threadIdx.x == 0) of_block = {0, 0};
   __syncthreads();
   const bool is_first = blockIdx.x < first.blocks();
   const MagnitudeRuns& r = is_first ? first : second;
   const auto block = static_cast<std::uint32_t>(blockIdx.x - (is_first ? 0 : first.blocks()));
+  Magnitudes out = of_first;
+  if (!is_first) out = of_second;
+  if (r.across) return find_across(r, block, out);
   const std::int64_t key = block / r.parts;
   const std::uint32_t part = block - static_cast<std::uint32_t>(key) * r.parts;
   const float* const from = r.data + key / r.inner * r.outer_step + key % r.inner * r.inner_step;
   const std::uint32_t end = min(r.elements, (part + 1) * kRunPart);
-  std::uint32_t most = 0, odd = 0;
-  const auto see = [&](float v) {
-    const std::uint32_t m = math::exact::magnitude_of(v);
-    if (m < 0x7f800000u)
-      most = max(most, m);
-    else
-      odd = 1;
-  };
+  Largest found{0, 0};
   const auto at = [&](std::uint32_t e) {
     const std::uint32_t run = r.length.quotient(e);
     return from + run * r.step + (e - run * r.length.value);
   };
   if (r.packs) {
-#pragma unroll 4
+#pragma unroll 8
     for (std::uint32_t e = part * kRunPart + threadIdx.x * 4; e < end; e += kRunThreads * 4) {
       const float4 v = __ldg(reinterpret_cast<const float4*>(at(e)));
-      see(v.x), see(v.y), see(v.z), see(v.w);
+      found.see(v.x), found.see(v.y), found.see(v.z), found.see(v.w);
     }
   } else {
 #pragma unroll 8
-    for (std::uint32_t e = part * kRunPart + threadIdx.x; e < end; e += kRunThreads) see(*at(e));
+    for (std::uint32_t e = part * kRunPart + threadIdx.x; e < end; e += kRunThreads)
+      found.see(*at(e));
   }
-  most = __reduce_max_sync(0xffffffffu, most);
-  odd = __reduce_or_sync(0xffffffffu, odd);
-  if (threadIdx.x % 32 == 0) atomicMax(of_block, most), atomicOr(of_block + 1, odd);
+  found.most = __reduce_max_sync(0xffffffffu, found.most);
+  found.odd = __reduce_or_sync(0xffffffffu, found.odd);
+  if (threadIdx.x % 32 == 0)
+    atomicMax(&of_block.most, found.most), atomicOr(&of_block.odd, found.odd);
   __syncthreads();
-  if (threadIdx.x != 0) return;
-  atomicMax((is_first ? of_first : of_second).largest + key, of_block[0]);
-  if (of_block[1] != 0) atomicOr((is_first ? of_first : of_second).odd + key, 1u);
+  if (threadIdx.x == 0) of_block.tell(out, key, r.parts == 1);
 }
 
 // `out` is zeros before.
@@ -178,22 +226,28 @@ inline Result<void> find_magnitudes(const Stream& stream, const View& v, const M
 }
 
 // Of the image (y: x, dx: dy, dweight: x) and of the other operand. Both lie in one piece of the
-// workspace, which is cleared, with so many bytes behind it.
+// workspace, which is cleared where several blocks tell of a key, with so many bytes behind it.
 inline Result<void> find_both_magnitudes(const Stream& stream, const ConvProblem& p,
                                          const Operands& operands, const Magnitudes& image,
                                          const Magnitudes& other, const ExactKeys& keys,
-                                         std::size_t more = 0) {
+                                         std::size_t behind = 0) {
   const bool slopes = p.kind == ConvKind::conv2d_weight;
   const View &a = operands[conv_operand::first], &b = operands[conv_operand::second];
-  const auto end = reinterpret_cast<std::uintptr_t>(other.odd + keys.of_other) + more;
-  const auto cleared = cudaMemsetAsync(
-      image.largest, 0, end - reinterpret_cast<std::uintptr_t>(image.largest), native(stream));
-  if (auto ok = cuda_result(cleared, "conv2d"); !ok) return ok;
   const MagnitudeKeys of_image =
       slopes ? keys_of_channels() : keys_of_images(p.groups(), a.shape[1] / p.groups());
   const MagnitudeKeys of_other = slopes ? keys_of_channels() : keys_of_weights(p);
   const auto runs_a = runs_of(a, of_image, keys.of_image),
              runs_b = runs_of(b, of_other, keys.of_other);
+  const auto tells_all = [](const std::optional<MagnitudeRuns>& r, std::int64_t count) {
+    return r && r->keys == count && r->parts == 1;
+  };
+  if (behind != 0 || !tells_all(runs_a, keys.of_image) || !tells_all(runs_b, keys.of_other)) {
+    const auto bytes = reinterpret_cast<char*>(other.odd + keys.of_other) + behind -
+                       reinterpret_cast<char*>(image.largest);
+    const auto cleared =
+        cudaMemsetAsync(image.largest, 0, static_cast<std::size_t>(bytes), native(stream));
+    if (auto ok = cuda_result(cleared, "conv2d"); !ok) return ok;
+  }
   if (!runs_a)
     if (auto ok = find_magnitudes(stream, a, of_image, image); !ok) return ok;
   if (!runs_b)

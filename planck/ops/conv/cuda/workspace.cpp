@@ -105,6 +105,7 @@ DigitLayout::DigitLayout(const ConvProblem& p, Parts parts)
   const std::int64_t groups = p.groups(), pitch = 3 * round_up(channels, block);
   const bool backward = p.kind == ConvKind::conv2d_input;
   const std::int64_t pixels = p.batch() * (backward ? p.extent(0) * p.extent(1) : p.x[2] * p.x[3]);
+  added = parts.add(kMostCutTiles * kAddedBytes), sums = parts.add(kMostCutTiles * kSumBytes);
   const ExactKeys keys(p);
   image_exponents = parts.add(4 * keys.of_image), filter_exponents = parts.add(4 * keys.of_other);
   image = parts.add(pixels * groups * pitch);
@@ -114,11 +115,12 @@ DigitLayout::DigitLayout(const ConvProblem& p, Parts parts)
 
 SlopeDigitLayout::SlopeDigitLayout(const ConvProblem& p) : SlopeDigitLayout(p, Parts{}) {}
 SlopeDigitLayout::SlopeDigitLayout(const ConvProblem& p, Parts parts)
-    : blocks(ceil_div(p.channels(), 64)), many(1), magnitudes(ExactKeys(p), parts) {
+    : blocks(ceil_div(p.channels(), 64)),
+      many(ceil_div(conv_detail::Cells(p).of_places(), math::exact::kMostIn64Bits)),
+      sums(parts.add(8 * many * p.taps() * blocks * 64 * p.weight[0])),
+      magnitudes(ExactKeys(p), parts) {
   const conv_detail::Cells cells(p);
-  many = ceil_div(cells.of_places(), math::exact::kMostIn64Bits);
   image_pitch = round_up(cells.of_image(), 16), slope_pitch = round_up(cells.of_places(), 16);
-  sums = parts.add(8 * many * p.taps() * blocks * 64 * p.weight[0]);  // cleared with the above
   image = parts.add(3 * cells.parts() * p.x[1] * image_pitch);
   slopes = parts.add(3 * p.weight[0] * slope_pitch);
   bytes = parts.end;

@@ -59,7 +59,31 @@ struct WindowWalk {
   }
 };
 
-// Every step-th place, one after the other, without a division for each.
+// Blocks of k one after the other, without a division for each.
+class WalkedBlocks {
+ public:
+  PLANCK_HD WalkedBlocks(const WindowWalk& walk, int first) : walk_(walk) {
+    const int tap = first / walk.blocks, u = tap / walk.taps_across;
+    across_ = tap - u * walk.taps_across;
+    channel_ = (first - tap * walk.blocks) * walk.block;
+    h_ = walk.move[0] + u * walk.move_step[0], w_ = walk.move[1] + across_ * walk.move_step[1];
+  }
+  PLANCK_HD WindowWalk::Block at() const {
+    return {channel_, static_cast<std::uint16_t>(h_), static_cast<std::uint16_t>(w_)};
+  }
+  PLANCK_HD void next() {
+    if (channel_ += walk_.block; channel_ < walk_.blocks * walk_.block) return;
+    channel_ = 0, w_ += walk_.move_step[1];
+    if (++across_ < walk_.taps_across) return;
+    across_ = 0, w_ = walk_.move[1], h_ += walk_.move_step[0];
+  }
+
+ private:
+  const WindowWalk& walk_;
+  int channel_, across_, h_, w_;
+};
+
+// Every step-th place, likewise.
 class WalkedPlaces {
  public:
   PLANCK_HD WalkedPlaces(const WindowWalk& walk, int step) : walk_(walk) {

@@ -6,8 +6,29 @@
 namespace planck {
 namespace {
 
+using conv_detail::WalkedBlocks;
 using conv_detail::WalkedPlaces;
 using conv_detail::WindowWalk;
+
+TEST(ConvWalk, BlocksFollowOneAnother) {
+  for (int taps_down : {1, 2, 3})
+    for (int taps_across : {1, 3, 5})
+      for (int blocks : {1, 2, 3}) {
+        WindowWalk walk{};
+        walk.taps_across = taps_across, walk.taps = taps_down * taps_across;
+        walk.block = 64, walk.blocks = blocks;
+        walk.move[0] = 6, walk.move[1] = 0, walk.move_step[0] = -3, walk.move_step[1] = 2;
+        for (int first = 0; first < walk.taps * blocks; ++first) {
+          WalkedBlocks walked(walk, first);
+          for (int b = first; b < walk.taps * blocks; ++b, walked.next()) {
+            const WindowWalk::Block is = walked.at(), should = walk.of(b);
+            EXPECT_EQ(is.channel, should.channel) << first << " " << b;
+            EXPECT_EQ(is.move_h, should.move_h) << first << " " << b;
+            EXPECT_EQ(is.move_w, should.move_w) << first << " " << b;
+          }
+        }
+      }
+}
 
 TEST(ConvWalk, PlacesFollowOneAnother) {
   for (int wide : {1, 2, 7, 56, 64, 100})

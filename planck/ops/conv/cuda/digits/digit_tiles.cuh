@@ -11,6 +11,7 @@
 #pragma once
 
 #include "planck/loops/cuda/chain.cuh"
+#include "planck/loops/cuda/elected.cuh"
 #include "planck/loops/gemm/cuda/warpgroups.launch.cuh"
 #include "planck/math/products/exact_product.h"
 
@@ -36,27 +37,24 @@ struct DigitTiles {
   static constexpr int kOwnColumns = kShareRows ? kColumns : kColumns / 2;
 };
 
-// Tiles of one product: rows, columns, batches.
-struct DigitWalk {
-  gemm_device::TileWalk tiles;  // counts pairs of tiles where these share the other operand
-
-  struct Tile {
-    int row, column, batch;
-  };
-  template <class W>
-  __device__ Tile at(int t, int rank) const {
-    const auto tile = tiles.at(t);
-    if (W::kShareRows)
-      return {tile.row * W::kRows, (tile.column * 2 + rank) * W::kColumns, tile.batch};
-    return {(tile.row * 2 + rank) * W::kRows, tile.column * W::kColumns, tile.batch};
-  }
-  template <class W>
-  void set(std::int64_t rows, std::int64_t columns, std::int64_t batches) {
-    tiles.down = static_cast<int>(ceil_div(rows, W::kRows * (W::kShareRows ? 1 : 2)));
-    tiles.across = static_cast<int>(ceil_div(columns, W::kColumns * (W::kShareRows ? 2 : 1)));
-    tiles.batches = static_cast<int>(batches);
-  }
+// Where a block's tile begins: a walk counts pairs of tiles, which share the other operand.
+struct DigitPlace {
+  int row, column;
 };
+template <class W>
+__device__ DigitPlace begin_of(int row, int column, int rank) {
+  if (W::kShareRows) return {row * W::kRows, (column * 2 + rank) * W::kColumns};
+  return {(row * 2 + rank) * W::kRows, column * W::kColumns};
+}
+template <class W>
+gemm_device::TileWalk walk_over(std::int64_t rows, std::int64_t columns, std::int64_t batches) {
+  return {static_cast<int>(ceil_div(rows, W::kRows * (W::kShareRows ? 1 : 2))),
+          static_cast<int>(ceil_div(columns, W::kColumns * (W::kShareRows ? 2 : 1))),
+          static_cast<int>(batches)};
+}
+inline __host__ __device__ int count_of(const gemm_device::TileWalk& w) {
+  return w.down * w.across * w.batches;
+}
 
 // sums += rows in registers by 64 columns, 32 bytes of k. Lane l has of row l / 4, and of that plus
 // 8, four bytes from 4 (l % 4) on (a[0], a[1]) and from there plus 16 (a[2], a[3]).
@@ -187,10 +185,16 @@ struct DigitRing {
 
 // Sum i of digits as one integer.
 __device__ __forceinline__ std::int64_t joined(const DigitSums& s, int i) {
-  const std::int64_t high = (std::int64_t{s[0][i]} * 256 + s[1][i]) * 256 + s[2][i];
-  return high * 65536 + (std::int64_t{s[3][i]} * 256 + s[4][i]);
+  std::int64_t sum = s[4][i];  // an instruction for each of the others
+  sum += std::int64_t{s[3][i]} * 256;
+  sum += std::int64_t{s[2][i]} * 65536;
+  sum += std::int64_t{s[1][i]} * 16777216;
+  return sum + std::int64_t{s[0][i]} * 4294967296;
 }
 
+inline __device__ __noinline__ float odd_sum(std::int64_t sum, int n) {
+  return math::exact::round_exact(sum, n);
+}
 // sum · 2^n, rounded once. Away from the ends of f32 the power of two only moves the exponent; odd
 // where it does not.
 __device__ __forceinline__ float usual_sum(std::int64_t sum, int n, bool& odd) {
@@ -199,43 +203,36 @@ __device__ __forceinline__ float usual_sum(std::int64_t sum, int n, bool& odd) {
   odd = odd || (bits != 0 && exponent - 1 >= 254);
   return bits == 0 ? 0.0f : __uint_as_float(bits + (static_cast<std::uint32_t>(n) << 23));
 }
-inline __device__ __noinline__ float odd_sum(std::int64_t sum, int n) {
-  return math::exact::round_exact(sum, n);
-}
-__device__ __forceinline__ float round_sum(std::int64_t sum, int n) {
-  bool odd = false;
-  const float usual = usual_sum(sum, n, odd);
-  return odd ? odd_sum(sum, n) : usual;
-}
 
-// Product says what is brought (bring), how many stages a tile has (steps), which warpgroups have
-// rows of it (has_rows) and where sums go (store).
+// Product says what tiles there are (count, tile), what is brought (bring), how many stages a tile
+// has (steps), which warpgroups have rows of it (has_rows) and where sums go (store).
 template <class W, class Product>
 __global__ void __launch_bounds__(W::kThreads, 1)
     multiply_digit_tiles(const __grid_constant__ CUtensorMap map_a,
                          const __grid_constant__ CUtensorMap map_b,
                          const __grid_constant__ Product p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  follow();
+  let_next_begin();
   extern __shared__ char shared[];
   DigitRing<W> ring{
       shared + (1024 - (shared_address(shared) & 1023)) % 1024, nullptr, nullptr, {}, -1};
   ring.full = reinterpret_cast<std::uint64_t*>(ring.stages + W::kStages * W::kStage);
   ring.empty = ring.full + W::kStages;
   gemm_device::begin_ring<W>(ring.full, ring.empty);
+  await_last();  // what follows reads memory
   const int rank = static_cast<int>(gemm_device::cluster_rank());
   const int first = static_cast<int>(blockIdx.x) / W::kCluster,
-            step = static_cast<int>(gridDim.x) / W::kCluster, count = p.walk.tiles.count();
+            step = static_cast<int>(gridDim.x) / W::kCluster, count = p.count();
   if (threadIdx.x < 128) {
     gemm_device::leave_registers<40>();
-    if (threadIdx.x == 0)
+    if (is_elected_of_block())
       for (int t = first; t < count; t += step)
-        p.template bring<W>(map_a, map_b, p.walk.template at<W>(t, rank), rank, ring);
+        p.template bring<W>(map_a, map_b, p.template tile<W>(t, rank), rank, ring);
   } else {
     gemm_device::take_registers<232>();
     const int group = static_cast<int>(threadIdx.x) / 128 - 1;
     for (int t = first; t < count; t += step) {
-      const auto tile = p.walk.template at<W>(t, rank);
+      const auto tile = p.template tile<W>(t, rank);
       const int steps = p.template steps<W>(tile);
       if (t == first) ring.begin(group, steps);
       if (!p.has_rows(tile, group)) {
@@ -255,10 +252,8 @@ __global__ void __launch_bounds__(W::kThreads, 1)
 template <class W, class Product>
 Result<void> launch_digit_tiles(const Stream& stream, const CUtensorMap& map_a,
                                 const CUtensorMap& map_b, const Product& p) {
-  const gemm_device::TileWalk& t = p.walk.tiles;
-  const std::int64_t tiles = std::int64_t{t.down} * t.across * t.batches;
   const std::int64_t clusters =
-      std::min<std::int64_t>(tiles, gemm_device::processors_of(stream) / W::kCluster);
+      std::min<std::int64_t>(p.count(), gemm_device::processors_of(stream) / W::kCluster);
   const auto kernel = multiply_digit_tiles<W, Product>;
   if (auto ok = cuda_result(
           cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, W::kShared),

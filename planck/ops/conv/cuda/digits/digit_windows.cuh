@@ -5,89 +5,168 @@
 //   filters  [group][row][tap][block][digit][channel of the block]
 #pragma once
 
+#include <climits>
+
 #include "planck/ops/conv/cuda/digits/digit_tiles.cuh"
 #include "planck/ops/conv/cuda/implicit.cuh"
+#include "planck/ops/conv/host/window_cuts.h"
 
 namespace planck::conv_device {
 
+// Where the sums of tiles that are cut along k are added; who adds the last of them stores them.
+struct CutSums {
+  std::int64_t* sums;  // [tile][warpgroup][32][thread], zeros before
+  unsigned* added;     // [tile][warp], zeros before
+  static constexpr int kSums = 2 * 32 * 128, kWarps = 8;  // of a tile
+};
+
 struct WindowDigits {
-  DigitWalk walk;  // rows are places, columns filters of y or channels of dx, batches groups
+  struct Tile {
+    int row, column, group, first, steps;
+    int cut_tile;  // below 0: not cut
+  };
+  gemm_device::TileWalk walk;  // rows are places, columns filters of y or channels of dx
+  conv_detail::WindowCuts cuts;
+  CutSums of_cuts;
   WindowWalk windows;
   int places, rows, groups;
   float* out;
   std::int64_t image, line, place, channel;  // from one to the next in `out`
   const int *of_images, *of_filters;         // exponents
 
+  PLANCK_HD int count() const { return cuts.count(); }
   template <class W>
-  __device__ int steps(const DigitWalk::Tile&) const {
-    return windows.taps * windows.blocks;
+  __device__ Tile tile(int t, int rank) const {
+    const auto part = cuts.at(t);
+    const auto at = walk.at(part.pair);
+    const DigitPlace begin = begin_of<W>(at.row, at.column, rank);
+    return {begin.row,  begin.column, at.batch,
+            part.first, part.steps,   part.of_cut < 0 ? -1 : part.of_cut * W::kCluster + rank};
+  }
+  template <class W>
+  __device__ int steps(const Tile& tile) const {
+    return tile.steps;
   }
 
-  __device__ bool has_rows(const DigitWalk::Tile& tile, int group) const {
+  __device__ bool has_rows(const Tile& tile, int group) const {
     return tile.row + group * 64 < places;
   }
 
   // One thread: all stages of a tile, of this block's part.
   template <class W>
   __device__ void bring(const CUtensorMap& map_image, const CUtensorMap& map_filters,
-                        const DigitWalk::Tile& tile, int rank, DigitRing<W>& ring) const {
+                        const Tile& tile, int rank, DigitRing<W>& ring) const {
     constexpr std::uint16_t kBoth = 3, kRows = W::kShareRows ? kBoth : 0,
                             kColumns = W::kShareRows ? 0 : kBoth;
     const int row = W::kShareRows ? rank * W::kOwnRows : 0,
               column = W::kShareRows ? 0 : rank * W::kOwnColumns;
     const auto start = windows.start(tile.row + row);
-    const int group = tile.batch * windows.blocks * W::kBlock * kDigits;
-    int k = 0;
-    windows.each_block([&](int channel, std::uint16_t move_h, std::uint16_t move_w, int) {
+    const int group = tile.group * windows.blocks * W::kBlock * kDigits;
+    conv_detail::WalkedBlocks blocks(windows, tile.first);
+#pragma unroll 1
+    for (int s = tile.first; s < tile.first + tile.steps; ++s, blocks.next(), ring.turn.next()) {
+      const auto from = blocks.at();
       std::uint64_t* const barrier = ring.take_free();
 #pragma unroll
-      for (int d = 0; d < kDigits; ++d, k += W::kBlock) {
+      for (int d = 0; d < kDigits; ++d) {
         copy_pixels(map_image, barrier, ring.rows(d) + row * W::kBlock,
-                    group + channel * kDigits + d * W::kBlock, start.w, start.h, start.n, move_w,
-                    move_h, kRows);
-        copy_box(map_filters, barrier, ring.columns(d) + column * W::kBlock, k,
-                 tile.column + column, tile.batch, kColumns);
+                    group + from.channel * kDigits + d * W::kBlock, start.w, start.h, start.n,
+                    from.move_w, from.move_h, kRows);
+        copy_box(map_filters, barrier, ring.columns(d) + column * W::kBlock,
+                 (s * kDigits + d) * W::kBlock, tile.column + column, tile.group, kColumns);
       }
-      ring.turn.next();
-    });
+    }
   }
 
   template <class W>
-  __device__ __forceinline__ void store(const DigitSums& sums, const DigitWalk::Tile& tile) const {
+  __device__ __forceinline__ void store(const DigitSums& sums, const Tile& tile) const {
+    if (tile.cut_tile < 0) {
+      round([&](int i) { return joined(sums, i); }, tile);
+    } else {
+      std::int64_t all[32];
+      if (add(sums, tile, all)) round([&](int i) { return all[i]; }, tile);
+    }
+  }
+
+ private:
+  // Adds a warp's sums to those of other cuts; true, and all of them, if they are the last.
+  __device__ __forceinline__ bool add(const DigitSums& sums, const Tile& tile,
+                                      std::int64_t (&all)[32]) const {
+    const int thread = static_cast<int>(threadIdx.x) - 128;
+    std::int64_t* const to = of_cuts.sums + std::int64_t{tile.cut_tile} * CutSums::kSums +
+                             thread / 128 * (CutSums::kSums / 2) + thread % 128;
+#pragma unroll
+    for (int i = 0; i < 32; ++i)
+      atomicAdd(reinterpret_cast<unsigned long long*>(to + i * 128),
+                static_cast<unsigned long long>(joined(sums, i)));
+    __threadfence();
+    __syncwarp();
+    unsigned before = 0;
+    if (thread % 32 == 0)
+      before = atomicAdd(of_cuts.added + tile.cut_tile * CutSums::kWarps + thread / 32, 1u);
+    if (__shfl_sync(0xffffffffu, before, 0) + 1 < static_cast<unsigned>(cuts.cuts)) return false;
+    __threadfence();
+#pragma unroll
+    for (int i = 0; i < 32; ++i) all[i] = __ldcg(reinterpret_cast<const long long*>(to + i * 128));
+    return true;
+  }
+
+  // 2^(e - 22), where that is a normal number: for e of -104 and more.
+  static constexpr int kLeast = -104;
+  static __device__ __forceinline__ float power(int e) {
+    return __uint_as_float(static_cast<std::uint32_t>(e + 105) << 23);
+  }
+
+  // Stores the sums of a warp, sum_of(i) for i < 32, where they belong. Powers of two move a
+  // rounded sum without rounding it again where any sum but 0, of 1 to 2^62, becomes a normal
+  // number.
+  template <class Sum>
+  __device__ __forceinline__ void round(Sum sum_of, const Tile& tile) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int first = tile.row + (static_cast<int>(threadIdx.x) / 32 - 4) * 16 + lane / 4;
     const int column = tile.column + lane % 4 * 2;
-    const int* const filters = of_filters + std::int64_t{tile.batch} * rows;
-    int exponents[16];
+    const int* const filters = of_filters + std::int64_t{tile.group} * rows;
+    const auto column_of = [&](int c) { return column + c / 2 * 8 + c % 2; };
+    float powers[16];
+    int least = INT_MAX, most = INT_MIN;
 #pragma unroll
-    for (int c = 0; c < 16; ++c)
-      exponents[c] = filters[min(column + c / 2 * 8 + c % 2, rows - 1)] - 2 * math::exact::kBits;
-    const std::int64_t channel0 = (std::int64_t{tile.batch} * rows + column) * channel;
+    for (int c = 0; c < 16; ++c) {
+      const int e = filters[min(column_of(c), rows - 1)];
+      least = min(least, e), most = max(most, e), powers[c] = power(e);
+    }
+    const std::int64_t channel0 = (std::int64_t{tile.group} * rows + column) * channel;
+    const bool whole = tile.column + 64 <= rows;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int at = first + 8 * h;
       if (at >= places) break;
       const int over = at / windows.wide, n = over / windows.high;
-      float* const place_out = out + n * image + (over - n * windows.high) * line +
-                               (at - over * windows.wide) * place + channel0;
-      const int of_image = of_images[std::int64_t{n} * groups + tile.batch];
-      bool odd = false;
-      float* to = place_out;
+      float* to = out + n * image + (over - n * windows.high) * line +
+                  (at - over * windows.wide) * place + channel0;
+      const int e = of_images[std::int64_t{n} * groups + tile.group];
+      const auto store_all = [&](auto value, bool all) {
 #pragma unroll
-      for (int c = 0; c < 16; ++c) {
-        const std::int64_t sum = joined(sums, c / 2 * 4 + 2 * h + c % 2);
-        const float v = usual_sum(sum, of_image + exponents[c], odd);
-        if (column + c / 2 * 8 + c % 2 < rows) *to = v;
-        to += c % 2 == 0 ? channel : 7 * channel;
-      }
-      if (!odd) continue;
-      to = place_out;
-#pragma unroll
-      for (int c = 0; c < 16; ++c) {
-        const std::int64_t sum = joined(sums, c / 2 * 4 + 2 * h + c % 2);
-        if (column + c / 2 * 8 + c % 2 < rows) *to = odd_sum(sum, of_image + exponents[c]);
-        to += c % 2 == 0 ? channel : 7 * channel;
-      }
+        for (int c = 0; c < 16; ++c) {
+          if (all || column_of(c) < rows) *to = value(c, sum_of(c / 2 * 4 + 2 * h + c % 2));
+          to += c % 2 == 0 ? channel : 7 * channel;
+        }
+      };
+      const auto usual = [&](int c, std::int64_t sum) {
+        return __ll2float_rn(sum) * (power(e) * powers[c]);
+      };
+      const int n_least = math::exact::exponent_of_sum(e, least),
+                n_most = math::exact::exponent_of_sum(e, most);
+      if (min(e, least) < kLeast || n_least < -126 || n_most > 65)
+        store_all(
+            [&](int c, std::int64_t sum) {
+              const int of_column = filters[min(column_of(c), rows - 1)];
+              return odd_sum(sum, math::exact::exponent_of_sum(e, of_column));
+            },
+            false);
+      else if (whole)
+        store_all(usual, true);
+      else
+        store_all(usual, false);
     }
   }
 };

@@ -29,7 +29,15 @@ class DigitImages {
         operands_(operands) {}
 
   Result<void> run() const {
-    if (auto ok = find_both_magnitudes(stream_, p_, operands_, images_, weights_, keys_); !ok)
+    const conv_detail::WindowCuts cuts = cuts_of(conv_detail::windows_of(p_, 0));
+    const std::size_t counted = 8 * static_cast<std::size_t>(keys_.of_other);
+    const std::int64_t cut_tiles = 2 * (cuts.pairs - cuts.whole);
+    const std::size_t behind =
+        cut_tiles == 0 ? 0
+                       : layout_.sums - layout_.magnitudes.of_other - counted +
+                             static_cast<std::size_t>(cut_tiles * DigitLayout::kSumBytes);
+    if (auto ok = find_both_magnitudes(stream_, p_, operands_, images_, weights_, keys_, behind);
+        !ok)
       return ok;
     bool laid = false;
     for (std::int64_t phase = 0; phase < conv_detail::phases_of(p_); ++phase)
@@ -38,33 +46,49 @@ class DigitImages {
   }
 
  private:
-  std::int8_t* image_digits() const {
-    return reinterpret_cast<std::int8_t*>(data_ + layout_.image);
-  }
-  std::int8_t* filter_digits() const {
-    return reinterpret_cast<std::int8_t*>(data_ + layout_.filters);
+  // Two blocks share windows where filters come in pairs of tiles, else filters.
+  bool share_windows() const { return ceil_div(conv_detail::rows_of(p_), 64) % 2 == 0; }
+  gemm_device::TileWalk walk(const Windows& w) const {
+    const std::int64_t rows = conv_detail::rows_of(p_);
+    return share_windows() ? walk_over<DigitTiles<64, true>>(w.places(), rows, p_.groups())
+                           : walk_over<DigitTiles<64, false>>(w.places(), rows, p_.groups());
   }
 
-  int* exponents(std::size_t at) const { return reinterpret_cast<int*>(data_ + at); }
+  // Sums in memory have room for one product's tiles, not for several phases'.
+  conv_detail::WindowCuts cuts_of(const Windows& w) const {
+    const bool alone = conv_detail::phases_of(p_) == 1;
+    return conv_detail::cut_windows(count_of(walk(w)), w.taps() * (blocks_.padded / blocks_.block),
+                                    gemm_device::processors_of(stream_) / 2,
+                                    alone ? DigitLayout::kMostCutTiles / 2 : 0);
+  }
+
+  template <class T>
+  T* part(std::size_t at) const {
+    return reinterpret_cast<T*>(data_ + at);
+  }
+  std::int8_t* image_digits() const { return part<std::int8_t>(layout_.image); }
+  std::int8_t* filter_digits() const { return part<std::int8_t>(layout_.filters); }
 
   // The first phase that multiplies lays the image.
   Result<void> run_phase(const Windows& w, bool& laid) const {
     if (w.places() == 0) return {};
     if (w.depth() == 0) return put<float>(stream_, w, out_, nullptr, 0, w.places());
-    const auto walk = conv_detail::walk_of(w, static_cast<int>(layout_.block), p_.weight[3]);
-    if (!walk) return fail(ErrorCode::device, "conv2d: the copy engine refuses these windows");
+    const auto along = conv_detail::walk_of(w, static_cast<int>(layout_.block), p_.weight[3]);
+    if (!along) return fail(ErrorCode::device, "conv2d: the copy engine refuses these windows");
     const std::int64_t rows = conv_detail::rows_of(p_);
     const WeightOperand weight{Tensor4(weight_), p_.filters(), p_.kind == ConvKind::conv2d};
     const ImageToLay image(image_, blocks_, p_.groups(), images_, image_digits(),
-                           exponents(layout_.image_exponents));
+                           part<int>(layout_.image_exponents));
     const FiltersToLay filters(w, weight, rows, p_.groups(), blocks_, weights_, filter_digits(),
-                               exponents(layout_.filter_exponents));
+                               part<int>(layout_.filter_exponents));
     if (auto ok = lay(stream_, image, !laid, filters); !ok) return ok;
     laid = true;
     const Strides& s = out_.strides;
     const WindowDigits product{
-        {},
-        *walk,
+        walk(w),
+        cuts_of(w),
+        {part<std::int64_t>(layout_.sums), part<unsigned>(layout_.added)},
+        *along,
         static_cast<int>(w.places()),
         static_cast<int>(rows),
         static_cast<int>(p_.groups()),
@@ -73,15 +97,14 @@ class DigitImages {
         s[2] * w.down.place_step,
         s[3] * w.across.place_step,
         s[1],
-        exponents(layout_.image_exponents),
-        exponents(layout_.filter_exponents)};
+        part<int>(layout_.image_exponents),
+        part<int>(layout_.filter_exponents)};
     if (auto ok = multiply(product); !ok) return ok;
     return replace(w, weight, rows);
   }
 
   Result<void> multiply(const WindowDigits& product) const {
-    // Two blocks share windows where filters come in pairs of tiles, else filters.
-    const bool pairs = ceil_div(product.rows, 64) % 2 == 0;
+    const bool pairs = share_windows();
     if (layout_.block == 64)
       return pairs ? launch_tiles<DigitTiles<64, true>>(product)
                    : launch_tiles<DigitTiles<64, false>>(product);
@@ -90,7 +113,7 @@ class DigitImages {
   }
 
   template <class W>
-  Result<void> launch_tiles(WindowDigits product) const {
+  Result<void> launch_tiles(const WindowDigits& product) const {
     const std::int64_t pitch = p_.groups() * blocks_.pitch(), wide = image_.shape[3],
                        high = image_.shape[2];
     const PixelImage image{image_digits(), image_.shape[0],
@@ -102,7 +125,6 @@ class DigitImages {
     const auto map_b = digit_map(filter_digits(), product.rows, depth, depth, p_.groups(),
                                  W::kOwnColumns, W::kBlock);
     if (!map_b) return tl::unexpected(map_b.error());
-    product.walk.set<W>(product.places, product.rows, p_.groups());
     return launch_digit_tiles<W>(stream_, *map_a, *map_b, product);
   }
 

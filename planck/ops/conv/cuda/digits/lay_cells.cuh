@@ -83,13 +83,18 @@ inline CellSource cell_source(const View& v, const conv_detail::Cells& c, bool i
 
 inline __global__ void __launch_bounds__(kCellThreads)
     lay_cells(const __grid_constant__ CellSource first, const __grid_constant__ CellSource second,
-              unsigned blocks_of_first) {
+              unsigned blocks_of_first, uint4* cleared, std::int64_t to_clear) {
   follow();
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kCellThreads + threadIdx.x; i < to_clear;
+       i += std::int64_t{gridDim.x} * kCellThreads)
+    cleared[i] = {0, 0, 0, 0};
   constexpr int kEights = kCellImages / 8;
   __shared__ __align__(8) std::uint32_t laid[kDigits][kCellLanes][kCellImages / 4 + 2];
-  const bool is_first = blockIdx.x < blocks_of_first;
+  // From the end on: what was looked at last is in the cache.
+  const unsigned block = gridDim.x - 1 - blockIdx.x;
+  const bool is_first = block < blocks_of_first;
   const CellSource& s = is_first ? first : second;
-  int id = static_cast<int>(blockIdx.x - (is_first ? 0 : blocks_of_first));
+  int id = static_cast<int>(block - (is_first ? 0 : blocks_of_first));
   const int lane0 = id % s.lane_tiles * (kCellImages >> s.shift) * kCellLanes;
   id /= s.lane_tiles;
   const int image0 = id % s.image_tiles << s.shift;
@@ -127,10 +132,12 @@ inline __global__ void __launch_bounds__(kCellThreads)
   }
 }
 
+// Also clears so many bytes, a multiple of 16.
 inline Result<void> lay_both(const Stream& stream, const CellSource& first,
-                             const CellSource& second) {
+                             const CellSource& second, void* cleared, std::size_t bytes) {
   return launch_next(stream, "conv2d_weight", lay_cells, first.blocks() + second.blocks(),
-                     kCellThreads, first, second, static_cast<unsigned>(first.blocks()));
+                     kCellThreads, first, second, static_cast<unsigned>(first.blocks()),
+                     static_cast<uint4*>(cleared), static_cast<std::int64_t>(bytes / 16));
 }
 
 }  // namespace planck::conv_device

@@ -226,8 +226,9 @@ inline __global__ void __launch_bounds__(kDigitThreads)
                 kFilters = FiltersToLay::kRows * FiltersToLay::kTaps * FiltersToLay::kPitch * 4;
   __shared__ uint4 room[(kImage > kFilters ? kImage : kFilters) / 16];
   __shared__ std::int64_t offsets[FiltersToLay::kRows + FiltersToLay::kTaps];
+  // From the end on: what was looked at last is in the cache, and what is laid last is read first.
   if (blockIdx.x < blocks_of_image)
-    image.lay(static_cast<int>(blockIdx.x), room);
+    image.lay(static_cast<int>(blocks_of_image - 1 - blockIdx.x), room);
   else
     filters.lay(blockIdx.x - blocks_of_image, reinterpret_cast<float*>(room), offsets);
 }

@@ -28,24 +28,12 @@ class DigitSlopes {
         operands_(operands) {}
 
   Result<void> run() const {
-    const SlopeSums s = sums();
-    const std::size_t behind = layout_.sums - layout_.magnitudes.of_other -
-                               8 * static_cast<std::size_t>(keys_.of_other),
-                      bytes = 8 * static_cast<std::size_t>(s.many * s.each());
-    if (auto ok =
-            find_both_magnitudes(stream_, p_, operands_, of_x_, of_dy_, keys_, behind + bytes);
-        !ok)
-      return ok;
-    const auto x = cell_source(x_, cells_, true, of_x_, digits(layout_.image), layout_.image_pitch);
-    const auto dy =
-        cell_source(dy_, cells_, false, of_dy_, digits(layout_.slopes), layout_.slope_pitch);
-    if (auto ok = lay_both(stream_, x, dy); !ok) return ok;
-    // Two blocks share x where filters come in pairs of tiles, else dy.
+    // Two blocks share x where filters come in pairs of tiles, else dy. Steps are of 64 bytes where
+    // these leave out more zeros, a twentieth of k.
     const bool pairs = ceil_div(p_.filters(), 64) % 2 == 0;
-    if (auto ok = pairs ? multiply<DigitTiles<128, true>>() : multiply<DigitTiles<128, false>>();
-        !ok)
-      return ok;
-    return join();
+    if (64 * 20 * steps_of(64).all < 128 * 19 * steps_of(128).all)
+      return pairs ? run_tiles<DigitTiles<64, true>>() : run_tiles<DigitTiles<64, false>>();
+    return pairs ? run_tiles<DigitTiles<128, true>>() : run_tiles<DigitTiles<128, false>>();
   }
 
  private:
@@ -60,32 +48,59 @@ class DigitSlopes {
             static_cast<int>(layout_.many)};
   }
 
-  // So many cuts of k that all processors have work, for the longest about the same; a step takes
-  // 2,500 clocks, and what comes before and after a tile as long as two of them.
-  static std::int64_t choose_cuts(std::int64_t tiles, std::int64_t steps, std::int64_t clusters,
-                                  std::int64_t least) {
-    std::int64_t best = least, least_cost = INT64_MAX;
-    for (std::int64_t cuts = least; cuts <= std::min(steps, least + 2 * clusters); ++cuts) {
-      const std::int64_t cost = ceil_div(tiles * cuts, clusters) * (ceil_div(steps, cuts) + 2);
-      if (cost < least_cost) best = cuts, least_cost = cost;
+  // k as it is walked over: where a row of places is whole steps, the zeros behind it are left out.
+  struct Steps {
+    std::int64_t all, of_line, between_lines;
+  };
+  Steps steps_of(std::int64_t block) const {
+    const std::int64_t line = std::int64_t{cells_.across.places} * cells_.images;
+    if (line % block != 0) {
+      const std::int64_t all = ceil_div(cells_.of_places(), block);
+      return {all, all, 0};
     }
-    return best;
+    return {cells_.down.places * (line / block), line / block,
+            std::int64_t{cells_.wide} * cells_.images - line};
   }
 
   template <class W>
-  Result<void> multiply() const {
-    SlopeDigits product{{}, cells_, sums(), 1, 0, 0};
-    const std::int64_t groups = p_.groups(), rows = p_.taps() * layout_.blocks * 64;
-    product.walk.set<W>(rows, p_.filters(), 1);
-    const gemm_device::TileWalk& t = product.walk.tiles;
-    const std::int64_t steps = ceil_div(cells_.of_places(), W::kBlock);
-    const std::int64_t cuts = choose_cuts(groups * t.down * t.across, steps,
-                                          gemm_device::processors_of(stream_) / W::kCluster,
-                                          ceil_div(steps, kMostIn32Bits / W::kBlock));
-    product.all_steps = static_cast<int>(steps);
-    product.steps_of_cut = static_cast<int>(ceil_div(steps, cuts));
-    product.cuts = static_cast<int>(ceil_div(steps, product.steps_of_cut));
-    product.walk.set<W>(rows, p_.filters(), groups * product.cuts);
+  Result<void> run_tiles() const {
+    const Steps steps = steps_of(W::kBlock);
+    const std::int64_t rows_at_once = W::kRows / 64 * (W::kShareRows ? 1 : 2),
+                       columns_at_once = W::kColumns * (W::kShareRows ? 2 : 1);
+    // A step of 128 bytes takes 2,500 clocks, what comes before and after a tile as long as two.
+    const conv_detail::SlopeCuts cuts = conv_detail::cut_slopes(
+        {p_.taps() * layout_.blocks, p_.groups(), rows_at_once,
+         ceil_div(p_.filters(), columns_at_once), steps.all, kMostIn32Bits / W::kBlock,
+         gemm_device::processors_of(stream_) / W::kCluster, 256 / W::kBlock});
+    if (auto ok = find_both_magnitudes(stream_, p_, operands_, of_x_, of_dy_, keys_); !ok)
+      return ok;
+    const auto x = cell_source(x_, cells_, true, of_x_, digits(layout_.image), layout_.image_pitch);
+    const auto dy =
+        cell_source(dy_, cells_, false, of_dy_, digits(layout_.slopes), layout_.slope_pitch);
+    const std::size_t kept = not_cleared(cuts, rows_at_once);
+    if (auto ok = lay_both(stream_, x, dy, data_ + layout_.sums + kept, all_sums() - kept); !ok)
+      return ok;
+    const SlopeDigits product{cuts, cells_, sums(), static_cast<int>(steps.of_line),
+                              static_cast<int>(steps.between_lines)};
+    if (auto ok = multiply<W>(product); !ok) return ok;
+    return join();
+  }
+
+  // Sums from the first row on that several tiles add to are zeros before; bytes in front of it.
+  std::size_t not_cleared(const conv_detail::SlopeCuts& cuts, std::int64_t rows_at_once) const {
+    const SlopeSums s = sums();
+    const auto first = cuts.first_cut(s.groups);
+    const std::int64_t row =
+        std::int64_t{first.group} * s.taps * s.blocks + first.row * rows_at_once;
+    return s.many > 1 ? 0 : 8 * static_cast<std::size_t>(row * 64 * s.filters);
+  }
+  std::size_t all_sums() const {
+    const SlopeSums s = sums();
+    return 8 * static_cast<std::size_t>(s.many * s.each());
+  }
+
+  template <class W>
+  Result<void> multiply(const SlopeDigits& product) const {
     const auto map_x = digit_map(digits(layout_.image), p_.x[1], cells_.of_image(),
                                  layout_.image_pitch, kDigits * cells_.parts(), 64, W::kBlock);
     if (!map_x) return tl::unexpected(map_x.error());
@@ -106,7 +121,9 @@ class DigitSlopes {
                 1,
                 0,
                 0};
-    a.at_once = static_cast<int>(std::clamp<std::int64_t>(64 / p_.taps(), 1, 64));
+    // As many sums for each thread as it reads at once.
+    a.at_once =
+        static_cast<int>(std::clamp<std::int64_t>(kJoinAhead * kJoinWarps / p_.taps(), 1, 32));
     a.filter_tiles = static_cast<int>(ceil_div(p_.filters(), kJoinFilters));
     // Blocks for all processors, rather than long lines.
     while (a.at_once > 1 && p_.groups() * a.filter_tiles * ceil_div(p_.channels(), a.at_once) < 264)
