@@ -194,6 +194,19 @@ TEST(ConvCuda, ImplicitDigitsOfManyTiles) {
                                  {.padding = {1, 1}},
                                  ProductMath::exact});
 }
+// Of few filters and many places: borders of tiles and images, dilation, filters that are none.
+TEST(ConvCuda, ImplicitDigitsByPatches) {
+  PLANCK_NEEDS_GPU();
+  const Convolution many[] = {
+      {{12, 64, 56, 56}, {64, 64, 3, 3}, {.padding = {1, 1}}},
+      {{22, 40, 38, 40}, {48, 40, 3, 3}, {.padding = {1, 1}}},
+      {{22, 64, 40, 39}, {64, 64, 3, 2}, {.padding = {2, 1}, .dilation = {2, 1}}}};
+  for (const Convolution& c : many)
+    for (const ConvKind kind : {ConvKind::conv2d, ConvKind::conv2d_input})
+      expect_cpu_bits_of_many_tiles(
+          "cuda:implicit_digits", Layout::contiguous,
+          {kind, Dtype::f32, c.x, c.weight, c.options, ProductMath::exact});
+}
 TEST(ConvCuda, ImplicitOfManyTiles) {
   PLANCK_NEEDS_GPU();
   for (const Layout layout : {Layout::channels_last, Layout::contiguous})

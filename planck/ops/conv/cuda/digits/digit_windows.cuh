@@ -78,14 +78,36 @@ struct WindowDigits {
     }
   }
 
+  struct At {
+    int n, i, j;  // n below 0: none
+  };
+  // A lane's places h = 0 and 1 of a tile.
+  __device__ __forceinline__ auto place_of(const Tile& tile) const {
+    const int first = tile.row + (static_cast<int>(threadIdx.x) / 32 - 4) * 16 +
+                      static_cast<int>(threadIdx.x) % 32 / 4;
+    return [this, first](int h) {
+      const int at = first + 8 * h, over = at / windows.wide, n = over / windows.high;
+      return at < places ? At{n, over - n * windows.high, at - over * windows.wide} : At{-1, 0, 0};
+    };
+  }
+
   template <class W>
   __device__ __forceinline__ void store(const DigitSums& sums, const Tile& tile) const {
     if (tile.cut_tile < 0) {
-      round([&](int i) { return joined(sums, i); }, tile);
+      round([&](int i) { return joined(sums, i); }, tile.group, tile.column, place_of(tile));
     } else {
       std::int64_t all[32];
-      if (add(sums, tile, all)) round([&](int i) { return all[i]; }, tile);
+      if (add(sums, tile, all))
+        round([&](int i) { return all[i]; }, tile.group, tile.column, place_of(tile));
     }
+  }
+  // Of a warpgroup's patch: a lane's places are (i, j) and the one below.
+  __device__ __forceinline__ void store_patch(const DigitSums& sums, int n, int i, int j) const {
+    round([&](int k) { return joined(sums, k); }, 0, 0,
+          [&](int h) {
+            const bool there = i + h < windows.high && j < windows.wide;
+            return there ? At{n, i + h, j} : At{-1, 0, 0};
+          });
   }
 
  private:
@@ -120,12 +142,11 @@ struct WindowDigits {
   // Stores the sums of a warp, sum_of(i) for i < 32, where they belong. Powers of two move a
   // rounded sum without rounding it again where any sum but 0, of 1 to 2^62, becomes a normal
   // number.
-  template <class Sum>
-  __device__ __forceinline__ void round(Sum sum_of, const Tile& tile) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const int first = tile.row + (static_cast<int>(threadIdx.x) / 32 - 4) * 16 + lane / 4;
-    const int column = tile.column + lane % 4 * 2;
-    const int* const filters = of_filters + std::int64_t{tile.group} * rows;
+  template <class Sum, class PlaceOf>
+  __device__ __forceinline__ void round(Sum sum_of, int group, int first_column,
+                                        PlaceOf place_of) const {
+    const int column = first_column + static_cast<int>(threadIdx.x) % 4 * 2;
+    const int* const filters = of_filters + std::int64_t{group} * rows;
     const auto column_of = [&](int c) { return column + c / 2 * 8 + c % 2; };
     float powers[16];
     int least = INT_MAX, most = INT_MIN;
@@ -134,16 +155,14 @@ struct WindowDigits {
       const int e = filters[min(column_of(c), rows - 1)];
       least = min(least, e), most = max(most, e), powers[c] = power(e);
     }
-    const std::int64_t channel0 = (std::int64_t{tile.group} * rows + column) * channel;
-    const bool whole = tile.column + 64 <= rows;
+    const std::int64_t channel0 = (std::int64_t{group} * rows + column) * channel;
+    const bool whole = first_column + 64 <= rows;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int at = first + 8 * h;
-      if (at >= places) break;
-      const int over = at / windows.wide, n = over / windows.high;
-      float* to = out + n * image + (over - n * windows.high) * line +
-                  (at - over * windows.wide) * place + channel0;
-      const int e = of_images[std::int64_t{n} * groups + tile.group];
+      const At at = place_of(h);
+      if (at.n < 0) break;
+      float* to = out + at.n * image + at.i * line + at.j * place + channel0;
+      const int e = of_images[std::int64_t{at.n} * groups + group];
       const auto store_all = [&](auto value, bool all) {
 #pragma unroll
         for (int c = 0; c < 16; ++c) {

@@ -1,5 +1,6 @@
 // cuda:implicit_digits: exact convolutions whose digits the copy engine brings window by window.
 // Image and filters are cut once into the workspace, sums go where they belong.
+#include "planck/ops/conv/cuda/digits/digit_patches.cuh"
 #include "planck/ops/conv/cuda/digits/digit_windows.cuh"
 #include "planck/ops/conv/cuda/digits/lay_digits.cuh"
 #include "planck/ops/conv/cuda/kernels.h"
@@ -104,6 +105,11 @@ class DigitImages {
   }
 
   Result<void> multiply(const WindowDigits& product) const {
+    if (conv_detail::phases_of(p_) == 1)
+      if (const auto patches =
+              digit_patches_of(product.windows, product.rows, p_.groups(), product.places,
+                               gemm_device::processors_of(stream_)))
+        return launch_patches(product, *patches);
     const bool pairs = share_windows();
     if (layout_.block == 64)
       return pairs ? launch_tiles<DigitTiles<64, true>>(product)
@@ -112,13 +118,25 @@ class DigitImages {
                  : launch_tiles<DigitTiles<128, false>>(product);
   }
 
-  template <class W>
-  Result<void> launch_tiles(const WindowDigits& product) const {
+  PixelImage pixels() const {
     const std::int64_t pitch = p_.groups() * blocks_.pitch(), wide = image_.shape[3],
                        high = image_.shape[2];
-    const PixelImage image{image_digits(), image_.shape[0],
-                           pitch,          high,
-                           wide,           {high * wide * pitch, wide * pitch, pitch}};
+    return {image_digits(), image_.shape[0],
+            pitch,          high,
+            wide,           {high * wide * pitch, wide * pitch, pitch}};
+  }
+
+  Result<void> launch_patches(const WindowDigits& product, const DigitPatches& patches) const {
+    const std::int64_t depth = std::int64_t{product.windows.taps} * blocks_.pitch();
+    const auto map_filters =
+        digit_map(filter_digits(), product.rows, depth, depth, 1, 64, DigitPatches::kBlock);
+    if (!map_filters) return tl::unexpected(map_filters.error());
+    return launch_digit_patches(stream_, pixels(), *map_filters, patches, product);
+  }
+
+  template <class W>
+  Result<void> launch_tiles(const WindowDigits& product) const {
+    const PixelImage image = pixels();
     const auto map_a = window_map<std::int8_t>(product.windows, image, W::kOwnRows);
     if (!map_a) return tl::unexpected(map_a.error());
     const std::int64_t depth = std::int64_t{product.windows.taps} * blocks_.pitch();
