@@ -8,6 +8,7 @@
 // pixels at 3 × 3.
 #pragma once
 
+#include "planck/ops/conv/cuda/digits/digit_round.cuh"
 #include "planck/ops/conv/cuda/digits/digit_windows.cuh"
 #include "planck/ops/conv/cuda/layout.h"
 
@@ -97,6 +98,14 @@ __device__ __forceinline__ void bring_digit_patches(const CUtensorMap& map_image
   }
 }
 
+// Columns in shared memory as tensor cores are told of them: where, in the lower half, and how they
+// lie. Sums of halves are one instruction.
+__device__ __forceinline__ unsigned columns_place(const char* tile) {
+  return (shared_address(tile) & 0x3ffffu) >> 4 | 1u << 16;
+}
+inline constexpr std::uint64_t kColumnsKind =
+    std::uint64_t{8 * DigitPatches::kBlock / 16} << 32 | std::uint64_t{2} << 62;
+
 // sums = windows of one tile, whose row of this lane begins at `own` bytes of the patch, by all
 // filters.
 __device__ __forceinline__ void add_up_patch(DigitSums& sums, unsigned patch, unsigned own,
@@ -108,31 +117,45 @@ __device__ __forceinline__ void add_up_patch(DigitSums& sums, unsigned patch, un
   for (auto& of_digit : sums)
 #pragma unroll
     for (std::int32_t& v : of_digit) v = 0;
-  std::uint32_t a[2][kDigits][4];
-  conv_detail::WalkedBlocks taps(walk, 0);
-#pragma unroll 1
-  for (int tap = 0; tap < walk.taps; ++tap, taps.next()) {
-    const auto moved = taps.at();
+  // 16 bytes of a pixel lie at their place, or others' of the same 64: by its place in the patch.
+  const auto begin_of = [&](const WindowWalk::Block& moved) {
     const unsigned at =
         own + static_cast<unsigned>((moved.move_h * p.pitch + moved.move_w) * P::kBlock);
-    // 16 bytes of a pixel lie at their place, or others' of the same 64: by its place in the patch.
-    const unsigned chunk = (lane / 16 ^ at / 128 % 4) * 16;
-    const std::uint64_t b = DigitRing<DigitTiles<P::kBlock, true>>::columns_descriptor(
-        filters + tap * kDigits * P::kPlane);
+    return patch + at + (lane / 16 ^ at / 128 % 4) * 16;
+  };
+  std::uint32_t a[2][kDigits][4];
+  const auto read = [&](int i, unsigned from) {
+#pragma unroll
+    for (int d = 0; d < kDigits; ++d)
+      read_rows(a[i][d], from + static_cast<unsigned>(d * p.digit_bytes));
+  };
+  conv_detail::WalkedBlocks taps(walk, 0);
+  unsigned from = begin_of(taps.at());
+  read(0, from);
+#pragma unroll 1
+  for (int tap = 0; tap < walk.taps; ++tap) {
+    const unsigned b = columns_place(filters + tap * kDigits * P::kPlane);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      gemm_device::wgmma_await<1>();  // so that a[i] is free again
-#pragma unroll
-      for (int d = 0; d < kDigits; ++d)
-        read_rows(a[i][d], patch + static_cast<unsigned>(d * p.digit_bytes) + at +
-                               (chunk ^ (32u * static_cast<unsigned>(i))));
-      gemm_device::wgmma_begin();
-#pragma unroll
-      for (int x = 0; x < kDigits; ++x)
+      const auto multiply = [&](int x) {
 #pragma unroll
         for (int y = 0; y < kDigits; ++y)
           multiply_bytes(sums[x + y], a[i][x],
-                         b + static_cast<unsigned>(2 * i + y * (P::kPlane / 16)));
+                         kColumnsKind | (b + static_cast<unsigned>(2 * i + y * (P::kPlane / 16))));
+      };
+      gemm_device::wgmma_begin();
+      multiply(0);
+      gemm_device::wgmma_end();
+      gemm_device::wgmma_await<1>();  // so that a[1 - i] is free again
+      if (i == 0) {
+        read(1, from ^ 32u);
+      } else if (tap + 1 < walk.taps) {
+        taps.next();
+        from = begin_of(taps.at());
+        read(0, from);
+      }
+      gemm_device::wgmma_begin();
+      multiply(1), multiply(2);
       gemm_device::wgmma_end();
     }
     if (lets_other_begin && tap == walk.taps / 2) asm volatile("bar.arrive 1, 256;" ::: "memory");
@@ -144,6 +167,17 @@ __device__ __forceinline__ void add_up_patch(DigitSums& sums, unsigned patch, un
     for (std::int32_t& v : of_digit) asm volatile("" : "+r"(v)::"memory");
 }
 
+// A lane's places of a tile are (i, j) and the one below.
+__device__ __forceinline__ void begin_end(TileEnd& end, const WindowDigits& out, int n, int i,
+                                          int j) {
+  float* const to = out.out + n * out.image + i * out.line + j * out.place +
+                    std::int64_t{lane_column(0)} * out.channel;
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    end.to[h] = i + h < out.windows.high && j < out.windows.wide ? to + h * out.line : nullptr;
+  end.of_rows = out.of_images[n];
+}
+
 // A warpgroup: every second tile of its block.
 __device__ __forceinline__ void multiply_digit_patches(const DigitPatches& p,
                                                        const WindowDigits& out,
@@ -153,6 +187,7 @@ __device__ __forceinline__ void multiply_digit_patches(const DigitPatches& p,
   const int row = warp * 16 + lane % 16;
   const auto own = static_cast<unsigned>(
       (row / DigitPatches::kSide * p.pitch + row % DigitPatches::kSide) * DigitPatches::kBlock);
+  TileEnd end(out.of_filters, out.rows);
   await_phase(room.ready, 0);
   // The second begins when the first has half a tile, and has one: there are four for each block.
   if (group == 1) asm volatile("bar.sync 1, 256;" ::: "memory");
@@ -162,13 +197,14 @@ __device__ __forceinline__ void multiply_digit_patches(const DigitPatches& p,
     if (t >= p.tiles) return;
     const int turn = i / p.slots, slot = i - turn * p.slots;
     await_phase(room.full + slot, turn & 1);
+    const auto tile = p.at(static_cast<int>(t));
+    begin_end(end, out, tile.n, tile.i + warp * 2, tile.j + lane / 4);
     DigitSums sums;
     add_up_patch(sums, shared_address(room.slots) + static_cast<unsigned>(slot * p.slot_bytes()),
                  own, p, out.windows, room.filters, i == 0);
     __syncwarp();
     if (lane == 0) arrive(room.empty + slot);  // each of four warps
-    const auto tile = p.at(static_cast<int>(t));
-    out.store_patch(sums, tile.n, tile.i + warp * 2, tile.j + lane / 4);
+    store_rounded([&](int k) { return joined(sums, k); }, end, out.channel);
   }
 }
 

@@ -170,13 +170,12 @@ struct DigitRing {
     for (auto& of_digit : sums) hold(of_digit);
   }
 
+ private:
   static __device__ __forceinline__ std::uint64_t columns_descriptor(const char* tile) {
     constexpr std::uint64_t kEight = 8 * W::kBlock / 16, kSwizzle = W::kBlock == 64 ? 2 : 1;
     return (shared_address(tile) & 0x3ffffu) >> 4 | std::uint64_t{1} << 16 | kEight << 32 |
            kSwizzle << 62;
   }
-
- private:
   // Sums are read from here on, not before.
   static __device__ __forceinline__ void hold(std::int32_t (&d)[32]) {
 #pragma unroll

@@ -101,14 +101,6 @@ struct WindowDigits {
         round([&](int i) { return all[i]; }, tile.group, tile.column, place_of(tile));
     }
   }
-  // Of a warpgroup's patch: a lane's places are (i, j) and the one below.
-  __device__ __forceinline__ void store_patch(const DigitSums& sums, int n, int i, int j) const {
-    round([&](int k) { return joined(sums, k); }, 0, 0,
-          [&](int h) {
-            const bool there = i + h < windows.high && j < windows.wide;
-            return there ? At{n, i + h, j} : At{-1, 0, 0};
-          });
-  }
 
  private:
   // Adds a warp's sums to those of other cuts; true, and all of them, if they are the last.
