@@ -126,6 +126,22 @@ inline std::optional<MagnitudeRuns> runs_of(const View& v, const MagnitudeKeys& 
   return r;
 }
 
+// use(e, read(e)) for every step-th e of [first, end), for the last maybe several times: so many
+// are asked for before one is used. (An unrolled loop asks for its rest one by one.)
+template <int kTogether, class Read, class Use>
+__device__ __forceinline__ void read_together(std::uint32_t first, std::uint32_t end,
+                                              std::uint32_t step, Read read, Use use) {
+#pragma unroll 1
+  for (std::uint32_t e = first; e < end; e += kTogether * step) {
+    decltype(read(e)) values[kTogether];
+    const auto at = [&](std::uint32_t i) { return min(e + i * step, end - 1); };
+#pragma unroll
+    for (std::uint32_t i = 0; i < kTogether; ++i) values[i] = read(at(i));
+#pragma unroll
+    for (std::uint32_t i = 0; i < kTogether; ++i) use(at(i), values[i]);
+  }
+}
+
 // The largest of finite magnitudes, and whether there are others.
 struct Largest {
   std::uint32_t most, odd;
@@ -157,11 +173,11 @@ __device__ __forceinline__ void find_across(const MagnitudeRuns& r, std::uint32_
   const std::int64_t key = std::int64_t{tile} * 32 + lane;
   const std::uint32_t end = min(r.elements, (part + 1) * kLines);
   Largest found{0, 0};
-  if (key < r.keys) {
-#pragma unroll 8
-    for (std::uint32_t e = part * kLines + warp; e < end; e += kWarps)
-      found.see(r.data[key + e * r.step]);
-  }
+  if (key < r.keys)
+    read_together<8>(
+        part * kLines + warp, end, kWarps,
+        [&](std::uint32_t e) { return r.data[key + e * r.step]; },
+        [&](std::uint32_t, float v) { found.see(v); });
   of_warps[warp][lane] = found;
   __syncthreads();
   if (warp != 0 || key >= r.keys) return;
@@ -195,17 +211,18 @@ inline __global__ void __launch_bounds__(kRunThreads)
     const std::uint32_t run = r.length.quotient(e);
     return from + run * r.step + (e - run * r.length.value);
   };
-  if (r.packs) {
-#pragma unroll 8
-    for (std::uint32_t e = part * kRunPart + threadIdx.x * 4; e < end; e += kRunThreads * 4) {
-      const float4 v = __ldg(reinterpret_cast<const float4*>(at(e)));
-      found.see(v.x), found.see(v.y), found.see(v.z), found.see(v.w);
-    }
-  } else {
-#pragma unroll 8
-    for (std::uint32_t e = part * kRunPart + threadIdx.x; e < end; e += kRunThreads)
-      found.see(*at(e));
-  }
+  const std::uint32_t begin = part * kRunPart;
+  if (r.packs)
+    read_together<8>(
+        begin / 4 + threadIdx.x, end / 4, kRunThreads,
+        [&](std::uint32_t e) { return __ldg(reinterpret_cast<const float4*>(at(4 * e))); },
+        [&](std::uint32_t, const float4& v) {
+          found.see(v.x), found.see(v.y), found.see(v.z), found.see(v.w);
+        });
+  else
+    read_together<8>(
+        begin + threadIdx.x, end, kRunThreads, [&](std::uint32_t e) { return *at(e); },
+        [&](std::uint32_t, float v) { found.see(v); });
   found.most = __reduce_max_sync(0xffffffffu, found.most);
   found.odd = __reduce_or_sync(0xffffffffu, found.odd);
   if (threadIdx.x % 32 == 0)

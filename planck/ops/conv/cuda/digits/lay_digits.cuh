@@ -41,7 +41,7 @@ struct DigitBlocks {
   }
 };
 
-inline constexpr int kLayPixels = 32, kLayUnit = 64, kDigitThreads = 128;
+inline constexpr int kLayPixels = 64, kLayUnit = 64, kDigitThreads = 256;
 
 struct ImageToLay {
   Tensor4 image;
@@ -74,7 +74,7 @@ struct ImageToLay {
     return std::int64_t{blocks_down} * groups * (blocks.padded / kLayUnit);
   }
 
-  // A block of the grid has 32 pixels by 64 channels of a group, a thread 16 channels of a pixel.
+  // A block of the grid has 64 pixels by 64 channels of a group, a thread 16 channels of a pixel.
   __device__ void lay(int block, uint4* laid) const {
     const int thread = static_cast<int>(threadIdx.x), units = blocks.padded / kLayUnit;
     const int pixel0 = block % blocks_down * kLayPixels, of_groups = block / blocks_down;
@@ -170,21 +170,34 @@ struct FiltersToLay {
     const auto extent = [&](int axis) { return axis == 0 ? kRows : axis == 1 ? kLayUnit : few; };
     const int inner = extent(order[2]), middle = extent(order[1]);
     const std::int64_t step = weight.weight.strides[weight.forward ? 1 : 0];
-#pragma unroll 4
-    for (int i = thread; i < kRows * kLayUnit * few; i += kDigitThreads) {
-      const int lines = i / inner, outer = lines / middle;
-      const auto at = [&](int axis) {
+    struct At {
+      int row, channel, tap;
+    };
+    const auto at = [&](std::uint32_t e) {
+      const int i = static_cast<int>(e), lines = i / inner, outer = lines / middle;
+      const auto along = [&](int axis) {
         return axis == order[2]   ? i - lines * inner
                : axis == order[1] ? lines - outer * middle
                                   : outer;
       };
-      const int row = at(0), channel = channel0 + at(1), tap = at(2);
-      laid[(row * kTaps + tap) * kPitch + at(1)] =
-          row0 + row < all_rows && channel < blocks.channels
-              ? static_cast<const float*>(
-                    weight.weight.data)[offsets[row] + channel * step + offsets[kRows + tap]]
-              : 0.0f;
-    }
+      return At{along(0), along(1), along(2)};
+    };
+    read_together<9>(
+        static_cast<std::uint32_t>(thread), static_cast<std::uint32_t>(kRows * kLayUnit * few),
+        kDigitThreads,
+        [&](std::uint32_t e) {
+          const At from = at(e);
+          const std::int64_t channel = channel0 + from.channel;
+          return row0 + from.row < all_rows && channel < blocks.channels
+                     ? static_cast<const float*>(
+                           weight.weight.data)[offsets[from.row] + channel * step +
+                                               offsets[kRows + from.tap]]
+                     : 0.0f;
+        },
+        [&](std::uint32_t e, float v) {
+          const At to = at(e);
+          laid[(to.row * kTaps + to.tap) * kPitch + to.channel] = v;
+        });
     __syncthreads();
     for (int i = thread; i < kRows * kTaps * 4; i += kDigitThreads) {
       const int part = i % 4, tap = i / 4 % kTaps;
