@@ -9,6 +9,7 @@ add_executable(math_test
   ${PROJECT_SOURCE_DIR}/planck/math/test/exp_terms.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/test/narrow.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/test/random.test.cpp
+  ${PROJECT_SOURCE_DIR}/planck/math/test/residues.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/test/tensor_core.test.cpp
   ${PROJECT_SOURCE_DIR}/planck/math/test/vectors.test.cpp)
 target_link_libraries(math_test PRIVATE planck_verify planck::planck planck_build_flags GTest::gtest hwy::hwy quadmath)
