@@ -98,16 +98,28 @@ constexpr Kernel<MatmulProblem> kTensorCore[] = {
      matmul_openblas},
 };
 
-constexpr Kernel<MatmulProblem> kExact[] = {
-    {"cuda:digits", kCuda, matmul_digits_refusal, matmul_digits_workspace, guarantee_exact,
-     matmul_digits, 90},
-    {"cuda:integers", kCuda, accept, matmul_integers_workspace, guarantee_exact, matmul_integers},
-    {"cpu:exact_amx", kCpu, matmul_exact_amx_refusal, matmul_exact_amx_workspace, guarantee_exact,
-     matmul_exact_amx},
-    {"cpu:exact_vnni", kCpu, matmul_exact_vnni_refusal, matmul_exact_vnni_workspace,
-     guarantee_exact, matmul_exact_vnni},
-    {"cpu:exact_f64", kCpu, accept, matmul_exact_f64_workspace, guarantee_exact, matmul_exact_f64},
-};
+constexpr Kernel<MatmulProblem> kDigits = {
+    "cuda:digits", kCuda, matmul_digits_refusal, matmul_digits_workspace, guarantee_exact,
+    matmul_digits, 90};
+constexpr Kernel<MatmulProblem> kResidues = {
+    "cuda:residues", kCuda, matmul_residues_refusal, matmul_residues_workspace, guarantee_exact,
+    matmul_residues, 90};
+constexpr Kernel<MatmulProblem> kIntegers = {
+    "cuda:integers", kCuda, accept, matmul_integers_workspace, guarantee_exact, matmul_integers};
+constexpr Kernel<MatmulProblem> kExactAmx = {"cpu:exact_amx",          kCpu,
+                                             matmul_exact_amx_refusal, matmul_exact_amx_workspace,
+                                             guarantee_exact,          matmul_exact_amx};
+constexpr Kernel<MatmulProblem> kExactVnni = {
+    "cpu:exact_vnni", kCpu, matmul_exact_vnni_refusal, matmul_exact_vnni_workspace, guarantee_exact,
+    matmul_exact_vnni};
+constexpr Kernel<MatmulProblem> kExactF64 = {
+    "cpu:exact_f64", kCpu, accept, matmul_exact_f64_workspace, guarantee_exact, matmul_exact_f64};
+
+constexpr Kernel<MatmulProblem> kExact[] = {kDigits,   kResidues,  kIntegers,
+                                            kExactAmx, kExactVnni, kExactF64};
+// Residues first, where the tiles are many and k is long.
+constexpr Kernel<MatmulProblem> kExactOfLongK[] = {kResidues, kDigits,    kIntegers,
+                                                   kExactAmx, kExactVnni, kExactF64};
 
 constexpr Kernel<MatmulProblem> kBytes[] = {
     {"cuda:warpgroups", kCuda, matmul_warpgroups_refusal, matmul_warpgroups_workspace,
@@ -125,6 +137,7 @@ constexpr Kernel<MatmulProblem> kBytes[] = {
 std::span<const Kernel<MatmulProblem>> MatmulProblem::kernels() const {
   if (element_dtype == Dtype::s8) return kBytes;
   if (math == ProductMath::tensor_core) return kTensorCore;
+  if (math == ProductMath::exact && matmul_residues_are_faster(*this)) return kExactOfLongK;
   if (math == ProductMath::exact) return kExact;
   return kChain;
 }

@@ -10,19 +10,10 @@
 #include "planck/loops/cuda/async_copy.cuh"
 #include "planck/loops/cuda/chain.cuh"
 #include "planck/loops/gemm/cuda/cutter.cuh"
-#include "planck/loops/gemm/cuda/lay_along_k.cuh"
 #include "planck/loops/gemm/cuda/wgmma.cuh"
+#include "planck/ops/matmul/cuda/rows_to_cut.cuh"
 
 namespace planck::matmul_device {
-
-// Digits of rows, and what is found out about them.
-struct RowsToCut {
-  gemm_device::Lying<float> x;
-  std::int8_t* to;
-  int* exponents;
-  std::uint32_t* largest;  // room for each row's magnitude, where rows do not lie along k
-  __host__ __device__ std::int64_t count() const { return x.rows * x.batches; }
-};
 
 struct ColumnCut {
   static constexpr int kRows = 16, kThreads = 256, kWarps = kThreads / 32;

@@ -42,20 +42,39 @@ PLANCK_CUDA_LIBRARY Result<void> matmul_digits(const Stream&, Workspace, const M
                                                const Operands&);
 std::size_t matmul_digits_workspace(const MatmulProblem&);
 
-// Where the parts of cuda:digits's workspace begin, in bytes: planes of digits, largest magnitudes
-// and exponents of rows and columns, what blocks leave waiting between passes, and what parts of
-// tiles that are cut along k add up to; none where the shape asks for no cut.
-struct DigitsLayout {
+// cuda:residues; f32
+std::string matmul_residues_refusal(const MatmulProblem&);
+PLANCK_CUDA_LIBRARY Result<void> matmul_residues(const Stream&, Workspace, const MatmulProblem&,
+                                                 const Operands&);
+std::size_t matmul_residues_workspace(const MatmulProblem&);
+bool matmul_residues_are_faster(const MatmulProblem&);
+
+// Where the parts of their workspaces begin, in bytes: planes of bytes, largest magnitudes and
+// exponents of rows and columns, bounds of their sums of squares.
+struct CutLayout {
   std::int64_t rows_a, rows_b;  // of all batches
   std::int64_t depth;           // k, filled up to 16
-  std::size_t a, b, largest_a, largest_b, exponents_a, exponents_b, waiting, cut, bytes;
-  explicit DigitsLayout(const MatmulProblem&);
-  DigitsLayout transposed() const {  // B's parts are A's
-    DigitsLayout t = *this;
-    std::swap(t.rows_a, t.rows_b), std::swap(t.a, t.b);
-    std::swap(t.largest_a, t.largest_b), std::swap(t.exponents_a, t.exponents_b);
-    return t;
+  std::size_t a, b, largest_a, largest_b, squares_a, squares_b, exponents_a, exponents_b, bytes;
+  CutLayout(const MatmulProblem&, int planes);
+  void transpose() {  // B's parts are A's
+    std::swap(rows_a, rows_b), std::swap(a, b), std::swap(largest_a, largest_b);
+    std::swap(squares_a, squares_b), std::swap(exponents_a, exponents_b);
   }
+
+ protected:
+  std::size_t add(std::int64_t bytes_wanted);  // one more part
+};
+// And what blocks leave waiting between passes, and what parts of tiles that are cut along k add
+// up to; none where the shape asks for no cut.
+struct DigitsLayout : CutLayout {
+  std::size_t waiting, cut;
+  explicit DigitsLayout(const MatmulProblem&);
+  static constexpr std::int64_t kMostBlocks = 144;
+};
+// And a block's residues of a tile of C.
+struct ResiduesLayout : CutLayout {
+  std::size_t residues;
+  explicit ResiduesLayout(const MatmulProblem&);
   static constexpr std::int64_t kMostBlocks = 144;
 };
 

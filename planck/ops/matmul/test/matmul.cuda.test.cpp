@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -88,15 +89,12 @@ Shape matrices(const Shape& batch, std::int64_t rows, std::int64_t columns, bool
 }
 
 // Every kernel of the device that promises them.
-void expect_cpu_bits(const MatmulProblem& p, Transposed t, Fill fill,
-                     bool residual_across = false) {
-  if (p.element_dtype == Dtype::s8) fill = Fill::integers;
+void expect_cpu_bits(const MatmulProblem& p, Transposed t, const OwnedTensor& a,
+                     const OwnedTensor& b, Fill fill, bool residual_across) {
   const Stream host = Stream::cpu();
   const auto stream = Stream::cuda();
   ASSERT_TRUE(stream);
-  const OwnedTensor a = values(p.element_dtype, matrices(p.batch, p.m, p.k, t.a), fill, 1),
-                    b = values(p.element_dtype, matrices(p.batch, p.k, p.n, t.b), fill, 2),
-                    bias = values(p.element_dtype, {p.n}, fill, 3),
+  const OwnedTensor bias = values(p.element_dtype, {p.n}, fill, 3),
                     residual = values(p.element_dtype, matrices(p.batch, p.m, p.n, residual_across),
                                       fill, 4);
   const auto expected = multiply(host, p, a, b, t, {}, {&bias, &residual, residual_across});
@@ -120,6 +118,13 @@ void expect_cpu_bits(const MatmulProblem& p, Transposed t, Fill fill,
     ASSERT_TRUE(got) << got.error().message;
     EXPECT_EQ(wrong_bits(*expected, *got), 0u);
   }
+}
+void expect_cpu_bits(const MatmulProblem& p, Transposed t, Fill fill,
+                     bool residual_across = false) {
+  if (p.element_dtype == Dtype::s8) fill = Fill::integers;
+  expect_cpu_bits(p, t, values(p.element_dtype, matrices(p.batch, p.m, p.k, t.a), fill, 1),
+                  values(p.element_dtype, matrices(p.batch, p.k, p.n, t.b), fill, 2), fill,
+                  residual_across);
 }
 
 TEST(MatmulCuda, EveryTileAndReadingGivesTheBitsOfTheCpu) {
@@ -220,7 +225,8 @@ TEST(MatmulCuda, ExactProductsThatAreCutAlongKHaveTheBitsOfTheCpu) {
                         {{}, 4400, 513, 1400}})
     for (int mask = 0; mask < 8; mask += 3) {
       MatmulProblem p{Dtype::f32, s.batch, s.m, s.n, s.k, ProductMath::exact};
-      const auto* digits = &p.kernels().front();
+      const auto* digits =
+          &*std::ranges::find(p.kernels(), "cuda:digits", &Kernel<MatmulProblem>::name);
       MatmulProblem short_k = p;
       short_k.k = 64;
       cut += digits->workspace(p) - digits->workspace(short_k) > (std::size_t{32} << 20) ? 1 : 0;
@@ -277,6 +283,41 @@ TEST(MatmulCuda, ExactProductsOfAVeryLongKHaveTheBitsOfTheCpu) {
   for (const std::int64_t k : {64'500, 130'000})
     for (const Fill fill : {Fill::normal, Fill::adversarial})
       expect_cpu_bits({Dtype::f32, {66}, 2, 3, k, ProductMath::exact}, {false, true, false}, fill);
+}
+
+// Sums that seven residues tell, sums that take eight, and tiles of both kinds in one product:
+// whole tiles and edges, k that is no multiple of a step, batches, what follows.
+TEST(MatmulCuda, ExactProductsByResiduesHaveTheBitsOfTheCpu) {
+  PLANCK_NEEDS_GPU();
+  struct Size {
+    Shape batch;
+    std::int64_t m, n, k;
+  };
+  for (const Size& s : {Size{{}, 256, 256, 128},
+                        {{}, 300, 520, 6500},
+                        {{}, 1000, 777, 1100},
+                        {{3}, 257, 255, 2056},
+                        {{2, 2}, 40, 300, 6001},
+                        {{}, 20, 30, 65'536}})
+    for (int mask = 0; mask < 8; mask += 3) {
+      MatmulProblem p{Dtype::f32, s.batch, s.m, s.n, s.k, ProductMath::exact};
+      p.bias = p.residual = mask == 3;
+      const Transposed t{(mask & 1) != 0, (mask & 2) != 0, (mask & 4) != 0};
+      for (const Fill fill : {Fill::normal, Fill::ones, Fill::rare, Fill::wide})
+        expect_cpu_bits(p, t, fill);
+      // Rows of the largest integers among others: 300 of them, and one column.
+      OwnedTensor a = values(Dtype::f32, matrices(s.batch, s.m, s.k, t.a), Fill::normal, 1),
+                  b = values(Dtype::f32, matrices(s.batch, s.k, s.n, t.b), Fill::normal, 2);
+      const float largest = std::nextafter(1.0f, 0.0f);
+      for (std::int64_t k = 0; k < s.k; ++k) {
+        for (std::int64_t i = s.m / 2; i < std::min(s.m, s.m / 2 + 300); ++i)
+          a.as<float>()[t.a ? k * s.m + i : i * s.k + k] = k % 2 != 0 ? largest : -largest;
+        b.as<float>()[t.b ? (s.n - 1) * s.k + k : k * s.n + s.n - 1] =
+            k % 2 != 0 ? largest : -largest;
+      }
+      expect_cpu_bits(p, t, a, b, Fill::normal, false);
+      if (testing::Test::HasFatalFailure()) return;
+    }
 }
 
 TEST(MatmulCuda, TheLibraryKeepsItsBound) {
