@@ -7,6 +7,7 @@
 // the cuts' sums are added in memory, integers that they are.
 #pragma once
 
+#include "planck/loops/cuda/division.cuh"
 #include "planck/ops/conv/cuda/digits/digit_tiles.cuh"
 #include "planck/ops/conv/cuda/magnitudes.cuh"
 #include "planck/ops/conv/cuda/places_out.cuh"
@@ -133,89 +134,99 @@ struct SlopeDigits {
   }
 };
 
-// Sums to dweight: a block has 32 filters and all taps of some channels, so that neighbours are
-// read, and neighbours stored.
-inline constexpr int kJoinThreads = 256, kJoinFilters = 32, kJoinWarps = kJoinThreads / 32;
-inline constexpr int kJoinAhead = 4;  // sums of a thread that are on their way together
-
+// Sums to dweight: a block has 32 filters and 96 of (channel, tap), so that neighbours are read,
+// and neighbours stored.
 struct SlopeJoin {
   SlopeSums from;
   Windows w;
   Tensor4 x, dy, out;
   Magnitudes of_x, of_dy;
-  int at_once;  // channels of a block
-  int filter_tiles, channel_tiles;
+  int filter_tiles, item_tiles;
+  Divisor taps, across;
+  static constexpr int kThreads = 256, kWarps = kThreads / 32, kFilters = 32, kItems = 96;
+
+  struct Item {
+    int channel, tap;
+  };
+  __device__ Item item(int at) const {
+    const int channel = static_cast<int>(taps.quotient(static_cast<std::uint32_t>(at)));
+    return {channel, at - channel * from.taps};
+  }
+  std::int64_t blocks() const { return std::int64_t{from.groups} * filter_tiles * item_tiles; }
 };
 
-// Any element: of several sums, beyond f32's normal numbers, or that met NaN or infinities.
-inline __device__ __noinline__ float any_slope(const SlopeJoin& a, int group, int tap, int c,
-                                               int filter) {
+// Any slope: of several sums, beyond f32's normal numbers, or that met NaN or infinities.
+inline __device__ __noinline__ float any_slope(const SlopeJoin& a, int group,
+                                               const SlopeJoin::Item& item, int filter) {
   const SlopeSums& s = a.from;
-  const std::int64_t channel = std::int64_t{group} * s.channels + c,
+  const std::int64_t channel = std::int64_t{group} * s.channels + item.channel,
                      f = std::int64_t{group} * s.filters + filter;
-  if (a.of_dy.odd[f] != 0 || a.of_x.odd[channel] != 0) {
-    const NotFiniteSum found = not_finite_slope(a.w, a.x, a.dy, f, tap, channel);
+  if ((a.of_x.odd[channel] | a.of_dy.odd[f]) != 0) {
+    const NotFiniteSum found = not_finite_slope(a.w, a.x, a.dy, f, item.tap, channel);
     if (found.any()) return found.value();
   }
-  const std::int64_t* const from = s.sums + s.at(group, tap, c) + filter;
+  const std::int64_t* const sums = s.sums + s.at(group, item.tap, item.channel) + filter;
   math::exact::Wide sum;
-  for (int i = 0; i < s.many; ++i) sum.add(from[i * s.each()]);
+  for (int i = 0; i < s.many; ++i) sum.add(sums[i * s.each()]);
   return math::exact::round_exact(
       sum, math::exact::exponent_of_sum(a.of_x.exponent(channel), a.of_dy.exponent(f)));
 }
 
-inline __global__ void __launch_bounds__(kJoinThreads, 3)
+inline __global__ void __launch_bounds__(SlopeJoin::kThreads, 4)
     join_slopes(const __grid_constant__ SlopeJoin a) {
   follow();
-  extern __shared__ float joined_sums[];
+  constexpr int kWarps = SlopeJoin::kWarps, kItems = SlopeJoin::kItems;
+  constexpr int kReads = kItems / kWarps, kLines = SlopeJoin::kFilters / kWarps;
+  __shared__ float turned[SlopeJoin::kFilters][kItems + 1];
   const SlopeSums& s = a.from;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int filter0 = static_cast<int>(blockIdx.x) % a.filter_tiles * kJoinFilters,
-            rest = static_cast<int>(blockIdx.x) / a.filter_tiles;
-  const int channel0 = rest % a.channel_tiles * a.at_once, group = rest / a.channel_tiles;
-  const int count = min(a.at_once, s.channels - channel0) * s.taps, pitch = a.at_once * s.taps + 1;
-  const int filter = filter0 + lane;
-  if (filter < s.filters) {
-    const std::int64_t f = std::int64_t{group} * s.filters + filter;
-    const std::uint32_t of_filter = a.of_dy.largest[f], odd_filter = a.of_dy.odd[f];
-    for (int at0 = warp; at0 < count; at0 += kJoinAhead * kJoinWarps) {
-      std::int64_t sums[kJoinAhead];
-      std::uint32_t largest[kJoinAhead], odd[kJoinAhead];
+  const int rest = static_cast<int>(blockIdx.x) / a.filter_tiles, group = rest / a.item_tiles;
+  const int filter0 = (static_cast<int>(blockIdx.x) - rest * a.filter_tiles) * SlopeJoin::kFilters;
+  const int item0 = (rest - group * a.item_tiles) * kItems,
+            count = min(kItems, s.channels * s.taps - item0);
+  const bool is_there = filter0 + lane < s.filters;
+  const int filter = min(filter0 + lane, s.filters - 1);
+  const std::int64_t f = std::int64_t{group} * s.filters + filter,
+                     channels = std::int64_t{group} * s.channels;
+  // All that a thread reads is asked for before the first is used; what is unusual comes after it,
+  // in a loop of its own.
+  std::int64_t sums[kReads];
+  std::uint32_t largest[kReads];
+  std::uint32_t odd = a.of_dy.odd[f];
 #pragma unroll
-      for (int i = 0; i < kJoinAhead; ++i) {
-        const int at = min(at0 + i * kJoinWarps, count - 1), c = channel0 + at / s.taps;
-        const std::int64_t channel = std::int64_t{group} * s.channels + c;
-        sums[i] = s.sums[s.at(group, at % s.taps, c) + filter];
-        largest[i] = a.of_x.largest[channel], odd[i] = a.of_x.odd[channel] | odd_filter;
-      }
-      unsigned others = 0;
+  for (int i = 0; i < kReads; ++i) {
+    const auto item = a.item(item0 + min(i * kWarps + warp, count - 1));
+    sums[i] = s.sums[s.at(group, item.tap, item.channel) + filter];
+    largest[i] = a.of_x.largest[channels + item.channel];
+    odd |= a.of_x.odd[channels + item.channel];
+  }
+  const int of_filter = a.of_dy.exponent(f);
+  bool is_unusual = s.many > 1 || odd != 0;
 #pragma unroll
-      for (int i = 0; i < kJoinAhead; ++i) {
-        const int at = at0 + i * kJoinWarps;
-        if (at >= count) break;
-        bool is_other = s.many != 1 || odd[i] != 0;
-        const int n = math::exact::exponent_of_sum(math::exact::exponent_of(largest[i]),
-                                                   math::exact::exponent_of(of_filter));
-        joined_sums[lane * pitch + at] = usual_sum(sums[i], n, is_other);
-        others |= is_other ? 1u << i : 0;
-      }
-      for (; others != 0; others &= others - 1) {
-        const int at = at0 + (__ffs(static_cast<int>(others)) - 1) * kJoinWarps;
-        joined_sums[lane * pitch + at] =
-            any_slope(a, group, at % s.taps, channel0 + at / s.taps, filter);
-      }
-    }
+  for (int i = 0; i < kReads; ++i) {
+    const int n = math::exact::exponent_of_sum(math::exact::exponent_of(largest[i]), of_filter);
+    turned[lane][i * kWarps + warp] = usual_sum(sums[i], n, is_unusual);
+  }
+  if (is_there && is_unusual) {
+#pragma unroll 1
+    for (int at = warp; at < count; at += kWarps)
+      turned[lane][at] = any_slope(a, group, a.item(item0 + at), filter);
   }
   __syncthreads();
-  const int across = static_cast<int>(a.w.across.taps);
-  for (int l = warp; l < kJoinFilters && filter0 + l < s.filters; l += kJoinThreads / 32)
-    for (int at = lane; at < count; at += 32) {
-      const int c = channel0 + at / s.taps, tap = at % s.taps;
-      float* const out = static_cast<float*>(a.out.data) +
-                         (std::int64_t{group} * s.filters + filter0 + l) * a.out.strides[0];
-      out[c * a.out.strides[1] + tap / across * a.out.strides[2] +
-          tap % across * a.out.strides[3]] = joined_sums[l * pitch + at];
-    }
+#pragma unroll
+  for (int i = 0; i < kItems / 32; ++i) {
+    const int at = i * 32 + lane;
+    if (at >= count) break;
+    const auto item = a.item(item0 + at);
+    const int u = static_cast<int>(a.across.quotient(static_cast<std::uint32_t>(item.tap)));
+    float* const to = static_cast<float*>(a.out.data) + item.channel * a.out.strides[1] +
+                      u * a.out.strides[2] +
+                      (item.tap - u * static_cast<int>(a.across.value)) * a.out.strides[3];
+#pragma unroll
+    for (int l = 0; l < kLines; ++l)
+      if (const int of = warp * kLines + l; filter0 + of < s.filters)
+        to[(std::int64_t{group} * s.filters + filter0 + of) * a.out.strides[0]] = turned[of][at];
+  }
 }
 
 }  // namespace planck::conv_device

@@ -1,7 +1,7 @@
 // cuda:implicit_digits of conv2d_weight: x and dy are cut once into digits along rows of cells,
 // which the copy engine brings moved by what each tap is away.
 #include "planck/ops/conv/cuda/digits/digit_slopes.cuh"
-#include "planck/ops/conv/cuda/digits/lay_cells.cuh"
+#include "planck/ops/conv/cuda/digits/lay_cells_once.cuh"
 #include "planck/ops/conv/cuda/kernels.h"
 #include "planck/ops/conv/cuda/layout.h"
 
@@ -72,18 +72,26 @@ class DigitSlopes {
         {p_.taps() * layout_.blocks, p_.groups(), rows_at_once,
          ceil_div(p_.filters(), columns_at_once), steps.all, kMostIn32Bits / W::kBlock,
          gemm_device::processors_of(stream_) / W::kCluster, 256 / W::kBlock});
-    if (auto ok = find_both_magnitudes(stream_, p_, operands_, of_x_, of_dy_, keys_); !ok)
-      return ok;
-    const auto x = cell_source(x_, cells_, true, of_x_, digits(layout_.image), layout_.image_pitch);
-    const auto dy =
-        cell_source(dy_, cells_, false, of_dy_, digits(layout_.slopes), layout_.slope_pitch);
     const std::size_t kept = not_cleared(cuts, rows_at_once);
-    if (auto ok = lay_both(stream_, x, dy, data_ + layout_.sums + kept, all_sums() - kept); !ok)
-      return ok;
+    if (auto ok = lay(data_ + layout_.sums + kept, all_sums() - kept); !ok) return ok;
     const SlopeDigits product{cuts, cells_, sums(), static_cast<int>(steps.of_line),
                               static_cast<int>(steps.between_lines)};
     if (auto ok = multiply<W>(product); !ok) return ok;
     return join();
+  }
+
+  // Both operands as digits, and so many bytes as zeros.
+  Result<void> lay(void* cleared, std::size_t bytes) const {
+    const auto x = cell_source(x_, cells_, true, of_x_, digits(layout_.image), layout_.image_pitch);
+    const auto dy =
+        cell_source(dy_, cells_, false, of_dy_, digits(layout_.slopes), layout_.slope_pitch);
+    const CellsAtOnce all_x(x), all_dy(dy);
+    if (all_x.fits() && all_dy.fits() &&
+        x.channels + dy.channels >= gemm_device::processors_of(stream_))
+      return lay_both_at_once(stream_, all_x, all_dy, cleared, bytes);
+    if (auto ok = find_both_magnitudes(stream_, p_, operands_, of_x_, of_dy_, keys_); !ok)
+      return ok;
+    return lay_both(stream_, x, dy, cleared, bytes);
   }
 
   // Sums from the first row on that several tiles add to are zeros before; bytes in front of it.
@@ -111,28 +119,19 @@ class DigitSlopes {
   }
 
   Result<void> join() const {
-    SlopeJoin a{sums(),
-                conv_detail::windows_of(p_, 0),
-                Tensor4(x_),
-                Tensor4(dy_),
-                Tensor4(out_),
-                of_x_,
-                of_dy_,
-                1,
-                0,
-                0};
-    // As many sums for each thread as it reads at once.
-    a.at_once =
-        static_cast<int>(std::clamp<std::int64_t>(kJoinAhead * kJoinWarps / p_.taps(), 1, 32));
-    a.filter_tiles = static_cast<int>(ceil_div(p_.filters(), kJoinFilters));
-    // Blocks for all processors, rather than long lines.
-    while (a.at_once > 1 && p_.groups() * a.filter_tiles * ceil_div(p_.channels(), a.at_once) < 264)
-      a.at_once = (a.at_once + 1) / 2;
-    a.channel_tiles = static_cast<int>(ceil_div(p_.channels(), a.at_once));
-    const std::int64_t blocks = p_.groups() * a.filter_tiles * a.channel_tiles;
-    const std::int64_t shared = kJoinFilters * (a.at_once * p_.taps() + 1) * 4;
-    return launch_next_with(stream_, "conv2d_weight", static_cast<std::size_t>(shared), join_slopes,
-                            blocks, kJoinThreads, a);
+    const auto count = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
+    const SlopeJoin a{sums(),
+                      conv_detail::windows_of(p_, 0),
+                      Tensor4(x_),
+                      Tensor4(dy_),
+                      Tensor4(out_),
+                      of_x_,
+                      of_dy_,
+                      static_cast<int>(ceil_div(p_.filters(), SlopeJoin::kFilters)),
+                      static_cast<int>(ceil_div(p_.channels() * p_.taps(), SlopeJoin::kItems)),
+                      Divisor(count(p_.taps())),
+                      Divisor(count(p_.weight[3]))};
+    return launch_next(stream_, "conv2d_weight", join_slopes, a.blocks(), SlopeJoin::kThreads, a);
   }
 
   const Stream& stream_;
