@@ -173,7 +173,10 @@ std::size_t conv_implicit_workspace(const ConvProblem& p) {
 
 namespace {
 
+constexpr const char* kNoPixels = "the copy engine takes no images without pixels";
+
 std::string walk_refusal(const ConvProblem& p, int block) {
+  if (numel(p.x) == 0) return kNoPixels;
   for (std::int64_t phase = 0; phase < conv_detail::phases_of(p); ++phase) {
     const auto w = conv_detail::windows_of(p, phase);
     if (w.depth() > 0 && w.places() > 0 && !conv_detail::walk_of(w, block, p.weight[3]))
@@ -202,6 +205,7 @@ namespace {
 
 std::string slope_digits_refusal(const ConvProblem& p) {
   constexpr std::int64_t kMostTaps = 256, kLeastImages = 8, kMostCells = std::int64_t{1} << 30;
+  if (numel(p.x) == 0) return kNoPixels;
   if (p.taps() > kMostTaps) return "joins 256 taps at once, there are " + std::to_string(p.taps());
   const std::int64_t step = std::max(p.options.stride[0], p.options.stride[1]);
   if (step > conv_detail::kMostStep)

@@ -174,9 +174,11 @@ std::size_t matmul_residues_workspace(const MatmulProblem& p) { return ResiduesL
 bool matmul_residues_are_faster(const MatmulProblem& p) {
   if (!matmul_residues_refusal(p).empty()) return false;
   constexpr double kClusters = 66, kCut = 3.4e-6, kOfDigits = 10;
+  constexpr double kMostMore = 4e9;  // bytes of workspace, 5 for each number of A and B
   const double of_round = p.multiplies_alone() ? 50 : 70;  // for reducing, joining, storing
   const auto batches = static_cast<double>(numel(p.batch)), m = static_cast<double>(p.m),
              n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  if (5 * batches * (m + n) * k > kMostMore) return false;
   const double steps = std::ceil(k / 128), down = std::ceil(m / 256);
   const double rounds = std::ceil(batches * down * std::ceil(n / 256) / kClusters);
   const double residues = rounds * (7 * steps + of_round) + kCut * batches * (m + n) * k;
